@@ -62,7 +62,6 @@ BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::prot
           **{name: "env.group = group;  // a pipeline_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree", "checkfree_plus")}}
 MODELS = {"petals_finetune", "petals_lora"}  # the preset makes the model; the policies are the user's
-# What the program makes of a preset, where that is another thing than one trained model.
 PARTS = "Build each peer's model with `parallel::part_of`. "
 
 

@@ -23,7 +23,7 @@ inline causeway::nn::precision precision_of(const settings& s) {
 
 /// Stages that step alone do not share a table.
 inline bool ties_embeddings(const settings& s, bool by_itself) {
-  if (steps_alone(s)) return false;
+  if (shares_no_table(s)) return false;
   return s.model.tie == "auto" ? by_itself : s.model.tie == "true";
 }
 

@@ -37,6 +37,7 @@ class noted_round final : public causeway::parallel::swarm_round {
   [[nodiscard]] const causeway::parallel::swarm_options& options() const noexcept override { return over_->options(); }
   void open(std::uint64_t agreement) override { over_->open(agreement); }
   void tie(causeway::parallel::swarm_tied_table table) override { over_->tie(std::move(table)); }
+  causeway::result<void> exchange_means() override { return over_->exchange_means(); }
   void committed(bool adopted) override { over_->committed(adopted); }
   bool put_table() override { return over_->put_table(); }
   causeway::result<double> evaluate(std::uint64_t step, std::uint32_t pieces,
@@ -57,8 +58,9 @@ class noted_round final : public causeway::parallel::swarm_round {
     if (part) note(all, all[self]);
     return part;
   }
-  causeway::result<causeway::parallel::swarm_sum> keep_sum(std::span<const float> sum) override {
-    return over_->keep_sum(sum);
+  causeway::result<causeway::parallel::swarm_sum> keep_sum(std::span<const float> sum,
+                                                           std::span<const float> gradient) override {
+    return over_->keep_sum(sum, gradient);
   }
   [[nodiscard]] causeway::time_point now() override { return over_->now(); }
   void throw_away() override { over_->throw_away(); }

@@ -109,8 +109,11 @@ bool joins_ends(const settings& s) { return is_elastic_pipeline(s) && s.parallel
 
 bool exchanges_gradients(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
-  return is_elastic_pipeline(s) && !steps_alone(s) && !(p->traits.sums_gradients && s.comm.codec == "none");
+  return (is_elastic_pipeline(s) || is_swarm(s)) && !steps_alone(s) &&
+         !(p->traits.sums_gradients && s.comm.codec == "none");
 }
+
+bool shares_no_table(const settings& s) { return steps_alone(s) || (is_swarm(s) && exchanges_gradients(s)); }
 
 std::uint64_t steps_of_round(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);

@@ -46,19 +46,21 @@ struct policy {
   }
   /// Whether rounds come after steps that all stages count for themselves.
   [[nodiscard]] bool same_rounds() const noexcept { return causeway::rules::c4(traits, {.staged = true}); }
-  /// And whether peers of pipelines may come and go, with their blocks. Composed ones are made of rounds there. What makes
-  /// its own steps of gradients needs an optimizer whose state cannot move.
-  [[nodiscard]] bool in_elastic_pipelines() const noexcept {
-    using namespace causeway::rules;
+  /// Whether the peers of a stage that come and go exchange gradients by it. What makes its own steps of them needs an
+  /// optimizer whose state cannot move.
+  [[nodiscard]] bool gradients_of_stages() const noexcept {
     const auto is_optimizer = [](const auto& one) { return one.first == "train.optimizer"; };
     const bool own_steps = std::any_of(defaults.begin(), defaults.end(), is_optimizer);
-    const bool gradients = c5(traits, {.shares_gradient = true, .by_blocks = true}) && !own_steps;
+    return causeway::rules::c5(traits, {.shares_gradient = true}) && !own_steps;
+  }
+  /// And whether peers of pipelines may come and go, with their blocks. Composed ones are made of rounds there.
+  [[nodiscard]] bool in_elastic_pipelines() const noexcept {
+    using namespace causeway::rules;
     const bool local = c4(traits, {.staged = true, .sums_over_stages = true}) && c7(traits, {.moves_blocks = true});
-    return elastic() && ((same_rounds() && gradients) || local || (composed && has_local_steps));
+    return elastic() && ((same_rounds() && gradients_of_stages()) || local || (composed && has_local_steps));
   }
   [[nodiscard]] bool in_swarms() const noexcept {
-    using namespace causeway::rules;
-    return elastic() && same_rounds() && (c5(traits, {.shares_gradient = true}) || c6(traits, {.computes_late = true}));
+    return elastic() && same_rounds() && (gradients_of_stages() || causeway::rules::c6(traits, {.computes_late = true}));
   }
 };
 

@@ -164,11 +164,8 @@ causeway::result<void> validate_swarm(const settings& s) {
   const policy& chosen = *find_policy(s.comm.policy);
   if (!chosen.in_swarms()) {
     return bad("comm.policy",
-               "the peers of a stage sum their gradients in every step, or exchange what local steps moved, which " +
+               "the peers of a stage exchange their gradients in every step, or what local steps moved, which " +
                    s.comm.policy + " does not; use " + swarm_policy_names());
-  }
-  if (chosen.traits.sums_gradients && s.comm.codec != "none") {
-    return bad("comm.codec", "a stage's peers sum their gradients as they are; leave it out, or use diloco with it");
   }
   if (steps_alone(s)) CAUSEWAY_TRY(validate_local_steps(s));
   if (!has_whole_state(s.train.optimizer)) {
@@ -276,8 +273,9 @@ causeway::result<void> validate_pipeline(const settings& s) {
 causeway::result<void> validate_model(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   const auto& m = s.model;
-  if (m.tie == "true" && steps_alone(s)) {
-    return bad("model.tie", "stages whose peers step alone share no table; use auto or false");
+  if (m.tie == "true" && shares_no_table(s)) {
+    return bad("model.tie",
+               "stages whose peers step alone, or round gradients in a swarm, share no table; use auto or false");
   }
   if (!m.rope_scaling.empty() && (m.rope_scaling.size() != 4 || m.family != "llama")) {
     return bad("model.rope_scaling", "takes four numbers, as 8,1,4,8192, and is for llama");

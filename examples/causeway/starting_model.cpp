@@ -54,7 +54,7 @@ causeway::result<void> take_shape(settings& s, const origins& from) {
                 "is " + std::to_string(s.model.context) + "; the model in " + s.model.init + " has " +
                     std::to_string(context) + prompts + ", use " + std::to_string(most) + " or less");
   }
-  s.model.tie = tied && !steps_alone(s) ? "true" : "false";  // of those, stages share no table
+  s.model.tie = tied && !shares_no_table(s) ? "true" : "false";  // of those, stages share no table
   return {};
 }
 

@@ -2,8 +2,11 @@
 #include <causeway/axis/low_rank_mean.hpp>
 
 #include <causeway/core/rng.hpp>
+#include <causeway/membership/state_image.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -104,6 +107,40 @@ TEST_CASE("low rank mean: warm starts find the best factors round by round", "[a
   const double cold = gap(run(2, 2, true, 1)[0].result, mean);
   const double warm = gap(run(2, 2, true, 6)[0].result, mean);
   CHECK(warm < cold);
+}
+
+TEMPLATE_TEST_CASE("low rank mean: from the factors follows all that an exchange that broke off would have left",
+                   "[axis][fast]", axis::low_rank_mean, axis::dion_mean) {
+  const std::vector<compress::matrix_range> matrices{{0, rows, columns}};
+  const auto right_of = [](auto& exchange) {
+    membership::image_collector parts;
+    exchange.shared(parts);
+    const auto bytes = parts.parts().front();
+    return std::vector<std::byte>{bytes.begin(), bytes.end()};
+  };
+  support::run_cluster(2, [&](std::uint32_t peer, environment env) {
+    const TestType recipe{2};
+    auto whole = recipe.make(), broken = recipe.make();
+    thread_pool pool{1};
+    const compress::message_context ctx{.pool = pool, .matrices = matrices};
+    const auto sent = row_of(peer, true);
+    auto result = sent;
+    std::vector<float> residual(size), again(size);
+    const collective::exchange_port port{env.transport, {.channel = 64}, env.exchange};
+    REQUIRE(collective::run_exchange(whole, port, {.values = result, .residual = residual}, ctx));
+    broken.prepare(size, matrices);
+    std::copy(whole.factors().begin(), whole.factors().end(), broken.factors().begin());
+    auto known = result;
+    broken.adopt(sent, {.values = known, .residual = again}, pool);
+    CHECK(known == result);
+    CHECK(again == residual);
+    whole.keep();
+    broken.keep();
+    CHECK(right_of(broken) == right_of(whole));
+    again.assign(size, 7.0F);
+    broken.adopt(sent, {.values = known, .residual = again}, pool);  // it has ended here: what it left is there
+    CHECK(again == std::vector<float>(size, 7.0F));
+  });
 }
 
 TEST_CASE("low rank mean: sends two factors instead of a matrix", "[axis][fast]") {

@@ -39,9 +39,8 @@ TEST_CASE("rules: exchanges of stages come after the same steps at all their hol
   STATIC_REQUIRE(rules::c5({.sums_gradients = true}, {.shares_gradient = true}));
   STATIC_REQUIRE(rules::c5({}, {}));
   constexpr comm_traits by_blocks{.needs_global_step = true, .moves_with_blocks = true};
-  STATIC_REQUIRE(rules::c5(by_blocks, {.shares_gradient = true, .by_blocks = true}));
-  STATIC_REQUIRE(!rules::c5(by_blocks, {.shares_gradient = true}));
-  STATIC_REQUIRE(!rules::c5({.moves_with_blocks = true}, {.shares_gradient = true, .by_blocks = true}));  // local steps
+  STATIC_REQUIRE(rules::c5(by_blocks, {.shares_gradient = true}));
+  STATIC_REQUIRE(!rules::c5({.moves_with_blocks = true}, {.shares_gradient = true}));  // local steps
   STATIC_REQUIRE(!rules::c7(by_blocks, {.moves_blocks = true}));
   STATIC_REQUIRE(!rules::c6({}, {.computes_late = true}));
   STATIC_REQUIRE(rules::c6({.allows_late_steps = true}, {.computes_late = true}));

@@ -157,8 +157,8 @@ class Swarm(Swarms):
     def test_what_does_not_go_together_is_refused(self):
         elastic = ["--fault.policy", "quorum"]
         for args, name, remedy in [
-                ([], "fault.policy", "--fault.policy quorum"), ([*elastic, "--comm.policy", "power_sgd"], "comm.policy", "every_step"),
-                ([*elastic, "--comm.codec", "int8"], "comm.codec", "leave it out"),
+                ([], "fault.policy", "--fault.policy quorum"), ([*elastic, "--comm.policy", "distro"], "comm.policy", "every_step"),
+                ([*elastic, "--comm.codec", "int8", "--model.tie", "true"], "model.tie", "auto or false"),
                 ([*elastic, "--train.optimizer", "muon"], "train.optimizer", "adamw"),
                 ([*elastic, "--parallel.codec", "delta_int4"], "parallel.codec", "int8"),
                 ([*elastic, *LOCAL, "--parallel.codec", "subspace"], "parallel.codec", "every_step"),

@@ -71,6 +71,9 @@ inline constexpr std::string_view swarm_presets[] = {"every_step"};
 /// together.
 inline constexpr std::string_view elastic_pipeline_presets[] = {"every_step", "demo", "power_sgd", "dion", "netstorm"};
 
+/// Those that tests/parallel/swarm.cpp and tests/parallel/swarm/swarm_gradients.cpp train in swarms.
+inline constexpr std::string_view swarm_presets[] = {"every_step", "demo", "power_sgd", "dion", "netstorm"};
+
 }  // namespace support
 
 #endif  // CAUSEWAY_TESTS_SUPPORT_ELASTIC_PRESETS_HPP

@@ -54,6 +54,7 @@ class noting_round final : public causeway::parallel::swarm_round {
   [[nodiscard]] const causeway::parallel::swarm_options& options() const noexcept override { return peer_->options(); }
   void open(std::uint64_t agreement) override { peer_->open(agreement); }
   void tie(causeway::parallel::swarm_tied_table table) override { peer_->tie(std::move(table)); }
+  causeway::result<void> exchange_means() override { return peer_->exchange_means(); }
   void committed(bool adopted) override { peer_->committed(adopted); }
   bool put_table() override { return peer_->put_table(); }
   causeway::result<double> evaluate(std::uint64_t step, std::uint32_t n, causeway::parallel::swarm_computer& c) override {
@@ -77,8 +78,9 @@ class noting_round final : public causeway::parallel::swarm_round {
     }
     return part;
   }
-  causeway::result<causeway::parallel::swarm_sum> keep_sum(std::span<const float> sum) override {
-    return peer_->keep_sum(sum);
+  causeway::result<causeway::parallel::swarm_sum> keep_sum(std::span<const float> sum,
+                                                           std::span<const float> gradient) override {
+    return peer_->keep_sum(sum, gradient);
   }
   [[nodiscard]] causeway::time_point now() override { return peer_->now(); }
   void throw_away() override { peer_->throw_away(); }

@@ -73,8 +73,13 @@ struct scripted_swarm final : parallel::swarm_round {
     return parallel::swarm_part_taken{
         .weights = std::vector(all.size(), 1.0), .result_at = result_at, .result = {}, .gives_up = gives_up};
   }
-  result<parallel::swarm_sum> keep_sum(std::span<const float> sum) override {
+  result<void> exchange_means() override {
+    means = true;
+    return {};
+  }
+  result<parallel::swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) override {
     given.assign(sum.begin(), sum.end());
+    normed.assign(gradient.begin(), gradient.end());
     return parallel::swarm_sum{7, 4.0, gradients};
   }
   [[nodiscard]] time_point now() override { return {}; }
@@ -93,14 +98,14 @@ struct scripted_swarm final : parallel::swarm_round {
   [[nodiscard]] std::string describe() override { return {}; }
 
   parallel::swarm_options o;
-  std::vector<float> gradients{1, 2, 3}, given;
+  std::vector<float> gradients{1, 2, 3}, given, normed;
   std::vector<std::pair<std::uint64_t, std::vector<float>>> restored;
   std::optional<std::uint32_t> to, result_at;
   parallel::swarm_holding own;  // as others saw it last
   double norm_squares = 0;
   std::vector<bool> commits;
   int completions = 0, thrown_away = 0;
-  bool missing = false, ends = false, gives_up = false, in_groups = false;
+  bool missing = false, ends = false, gives_up = false, in_groups = false, means = false;
 };
 
 struct group_of_one {
@@ -248,6 +253,37 @@ TEST_CASE("swarm group: a sum is on disk before other stages hear of it, and is 
   CHECK(open(2) == std::vector{kept{7, {}}});  // of the step before the state that it has: only its norm is of use
   parameters.resize(4);
   CHECK(open(3).empty());  // of another model
+}
+
+TEST_CASE("swarm group: of a policy's means all that came of an exchange is on disk, with its attempt", "[train][fast]") {
+  io::any_storage disk{io::memory_storage{}};
+  const auto stage = std::make_shared<lone_stage>();
+  const auto swarm = std::make_shared<scripted_swarm>();
+  stage->hash = 77;
+  thread_pool pool{1};
+  std::vector<float> parameters(2);
+  shared_state state{{std::as_writable_bytes(std::span{parameters})}, [](std::span<const float>) {}};
+  state.divide = [](std::span<const parameter_segment>) { return result<void>{}; };
+  {
+    swarm_group group{stage, swarm, disk, "stage-0"};
+    REQUIRE(group.open(state, pool));
+    CHECK(swarm->means);
+    REQUIRE(group.enter(1, 0));
+    const std::vector<float> row{1, 2}, factors{3, 4, 5};
+    group.received(row, nullptr);
+    group.received(factors, nullptr);
+    REQUIRE(group.exchanged(row));
+    CHECK(swarm->given == std::vector<float>{1, 2, 3, 4, 5});
+    CHECK(swarm->normed == row);
+  }
+  const std::uint32_t attempt = stage->attempts;
+  swarm_group group{stage, swarm, disk, "stage-0"};
+  REQUIRE(group.open(state, pool));
+  REQUIRE(swarm->restored.size() == 1);
+  CHECK(swarm->restored[0].second == std::vector<float>{1, 2, 3, 4, 5});
+  REQUIRE(group.enter(1, 0));
+  CHECK(swarm->own.sum_of == attempt);
+  CHECK(swarm->own.row_of == 0);
 }
 
 TEST_CASE("swarm group: gradients of a step that others have finished are thrown away", "[train][fast]") {

@@ -59,6 +59,15 @@ class low_rank_exchange {
 
   CAUSEWAY_DECL void cancel();
 
+  /// For a peer that is its whole group: its row stays as it is, and the next exchange starts where this one would have.
+  CAUSEWAY_DECL result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx);
+
+  /// After `finish`: what all have of its result beside the row, left factors and then right ones.
+  [[nodiscard]] std::span<float> factors() noexcept { return factors_; }
+  /// Where the exchange did not come to its end here, but at another peer, whose result is in row.values and `factors()`:
+  /// all else is as after `finish`. `sent`: what this peer's row was; with a weight of 0 it sent none.
+  CAUSEWAY_DECL void adopt(std::vector<float> sent, const collective::exchange_row& row, thread_pool& pool);
+
   /// For rows of `size` values. Done by `begin`, too.
   CAUSEWAY_DECL void prepare(std::size_t size, std::span<const compress::matrix_range> matrices);
 
@@ -86,6 +95,7 @@ class low_rank_exchange {
   CAUSEWAY_DECL static std::span<const float> matrix(const piece& p, std::span<const float> row);
   std::span<float> left(const piece& p) { return std::span{first_}.subspan(p.left, p.shape.left_size()); }
   std::span<float> right(const piece& p) { return std::span{right_}.subspan(p.right, p.shape.right_size()); }
+  std::span<float> right_of_next(const piece& p) { return std::span{next_}.subspan(p.right, p.shape.right_size()); }
 
   /// Factors are rows of their own, without matrices.
   CAUSEWAY_DECL static compress::message_context plain(const compress::message_context& ctx);
@@ -98,6 +108,8 @@ class low_rank_exchange {
   CAUSEWAY_DECL result<void> turn_factors(std::span<const float> row, thread_pool& pool);
   /// The result and the residual from both factors; `first_` has what is not factored.
   CAUSEWAY_DECL void expand_factors(const collective::exchange_row& row, thread_pool& pool);
+  CAUSEWAY_DECL void expand_piece(const piece& p, std::span<float> row, thread_pool& pool);
+  CAUSEWAY_DECL void note_factors();
   CAUSEWAY_DECL void to_unit_length(std::span<float> factor, std::size_t length) const;
 
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
@@ -107,14 +119,16 @@ class low_rank_exchange {
   std::vector<piece> pieces_;
   std::vector<bounds> rest_;
   std::size_t left_size_ = 0;
-  std::vector<float> first_;  ///< left factors, then what is not factored
-  std::vector<float> right_;  ///< of the round before: where the next one starts
-  std::vector<float> next_;   ///< of this one
+  std::vector<float> first_;    ///< left factors, then what is not factored
+  std::vector<float> right_;    ///< of the round before: where the next one starts
+  std::vector<float> next_;     ///< of this one
+  std::vector<float> factors_;  ///< P and R of the result, thin: rank·(rows + columns) values a matrix
+  bool ended_ = false;          ///< the exchange begun last
   mean first_mean_;
   mean second_mean_;
 };
 
-/// One that is more than a mean: it does something to a single peer's row, too.
+/// One that is more than a mean: it makes its step of a single peer's row, too.
 struct dion_exchange : low_rank_exchange {
   static constexpr std::string_view name = "dion_mean";
   using low_rank_exchange::low_rank_exchange;

@@ -129,9 +129,7 @@ struct round_state {
     if constexpr (R::keeps == axis::keeping::in_a_buffer) {
       const float gain = policy.gain(ctx.next_learning_rate());
       if (!residual.empty()) return ctx.rows().blend(input, gain, residual, policy.decay());
-      next_residual.resize(input.size());
-      CAUSEWAY_TRY(ctx.rows().zero(next_residual));
-      return ctx.rows().blend(input, gain, next_residual, 0.0F);
+      return gain == 1.0F ? result<void>{} : ctx.rows().scale(input, gain);
     }
     return {};
   }
@@ -144,8 +142,8 @@ struct round_state {
   template <class Context>
   result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
     begun = turned = false;
+    if (ctx.result_is_known()) return begin_at_result(ctx, wants_residual, wants_counts);
     row.resize(input.size());
-    if (!axis::by_context<Recipe> && ctx.result_is_known()) return begin_at_result(ctx, wants_counts);
     CAUSEWAY_TRY(ctx.rows().copy(row, input));
     next_residual.resize(wants_residual ? row.size() : 0);
     CAUSEWAY_TRY(ctx.rows().zero(next_residual));
@@ -193,23 +191,48 @@ struct round_state {
       } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
         if (!known && !row.empty()) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
+      if constexpr (has_factors) return failing(ctx, ctx.left_exchange(row, exchange->factors(), where));
       return failing(ctx, ctx.left_exchange(row, counts, where));
     }
   }
 
  private:
+  // Of what comes of an exchange the row is not all: how it was made, too.
+  static constexpr bool has_factors = requires(exchange_type & e) { e.factors(); };
+
   // Of a fragment of which this stage of the model has nothing there is nothing to say.
   [[nodiscard]] bool talks() const noexcept { return terms.members.size() > 1 && !row.empty(); }
 
   // Who is in the result left out of its row what it left out then; who is not put nothing in.
   template <class Context>
-  result<void> begin_at_result(Context& ctx, bool wants_counts) {
+  result<void> begin_at_result(Context& ctx, bool wants_residual, bool wants_counts) {
+    std::vector<float> sent;
+    if constexpr (has_factors) sent.assign(row.begin(), row.end());  // if that attempt did not come to its end here
+    row.resize(input.size());
     counts.resize(wants_counts ? row.size() : 0);
-    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row, 2 * terms.part)));
-    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(counts, 2 * terms.part + 1)));
+    next_residual.resize(wants_residual ? row.size() : 0);
+    CAUSEWAY_TRY(take_result(ctx, std::move(sent)));
     begun = true;
-    if (terms.contributes || next_residual.empty()) return {};
+    const bool is_in_it = axis::by_context<Recipe> ? ctx.own_weight() > 0 : terms.contributes;
+    if (is_in_it || next_residual.empty()) return {};
     return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);
+  }
+
+  template <class Context>
+  result<void> take_result(Context& ctx, std::vector<float> sent) {
+    if constexpr (axis::by_context<Recipe>) {
+      return ctx.rows().copy(row, input);  // which takes it
+    } else {
+      CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row, 2 * terms.part)));
+      const std::uint64_t next = 2 * terms.part + 1;
+      if constexpr (!has_factors) return failing(ctx, ctx.take_known_result(counts, next));
+      if constexpr (has_factors) {
+        CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(exchange->factors(), next)));
+        sent.resize(row.size());
+        exchange->adopt(std::move(sent), exchange_row(), ctx.pool());
+      }
+      return {};
+    }
   }
 
   template <class Context>
@@ -222,7 +245,7 @@ struct round_state {
   template <class Context>
   result<void> mean_by_context(Context& ctx, const Recipe& recipe) {
     if (row.empty()) return ctx.left_exchange(row);
-    if (!next_residual.empty() && terms.members.size() > 1) {
+    if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();
       if (!found) return found;

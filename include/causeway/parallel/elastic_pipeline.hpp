@@ -80,8 +80,7 @@ class elastic_pipeline {
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .by_blocks = true};
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
   static constexpr std::uint32_t state_version = 3;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},

@@ -243,6 +243,10 @@ result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_roun
 /// first stage reads the inputs, the last the targets), as a function of trainer.context().step(). Needs an environment
 /// whose group is a train::swarm_group over the same swarm_round, fault::quorum and a communication policy of global steps.
 ///
+/// comm::every_step without a codec adds the peers' gradients up. Any other policy of gradients (rule C5) makes a row of
+/// each peer's, the mean over its micro-batches, and exchanges the mean of the rows weighted by them, with its codec and
+/// what it keeps; then the table below is not tied.
+///
 /// Activations and their gradients cross through `Codec`, one that remembers nothing: what a micro-batch comes to must not
 /// depend on who computed the one before. With stage::plain the result is that of the unsplit model up to the order of
 /// sums.

@@ -28,10 +28,9 @@ constexpr bool c4(comm_traits c, parallel_traits p) {
   return !p.staged || !p.global_step || c.rounds_by_steps || (p.sums_over_stages && c.rounds_over_stages);
 }
 
-/// Parts of a gradient are worth nothing alone.
+/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean that all wait for.
 constexpr bool c5(comm_traits c, parallel_traits p) {
-  const bool by_blocks = p.by_blocks && c.needs_global_step && c.moves_with_blocks;
-  return !p.shares_gradient || c.sums_gradients || by_blocks;
+  return !p.shares_gradient || c.sums_gradients || (c.needs_global_step && c.moves_with_blocks);
 }
 
 /// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
@@ -68,9 +67,8 @@ struct compatible {
                 "(comm_traits::rounds_over_stages). docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
-      "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
-      "comm::every_step, in a swarm without a codec; in elastic pipelines any policy of gradients of all peers does. "
-      "docs/reference/rules.md#c5");
+      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step, and "
+      "waited for. Use comm::every_step, or another policy of gradients of all peers. docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it: it must be in what they exchange then or later. Use comm::periodic, or comm::rounds "

@@ -44,8 +44,7 @@ struct parallel_traits {
   bool reroutes = false;          ///< a lost peer's work goes to another of its stage
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
-  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's: it must be summed in every step
-  bool by_blocks = false;         ///< or exchanged by the policy, among those who hold the same blocks of the model
+  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };

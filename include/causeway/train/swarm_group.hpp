@@ -83,6 +83,8 @@ class basic_swarm_group final : public elastic_group {
     std::uint64_t step = 0;
     double squares = 0;
     std::uint64_t state = 0;
+    std::uint64_t attempt = 0;  ///< that it is of
+    std::uint64_t length = 0;   ///< values: with what else came of the exchange
   };
 
   result<verdict> judge(const result<void>& outcome, bool candidate);
@@ -97,12 +99,13 @@ class basic_swarm_group final : public elastic_group {
   // Of the shared parameters, which come first.
   [[nodiscard]] bool is_sound() const;
 
-  result<void> keep_sum(std::span<const float> sum);
+  result<void> keep_sum(std::span<const float> gradient);
 
   // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
   // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
-  void recall_sums(std::size_t parameters);
+  void recall_sums();
   [[nodiscard]] bool steps_alone() const { return swarm_->options().local_steps > 0; }
+  [[nodiscard]] bool exchanges_rows() const { return averages_ || steps_alone(); }
   [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
 
   // Everybody's holdings go to everybody: M bits each.
@@ -129,10 +132,11 @@ class basic_swarm_group final : public elastic_group {
   std::uint32_t spoilt_ = 0;                             // times in a row that this peer came to values that are not finite
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
-  // Where peers take local steps:
-  std::vector<float> rows_;     // of the exchange entered last
+  bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
+  // Where rows are exchanged:
+  std::vector<float> rows_;     // of the exchange entered last, and what else came of it
   std::uint64_t samples_ = 0;   // behind this peer's
-  std::uint32_t row_of_ = 0;    // the attempt that it sent one in last, of this round
+  std::uint32_t row_of_ = 0;    // the attempt that this peer sent one in last, of this round
   std::uint32_t sum_of_ = 0;    // the attempt that the sum is of which it has
   std::uint32_t known_of_ = 0;  // the attempt that the result is of which the exchange entered last passes on; or itself
   bool leaves_ = false;

@@ -159,6 +159,33 @@ TEST_CASE("swarm shares: what a peer puts in leaves what it has as it was", "[pa
   CHECK_FALSE(kept.has_sum(7));
 }
 
+TEST_CASE("swarm shares: a mean of a peer's own is put in, and its sum stays", "[parallel][fast]") {
+  swarm_gradients kept;
+  kept.begin(7);
+  std::vector<float> g{1, 2};
+  kept.put_in_mean(4, g);
+  CHECK(g == std::vector<float>{4, 8});
+  kept.restore(g);
+  CHECK(g == std::vector<float>{1, 2});
+  kept.put_in_mean(4, g);
+  kept.begin(7);  // the gradient was dropped
+  kept.restore(g);
+  CHECK(g == std::vector<float>{4, 8});
+}
+
+TEST_CASE("swarm shares: who is not in a mean of the step gives its gradient up, if it has one", "[parallel][fast]") {
+  std::vector<swarm_holding> all{{7, false, set_of({0, 1})}, {7, false, set_of({2})}, {7, false, set_of({})}};
+  auto plan = plan_shares(all, 7, set_of({0, 1, 2}));
+  for (std::size_t p = 0; p < 3; ++p) CHECK_FALSE(is_superfluous(all, plan, p));
+  all[0].sum = true, all[0].sum_of = 4, all[1].row_of = 4, all[2].row_of = 3;
+  plan = plan_shares(all, 7, set_of({0, 1, 2}));
+  for (std::size_t p = 0; p < 3; ++p) CHECK_FALSE(is_superfluous(all, plan, p));
+  all[1].row_of = 3;
+  CHECK(is_superfluous(all, plan, 1));
+  all = {{7, false, set_of({0, 1})}, {7, false, set_of({1, 2})}};
+  CHECK(is_superfluous(all, plan_shares(all, 7, set_of({0, 1, 2})), 1));  // others have a part of it
+}
+
 TEST_CASE("swarm shares: the sum of a stage that has nothing in an exchange is empty, and it has it", "[parallel][fast]") {
   swarm_gradients kept;
   kept.begin(7);

@@ -25,6 +25,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_p
                                                     const collective::exchange_row& row,
                                                     const compress::message_context& ctx) {
   to_left_factors(row.values, ctx);
+  ended_ = false;
   return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
 }
 
@@ -32,8 +33,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::turn_factors(std::span<const float
   next_.resize(right_.size());
   for (const piece& p : pieces_) {
     CAUSEWAY_TRY(kernels::low_rank_orthonormalise(left(p), p.shape.rows));
-    kernels::low_rank_right(pool, p.shape, matrix(p, row), left(p),
-                            std::span{next_}.subspan(p.right, p.shape.right_size()));
+    kernels::low_rank_right(pool, p.shape, matrix(p, row), left(p), right_of_next(p));
   }
   return {};
 }
@@ -67,14 +67,33 @@ CAUSEWAY_DECL void low_rank_exchange::to_unit_length(std::span<float> factor, st
   }
 }
 
+CAUSEWAY_DECL void low_rank_exchange::adopt(std::vector<float> sent, const collective::exchange_row& row,
+                                            thread_pool& pool) {
+  std::copy_n(factors_.begin(), left_size_, first_.begin());
+  next_.assign(factors_.begin() + static_cast<std::ptrdiff_t>(left_size_), factors_.end());
+  if (!std::exchange(ended_, true) && row.weight != 0 && !row.residual.empty()) {
+    std::copy(sent.begin(), sent.end(), row.residual.begin());
+    for (const piece& p : pieces_) expand_piece(p, sent, pool);
+    leave_residual({.values = sent, .residual = row.residual, .weight = row.weight});
+  }
+  if (!use_.orthonormal) return;
+  for (const piece& p : pieces_) to_unit_length(right_of_next(p), p.shape.columns);
+}
+
+CAUSEWAY_DECL void low_rank_exchange::note_factors() {
+  ended_ = true;
+  factors_.assign(first_.begin(), first_.begin() + static_cast<std::ptrdiff_t>(left_size_));
+  factors_.insert(factors_.end(), next_.begin(), next_.end());
+}
+
+CAUSEWAY_DECL void low_rank_exchange::expand_piece(const piece& p, std::span<float> row, thread_pool& pool) {
+  kernels::low_rank_expand(pool, p.shape, left(p), right_of_next(p), row.subspan(p.offset, p.shape.matrix_size()));
+}
+
 CAUSEWAY_DECL void low_rank_exchange::expand_factors(const collective::exchange_row& row, thread_pool& pool) {
+  note_factors();
   std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
-  const auto expand = [&](const piece& p) {
-    const auto factor = std::span{next_}.subspan(p.right, p.shape.right_size());
-    kernels::low_rank_expand(pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
-    return factor;
-  };
-  for (const piece& p : pieces_) expand(p);
+  for (const piece& p : pieces_) expand_piece(p, row.values, pool);
   auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
   for (const auto& [begin, end] : rest_) {
     std::copy(from, from + (end - begin), row.values.begin() + begin);
@@ -83,8 +102,8 @@ CAUSEWAY_DECL void low_rank_exchange::expand_factors(const collective::exchange_
   if (!row.residual.empty()) leave_residual(row);
   if (!use_.orthonormal) return;
   for (const piece& p : pieces_) {
-    to_unit_length(std::span{next_}.subspan(p.right, p.shape.right_size()), p.shape.columns);
-    expand(p);
+    to_unit_length(right_of_next(p), p.shape.columns);
+    expand_piece(p, row.values, pool);
   }
 }
 
@@ -93,6 +112,15 @@ CAUSEWAY_DECL result<void> low_rank_exchange::step_alone(const collective::excha
   to_left_factors(row.values, ctx);
   CAUSEWAY_TRY(turn_factors(row.values, ctx.pool));
   expand_factors(row, ctx.pool);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::alone(const collective::exchange_row& row,
+                                                    const compress::message_context& ctx) {
+  prepare(row.values.size(), ctx.matrices);
+  std::fill(first_.begin(), first_.end(), 0.0F);
+  next_ = right_;
+  note_factors();
   return {};
 }
 
@@ -144,6 +172,7 @@ CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const 
   }
   leave(covered, size);
   first_.resize(left_size_ + rest_size);
+  factors_.resize(left_size_ + right_size);
   if (right_.size() == right_size) return;
   right_.resize(right_size);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {

@@ -94,13 +94,13 @@ struct swarm_tied_table {
 struct swarm_sum {
   std::uint64_t step = 0;
   double squares = 0;         ///< of its 2-norm
-  std::span<float> values{};  ///< in the gradients; none where peers take local steps, which write none to a disk
+  std::span<float> values{};  ///< in the gradients; none where rows are exchanged, which the stage's group has
 };
 
 /// What a peer puts into its stage's exchange.
 struct swarm_part_taken {
   std::vector<double> weights;               ///< of every peer's row
-  std::optional<std::uint32_t> result_at{};  ///< with local steps: who has what an earlier attempt came to, which counts
+  std::optional<std::uint32_t> result_at{};  ///< of rows: who has what an earlier attempt came to, which counts
   std::span<const float> result{};           ///< that, where this peer has it
   /// With local steps: others have a part of what this peer has moved, which it gives up. It begins the round anew.
   bool gives_up = false;
@@ -116,6 +116,10 @@ class swarm_round {
   virtual void open(std::uint64_t agreement) = 0;
   /// Before that, at both ends of a model with a tied table.
   virtual void tie(swarm_tied_table table) = 0;
+  /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
+  /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
+  /// errc::unsupported with a tied table.
+  virtual result<void> exchange_means() = 0;
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
   virtual void committed(bool adopted) = 0;
@@ -138,13 +142,13 @@ class swarm_round {
   [[nodiscard]] virtual bool called_away() const noexcept = 0;
   /// What this peer could put into its stage's sum.
   [[nodiscard]] virtual swarm_holding holding() = 0;
-  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless it takes local steps,
-  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole.
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless rows are exchanged,
+  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole, or this peer's row is another now.
   virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// `sum` is the stage's, in the gradients; where peers take local steps, all rows of the exchange, one after the other.
-  /// Nobody has been told. What is on disk before `all_summed` tells the other stages lets this one take the step, whoever
-  /// is lost afterwards. `sum` must stay until then.
-  virtual result<swarm_sum> keep_sum(std::span<const float> sum) = 0;
+  /// `sum` is the stage's, in the gradients; where rows are exchanged, all that came of the exchange, one after the other.
+  /// `gradient`: what of it counts in the norm. Nobody has been told. What is on disk before `all_summed` tells the other
+  /// stages lets this one take the step, whoever is lost afterwards. `sum` must stay until then.
+  virtual result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) = 0;
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;

@@ -52,6 +52,16 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
 
+  result<void> exchange_means() override {
+    if (this->tied_.length > 0) {
+      return fail(errc::unsupported, "swarm",
+                  "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
+                  "round apart; build the model with untied embeddings, or use comm::every_step without a codec");
+    }
+    averages_ = true;
+    return {};
+  }
+
   void open(std::uint64_t agreement) override {
     if (std::exchange(open_, true)) return;
     this->run_ = mix(options_.run, agreement,
@@ -69,6 +79,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     if (this->steps_alone()) return run_alone(step, computer);
     this->begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
     CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
+    if (averages_) (void)make_mean({});
     return with_lock([&] { return verdict_.turn == micro_batches_.turn() ? verdict_.loss : 0.0; });
   }
 
@@ -77,8 +88,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     if (swarm_wire::is_local(micro_batches_.turn())) begin_closing_turn();
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
+    const auto row_of = averages_ ? std::exchange(progress_, {}) : swarm_wire::batch_set{};
     CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
     CAUSEWAY_TRY(check_contribution());
+    if (averages_) return make_mean(row_of);
     return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
   }
 
@@ -133,9 +146,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
     const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
-    const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : plan.parts[self] == swarm_part::dropped;
-    if (drops) this->drop_everything();
+    const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
+    if (drops || plan.parts[self] == swarm_part::dropped) this->drop_everything();
     if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
+    if (drops) return without_gradient();
     if (!plan.complete) {
       const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
       locked([this, asks = lacks_part && self == 0] {
@@ -148,20 +162,20 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
                   "micro-batches are missing; they are computed first");
     }
-    if (this->steps_alone()) return part_of_mean(all, plan);
+    if (exchanges_rows()) return part_of_mean(all, plan);
     gradients_.put_in(plan.parts[self], computer_->gradients());
     if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
     return swarm_part_taken{std::vector(all.size(), 1.0)};  // so that parts are summed
   }
 
-  result<swarm_sum> keep_sum(std::span<const float> sum) override {
-    const double squares = this->steps_alone() ? sum_of_squares(sum) : computer_->squares();
+  result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) override {
+    const double squares = exchanges_rows() ? sum_of_squares(gradient) : computer_->squares();
     if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
     kept_ = {this->step(), squares};
     summed_ = sum;
-    return swarm_sum{kept_.step, squares, this->steps_alone() ? std::span<float>{} : computer_->gradients()};
+    return swarm_sum{kept_.step, squares, exchanges_rows() ? std::span<float>{} : computer_->gradients()};
   }
 
   void restore_sum(const swarm_sum& kept) override {
@@ -232,6 +246,24 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
  private:
+  [[nodiscard]] bool exchanges_rows() const { return averages_ || this->steps_alone(); }
+
+  // The gradients become the mean over this peer's micro-batches, for the policy to make its row of. `row_of`: those that
+  // its last row is of. errc::cancelled: it must make another one.
+  result<void> make_mean(const swarm_wire::batch_set& row_of) {
+    progress_ = with_lock([&] { return micro_batches_.done(); });
+    const auto own = static_cast<float>(std::max(progress_.count(), 1U));
+    gradients_.put_in_mean(static_cast<float>(this->wanted().count()) / own, computer_->gradients());
+    if (progress_ == row_of) return {};
+    return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
+  }
+
+  // All of it was dropped, and the policy's row of it with that.
+  error without_gradient() {
+    progress_ = with_lock([&] { return micro_batches_.done(); });
+    return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
+  }
+
   // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
   [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
     swarm_part_taken part{weights_of(all, plan)};
@@ -338,6 +370,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   bool open_ = false;
+  bool averages_ = false;  // see exchange_means
   time_point again_from_;  // another attempt at the exchange
   duration waited_{0};
   duration say_at_;

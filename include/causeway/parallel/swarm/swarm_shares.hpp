@@ -27,9 +27,9 @@ struct swarm_holding {
   swarm_wire::batch_set done;  ///< micro-batches in its own gradient
   bool released = false;       ///< other stages are through with the round: what is missing stays missing
   bool part = false;           ///< it has the first stage's part of a tied table's gradient, and this is the last stage
-  // With local steps:
+  // Where rows are exchanged, not parts of a sum:
   bool lacks_values = false;  ///< it has none that its row could be made of
-  std::uint64_t samples = 0;  ///< behind the row that it would send
+  std::uint64_t samples = 0;  ///< behind the row that it would send; of a gradient: micro-batches
   std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
   std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
 };
@@ -56,8 +56,13 @@ struct swarm_plan {
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
-/// With local steps: whether a peer sent a row in the attempt that somebody has the result of.
+/// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
 CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
+
+/// Of a gradient that is a row of a mean: whether this peer has to give its own up. Others have a part of it, or all of it
+/// is in a result that is there already, and this peer's row is not.
+CAUSEWAY_DECL [[nodiscard]] bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan,
+                                                std::size_t self);
 
 /// With local steps: whether a micro-batch that this peer stepped on is in the values of another, too, who keeps it. That
 /// is one who is in a result of an earlier attempt, or has it, or else the one before. What an exchange leaves alone would
@@ -82,6 +87,8 @@ class swarm_gradients {
 
   /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
   CAUSEWAY_DECL void put_in(swarm_part part, std::span<float> gradients);
+  /// `gradients`, this peer's own, times `factor`; `restore` undoes it.
+  CAUSEWAY_DECL void put_in_mean(float factor, std::span<float> gradients);
   /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
   CAUSEWAY_DECL void add_part(std::span<const float> part, std::span<float> table);
   /// `table`: the place of `add_part`, or empty.

@@ -83,7 +83,7 @@ class swarm_work : protected swarm_message_handler<Router> {
   void drop_everything() {
     log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
     if (this->steps_alone()) return leave_with_nothing();
-    std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    forget_gradient();
     locked([this] { micro_batches_.drop_contributions(); });
   }
 
@@ -96,7 +96,7 @@ class swarm_work : protected swarm_message_handler<Router> {
     leave_with_nothing();
   }
   void leave_with_nothing() {
-    if (computer_ != nullptr) std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    if (computer_ != nullptr) forget_gradient();
     locked([this] {
       if (this->steps_alone()) micro_batches_.set_applied(false);
       progress_ = {};
@@ -104,6 +104,11 @@ class swarm_work : protected swarm_message_handler<Router> {
       added_ = 0;
       this->leave_turn();
     });
+  }
+
+  void forget_gradient() {
+    std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    this->gradients_.begin(this->step());
   }
 
   /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
@@ -182,7 +187,8 @@ class swarm_work : protected swarm_message_handler<Router> {
   }
 
   swarm_computer* computer_ = nullptr;
-  swarm_wire::batch_set progress_;  // of the micro-batches since the last exchange: those that this peer has stepped on
+  // Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
+  swarm_wire::batch_set progress_;
 
  private:
   [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {

@@ -31,13 +31,14 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
   if (!state.own.empty()) swarm_->meets_in_groups();
-  const std::size_t parameters = state.parts.empty() ? 0 : state.parts.front().size() / sizeof(float);
+  averages_ = !steps_alone() && state.divide;
+  if (averages_) CAUSEWAY_TRY(swarm_->exchange_means());
   parts_ = state.parts;
   adopted_ = state.adopted;
   CAUSEWAY_TRY(stage_->open(std::move(state), pool));
   if (steps_alone() && !replaced_) adopted_({});  // what a checkpoint has beyond the last exchange others may be given
   replaced_ = false;
-  recall_sums(parameters);
+  recall_sums();
   swarm_->committed(true);
   return {};
 }
@@ -54,12 +55,12 @@ CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t 
 }
 
 CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row, const std::vector<index_range>*) {
-  if (steps_alone()) rows_.insert(rows_.end(), row.begin(), row.end());
+  if (exchanges_rows()) rows_.insert(rows_.end(), row.begin(), row.end());
 }
 
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
   sum_of_ = known_of_;
-  CAUSEWAY_TRY(keep_sum(steps_alone() ? std::span<const float>{rows_} : sum));
+  CAUSEWAY_TRY(keep_sum(sum.empty() ? std::span<const float>{rows_} : sum));
   CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on_norm(squares));
   return stage_->exchanged({});
@@ -124,32 +125,41 @@ CAUSEWAY_LAZY bool basic_swarm_group<Whole>::is_sound() const {
   return true;
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::keep_sum(std::span<const float> values) {
-  CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum(values));
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::keep_sum(std::span<const float> gradient) {
+  const auto all = exchanges_rows() ? std::span<const float>{rows_} : gradient;
+  CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum(all, steps_alone() ? all : gradient));
   if (!sums_) return {};
-  kept_sum head{sum.step, sum.squares, stage_->state_hash()};
-  const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(sum.values)};
+  const std::span<float> values = averages_ ? std::span{rows_} : sum.values;
+  kept_sum head{sum.step, sum.squares, stage_->state_hash(), sum_of_, values.size()};
+  std::uint64_t model = parts_.empty() ? 0 : parts_.front().size();
+  const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}),
+                                        std::as_writable_bytes(std::span{&model, 1}), std::as_writable_bytes(values)};
   return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
 }
 
-CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums(std::size_t parameters) {
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums() {
   if (!sums_) return;
   const auto steps = sums_->rounds();
   if (!steps) return;
   for (const std::uint64_t step : *steps) {
     kept_sum head;
-    std::vector<float> values(parameters);
-    const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}),
-                                          std::as_writable_bytes(std::span{values})};
+    std::uint64_t model = 0;
+    std::span<std::byte> parts[] = {
+        std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(std::span{&model, 1}), {}};
+    if (!sums_->load(step, run_of_sums(), std::span{parts}.first(2))) continue;
+    if (parts_.empty() || model != parts_.front().size()) continue;
+    std::vector<float> values(static_cast<std::size_t>(head.length));
+    parts[2] = std::as_writable_bytes(std::span{values});
     if (!sums_->load(step, run_of_sums(), parts)) continue;
     const bool next = head.state == stage_->state_hash();
+    if (next) sum_of_ = static_cast<std::uint32_t>(head.attempt);
     swarm_->restore_sum({head.step, head.squares, next ? std::span{values} : std::span<float>{}});
   }
 }
 
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   parallel::swarm_holding mine = swarm_->holding();
-  mine.samples = samples_;
+  mine.samples = steps_alone() ? samples_ : mine.done.count();
   mine.row_of = row_of_;
   mine.sum_of = sum_of_;
   const auto bytes = parallel::encode(mine);

@@ -40,6 +40,12 @@ CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_
   return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
 }
 
+CAUSEWAY_DECL bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+  if (plan.parts[self] == swarm_part::dropped) return true;
+  const bool known = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum) != plan.parts.end();
+  return known && all[self].done.count() > 0 && plan.parts[self] != swarm_part::sum && !is_in_result(all, plan, self);
+}
+
 CAUSEWAY_DECL bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
   if (plan.parts[self] == swarm_part::dropped) return true;
   if (plan.parts[self] == swarm_part::sum || is_in_result(all, plan, self)) return false;
@@ -94,6 +100,11 @@ CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gra
   } else {
     std::fill(gradients.begin(), gradients.end(), 0.0F);
   }
+}
+
+CAUSEWAY_DECL void swarm_gradients::put_in_mean(float factor, std::span<float> gradients) {
+  own_.assign(gradients.begin(), gradients.end());
+  for (float& v : gradients) v *= factor;
 }
 
 CAUSEWAY_DECL void swarm_gradients::add_part(std::span<const float> part, std::span<float> table) {

@@ -5,7 +5,6 @@
 
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/groups.hpp>
-#include <causeway/axis/groups.hpp>
 #include <causeway/axis/linked_groups.hpp>
 
 #include "support/catch.hpp"

@@ -64,9 +64,6 @@ inline constexpr std::string_view local_async_pipeline_presets[] = {
     "streaming_diloco", "eager_diloco", "cocktail_sgd", "moshpit_sgd", "noloco",    "bacombo",
     "sparta_diloco",    "co_learning",  "cocodc",       "ravnest"};
 
-/// Those that tests/parallel/swarm.cpp trains in swarms that make all steps together.
-inline constexpr std::string_view swarm_presets[] = {"every_step"};
-
 /// Those that tests/parallel/elastic_pipeline.cpp and elastic_gradients.cpp train in pipelines that make all steps
 /// together.
 inline constexpr std::string_view elastic_pipeline_presets[] = {"every_step", "demo", "power_sgd", "dion", "netstorm"};

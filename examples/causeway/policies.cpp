@@ -130,6 +130,10 @@ std::uint64_t samples_at_hand(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
   if (p != nullptr && p->traits.gathers_samples) return s.comm.batch_samples;
   const std::uint64_t rounds = p == nullptr ? 1 : p->traits.rounds_at_hand * p->longest_round;
+  if (p != nullptr && p->traits.rounds_by_clock) {  // nobody knows how many steps that will be: an eighth of the run's
+    const std::uint64_t steps = std::max<std::uint64_t>(s.comm.fewest_steps, s.train.steps / 8);
+    return std::max<std::uint64_t>(1, steps) * static_cast<std::uint64_t>(s.train.batch);
+  }
   const std::uint64_t batches = p != nullptr && p->divides_batch ? s.net.peers : 1;
   return steps_of_round(s) * rounds * batches * static_cast<std::uint64_t>(s.train.batch);
 }

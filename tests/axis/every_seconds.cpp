@@ -8,11 +8,15 @@
 #include <causeway/optim/sgd.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <vector>
 
+#include "support/elastic.hpp"
+#include "support/lost_peer.hpp"
 #include "support/optimizer_cases.hpp"
 #include "support/simulated_runs.hpp"
 #include "support/traced_runs.hpp"
@@ -176,10 +180,73 @@ TEST_CASE("every seconds: a lost peer ends the run of the others with its name",
   CHECK(named > 20);
 }
 
+TEST_CASE("every seconds: peers that come and go meet by the clock, and of a lost one the mean has nothing",
+          "[axis][fast]") {
+  // Steps of 100, 50 and 25 ms.
+  std::vector<std::vector<std::uint32_t>> made;
+  const auto mean = [&](const support::doubles&, const std::vector<support::exchanged>& present) {
+    made.emplace_back();
+    for (const support::exchanged& e : present) made.back().push_back(e.steps);
+    return support::mean_of(present);
+  };
+  support::check_exchanges<support::quadratic>(mean_every(0.39, 9), mean, 1e-3, 40, {0.5, 1, 2});
+  CAPTURE(made);
+  for (std::size_t k = 0; k < made.size(); ++k) {
+    CHECK(made[k][0] == 4);
+    CHECK(made[k][1] == 8);
+    CHECK((made[k].size() == 2 || made[k][2] == 15 || made[k][2] == 16));
+  }
+  CHECK(made.front().size() == 3);
+  CHECK(made.back().size() == 2);
+}
+
+TEST_CASE("every seconds: peers that come and go train on until they have made enough steps", "[axis][fast]") {
+  std::vector<std::vector<std::uint32_t>> made;
+  const auto mean = [&](const support::doubles&, const std::vector<support::exchanged>& present) {
+    made.emplace_back();
+    for (const support::exchanged& e : present) made.back().push_back(e.steps);
+    return support::mean_of(present);
+  };
+  support::check_exchanges<support::quadratic>(mean_every(0, 12), mean, 1e-3, 20);
+  CAPTURE(made);
+  REQUIRE(made.size() > 12);
+  // They hear of the twelfth step during the next one.
+  CHECK(made.front() == std::vector<std::uint32_t>{5, 5, 5});
+  CHECK(made[2] == std::vector<std::uint32_t>{5, 5});  // the third was lost in it, and the exchange was begun again
+  for (std::size_t k = 3; k < 12; ++k) CHECK(made[k] == std::vector<std::uint32_t>{7, 7});
+}
+
+TEST_CASE("every seconds: who joins has made as many steps as the mean of the others, for its learning rate",
+          "[axis][fast]") {
+  support::elastic_options o{.peers = 4, .expected = 3, .steps_per_round = 30, .rounds = 12, .warmup = 100};
+  std::vector<support::doubles> last(4);
+  double others = 0;                          // when the newcomer has made its first steps
+  std::vector<std::vector<double>> moved(4);  // by each peer, from step to step: its rate, as gradients are longer than 1
+  o.watches = [&](std::uint32_t host, std::span<const std::int32_t>, std::span<const float> parameters) {
+    const support::doubles now(parameters.begin(), parameters.end());
+    if (!last[host].empty()) moved[host].push_back(support::distance(last[host], now));
+    last[host] = now;
+    if (host == 3 && moved[3].size() == 4) others = *std::min_element(moved[0].end() - 4, moved[0].end());
+  };
+  support::elastic_cluster cluster{mean_every(0.2, 1), o};
+  for (std::uint32_t host = 0; host < 3; ++host) cluster.boot(host);
+  cluster.run(4s);
+  cluster.boot(3);
+  cluster.run(10min);
+  REQUIRE(!cluster.violation());
+  REQUIRE(cluster.finished() == 4);
+  CHECK(cluster.parameters(3) == cluster.parameters(0));
+  REQUIRE(moved[3].size() > 4);
+  const double first = *std::min_element(moved[3].begin(), moved[3].begin() + 4);
+  CAPTURE(others, first);
+  CHECK(others > 10 * moved[0].front());
+  CHECK(std::abs(first / others - 1) < 0.1);
+}
+
 TEST_CASE("every seconds: what cannot work is refused", "[axis][fast]") {
   CHECK(axis::every_seconds{{.seconds = -1}}.check(1).error().code == errc::invalid_argument);
   CHECK(axis::every_seconds{{.fewest_steps = 0}}.check(1).error().code == errc::invalid_argument);
-  STATIC_REQUIRE(std::invoke_result_t<mean_type>::traits.tolerates == peers::fixed);
+  STATIC_REQUIRE(std::invoke_result_t<mean_type>::traits.tolerates == peers::elastic);
   STATIC_REQUIRE(std::invoke_result_t<mean_type>::traits.identical_replicas);
   STATIC_REQUIRE_FALSE(std::invoke_result_t<mean_type>::traits.rounds_by_steps);
 }

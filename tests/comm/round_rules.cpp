@@ -45,7 +45,7 @@ constexpr named others[] = {
     {"`growing`", [](comm::round_mix& m) { m.watches_movement = true; }},
     {"`global_samples`", [](comm::round_mix& m) { m.accumulates = true; }},
     {"`batch_by_speed`", [](comm::round_mix& m) { m.weighs = m.trigger_talks = m.tells = true; }},
-    {"`every_seconds`", [](comm::round_mix& m) { m.weighs = m.trigger_talks = m.meets = true; }},
+    {"`every_seconds`", [](comm::round_mix& m) { m.weighs = m.trigger_talks = m.meets = m.tells = true; }},
 };
 
 /// The first rule that a mix breaks, else what it promises.

@@ -248,6 +248,15 @@ struct all_presets {
     (*this)(
         "dlion", [] { return make(presets::dlion_options{.local_steps = 2, .sequences = 10}); }, 200, 6);
   }
+  void by_clock() {
+    (*this).template operator()<support::blocky>(
+        "a_edit",
+        [] { return make(presets::a_edit_options{.seconds = 0.09, .fewest_steps = 2, .warm_up = 2, .threshold = 1}); }, 4,
+        8);
+    (*this)("parameters by the clock", [] {
+      return comm::rounds{axis::every_seconds{{.seconds = 0, .fewest_steps = 1}}, axis::parameters{}, axis::split_mean<>{}};
+    });
+  }
   /// Two regions of those who are there, or where each peer says it is: they come and go with their peers.
   void regions() {
     (*this)("ravnest", [] { return make(presets::ravnest_options{.local_steps = 3, .clusters = {}}); });
@@ -307,6 +316,7 @@ struct all_presets {
     compressed();
     gossip();
     by_speed();
+    by_clock();
     regions();
     hubs();
     stacks();

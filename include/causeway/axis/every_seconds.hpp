@@ -34,6 +34,12 @@ struct every_seconds_options {
 /// steps that were. Cost: 16 bytes to each other peer in a meeting, and one latency. Groups are those of the exchange; all
 /// peers meet. A run repeats to the bit only on a clock that does. Gradients, and exchanges without weights or whose
 /// results are not taken at once, are errors (A15, A17).
+///
+/// Where peers come and go they tell the leader of the membership after each step how many they have made, from the half of
+/// T seconds on: 100 bytes. Once all together have made `fewest_steps`, each goes to meet the others when T seconds have
+/// passed for it; until then they train on, and time does not count anew. Each such meeting is an exchange, and nobody
+/// waits there for a peer that is lost. Give members samples for all steps between two meetings
+/// (`member_options::protocol.quota`): who has used up its own waits there.
 class every_seconds {
  public:
   static constexpr part decides = part::trigger;
@@ -41,6 +47,7 @@ class every_seconds {
   static constexpr bool follows_speed = true;
   static constexpr bool weighs = true;
   static constexpr bool meets = true;
+  static constexpr bool tells = true;
 
   explicit every_seconds(every_seconds_options options = {}) : options_{options} {}
 
@@ -49,7 +56,11 @@ class every_seconds {
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
   [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
-  result<void> exchanged(auto&, const exchange_report&) { return {}; }
+  /// Where peers come and go, an exchange was one meeting.
+  result<void> exchanged(auto& ctx, const exchange_report&) {
+    if (ctx.elastic()) begin_anew(ctx);
+    return {};
+  }
 
   /// From here on time counts; in a run that goes on, from where it was after the last step.
   result<void> open(auto& ctx) {
@@ -78,6 +89,35 @@ class every_seconds {
   }
   void step_is_over() noexcept { met_ = false; }
 
+  // ---- where peers come and go ------------------------------------------------------------------------------------------
+
+  /// Time counts from now on: after an exchange, whoever made it.
+  void begin_anew(auto& ctx) {
+    met_at_ = ctx.clock().now();
+    met_ = false;
+  }
+  /// Whether this peer goes to meet the others after the step under way; it has made `steps` since its last exchange.
+  bool is_time(auto& ctx, std::uint64_t steps) {
+    passed_ = ctx.clock().now() - met_at_;
+    if (2 * seconds(passed_) < options_.seconds) return false;
+    ctx.contribution().gathered(steps);
+    return met_ = met_ || (ctx.announce_samples() && seconds(passed_) >= options_.seconds);
+  }
+  /// Tells all peers how many steps this one has made: 8 bytes to each.
+  result<void> tell(auto& ctx, const exchange_report& report) {
+    std::vector<std::uint64_t> all(ctx.peers(), report.steps);
+    if (ctx.peers() > 1) {
+      const std::uint64_t own = report.steps;
+      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::metrics),
+                                          std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}),
+                                          ctx.exchange_options()));
+    }
+    mean_steps_ = mean_of(all);
+    return {};
+  }
+  /// Steps between the last exchange and the one before it: the mean of those who made any.
+  [[nodiscard]] std::uint64_t mean_steps() const noexcept { return mean_steps_; }
+
   /// That meetings decided on, since the run began.
   [[nodiscard]] std::uint64_t exchanges() const noexcept { return exchanges_; }
   /// Whether all peers have ended their training.
@@ -88,10 +128,12 @@ class every_seconds {
     ar(passed, exchanges_, met_);
     passed_ = duration{passed};
   }
+  void shared(auto&) {}  ///< each peer's time is its own
 
  private:
   /// `all`: of each peer its steps, and whether it has ended.
   CAUSEWAY_DECL void decide(const std::vector<std::uint64_t>& all);
+  CAUSEWAY_DECL static std::uint64_t mean_of(const std::vector<std::uint64_t>& steps);
 
   every_seconds_options options_;
   time_point met_at_{};
@@ -100,6 +142,7 @@ class every_seconds {
   std::uint64_t exchanges_ = 0;
   bool met_ = false;  ///< in this step
   bool all_ended_ = false;
+  std::uint64_t mean_steps_ = 1;
 };
 static_assert(Trigger<every_seconds>);
 

@@ -67,6 +67,7 @@ class round_turns {
 
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
+    if constexpr (Core::meets) return c.trigger.is_time(ctx, c.states.front().since) ? exchange(ctx, c) : result<void>{};
     if (ctx.exchanges_at_once() && c.at < next(c) && !ctx.run_ends()) return set_aside(ctx, c, c.at);
     if (ctx.exchanges_at_once()) return exchange(ctx, c);
     const due_list due = turn(c);
@@ -262,6 +263,7 @@ class round_turns {
     sent_in_ = 0;
     ++adoptions_;
     if (applies_late && !keeps_progress) ctx.contribution().open();
+    if constexpr (Core::meets) c.trigger.begin_anew(ctx);
     if (keeps_progress) {
       c.at += committed_at_ - moved_from_;  // as many steps away from the next round as before
       if constexpr (Core::content_type::before_inner_step) ctx.resume_at(committed_at_, true);
@@ -365,6 +367,9 @@ class round_turns {
   }
 
   void end(Core& c, const due_list& due) {
+    if constexpr (Core::meets) {  // in the steps of one peer, for who begins with this state
+      for (state* s : due) s->due_at = committed_at_ + c.trigger.mean_steps();
+    }
     committed_at_ = moved_from_ = due.front()->due_at;
     for (state* s : due) {
       if (!applies_late && !std::exchange(s->pending, false)) s->restart();

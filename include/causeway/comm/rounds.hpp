@@ -79,7 +79,8 @@ class rounds : round_rules<Axes...> {
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
   /// that leave the live parameters when they are sent, and peers with parameters of their own.
   static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
-                                      !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters;
+                                      !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters &&
+                                      !core_type::meets;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -105,6 +106,7 @@ class rounds : round_rules<Axes...> {
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
+    if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
     samples_used_ = ctx.samples() - core_.gathered;
     for (state& s : core_.states) {
       if (s.pending && !ctx.elastic()) CAUSEWAY_TRY(core_.begin(ctx, s));
@@ -353,7 +355,9 @@ class rounds : round_rules<Axes...> {
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) count_step(ctx);  // once a step, however often the hook is called
     counted_ = true;
-    if constexpr (core_type::meets) CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, false));
+    if constexpr (core_type::meets) {
+      if (!ctx.elastic()) CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, false));
+    }
     CAUSEWAY_TRY(visit_all(ctx));
     if constexpr (core_type::meets) core_.trigger.step_is_over();
     counted_ = false;

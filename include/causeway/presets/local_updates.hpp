@@ -190,8 +190,9 @@ CAUSEWAY_DECL [[nodiscard]] edit make(const edit_options& o);
 /// steps each has made, unless all together made fewer than a least number: then time begins anew. So quick peers do not
 /// wait for slow ones but for one step. A peer that has made the steps of its run goes on meeting the others until all
 /// have; it counts for nothing once it has no steps that were not exchanged (its authors' code does not say: it stops all
-/// at once). Not built: peers that come and go. Not here: what is not in presets::edit, and weights with a share for steps,
-/// which are off in that code, too.
+/// at once). Where peers come and go they train on until they have made the least number, instead of beginning time anew,
+/// and each meeting is an exchange of those who are there. Not here: what is not in presets::edit, and weights with a share
+/// for steps, which are off in that code, too.
 ///
 /// Formula:
 ///   T seconds after the last meeting, each peer on its own clock: s = Σ steps since the last exchange;  s < s_min: T anew

@@ -47,8 +47,11 @@ class contribution {
   }
   void resume() noexcept { paused_ = false; }
   void passed() noexcept { ++passed_; }
-  /// A round is so many samples of all peers together.
+  /// A round is so many samples of all peers together, or of what else they count: see `gathered`.
   void gather(std::uint64_t round_samples) noexcept { round_samples_ = round_samples; }
+  /// What this peer has of that, where these are not its samples.
+  void gathered(std::uint64_t count) noexcept { gathered_ = count; }
+  [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
@@ -61,6 +64,7 @@ class contribution {
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
+  std::optional<std::uint64_t> gathered_;
   bool paused_ = false;
   std::uint32_t passed_ = 0;  ///< rounds
   time_point drawn_at_{};

@@ -34,7 +34,8 @@ struct shared_state {
   /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
   /// again; else nobody's business.
   std::vector<std::span<std::byte>> own{};
-  /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready.
+  /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
+  /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
   /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
   /// with `divide`. None: it cannot be divided.
@@ -99,8 +100,9 @@ class elastic_group {
   /// failed gives the same entry.
   virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
 
-  /// Without waiting: this peer has gathered `samples` (shared_state::round_samples). Whether it is time to enter.
-  virtual bool announce(std::uint64_t) { return true; }
+  /// Without waiting: this peer has trained on `samples`, and `gathered` so much of what a round is of
+  /// (shared_state::round_samples). Whether it is time to enter.
+  virtual bool announce(std::uint64_t, std::uint64_t) { return true; }
 
   /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
   /// than to wait for the others.

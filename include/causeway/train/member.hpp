@@ -70,7 +70,7 @@ class basic_member final : public elastic_group {
 
   result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
 
-  bool announce(std::uint64_t samples) override;
+  bool announce(std::uint64_t samples, std::uint64_t gathered) override;
 
   bool stand_by(std::uint64_t samples, std::uint64_t later) override;
 

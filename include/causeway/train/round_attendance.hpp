@@ -30,7 +30,7 @@ class round_attendance {
   [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
   [[nodiscard]] bool can_sit_out() const { return group_ != nullptr && group_->can_sit_out(); }
 
-  bool announce() { return entered_ || group_->announce(contribution_.all()); }
+  bool announce() { return entered_ || group_->announce(contribution_.all(), contribution_.gathered()); }
   bool stand_by() {
     return entered_ || group_->stand_by(contribution_.all() - contribution_.later(), contribution_.later());
   }

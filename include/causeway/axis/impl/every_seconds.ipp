@@ -28,6 +28,15 @@ CAUSEWAY_DECL void every_seconds::decide(const std::vector<std::uint64_t>& all) 
   met_ = true;
 }
 
+CAUSEWAY_DECL std::uint64_t every_seconds::mean_of(const std::vector<std::uint64_t>& steps) {
+  std::uint64_t sum = 0, peers = 0;
+  for (const std::uint64_t s : steps) {
+    sum += std::min(s, std::uint64_t{1} << 48U);
+    peers += s > 0 ? 1 : 0;
+  }
+  return peers == 0 ? 1 : std::max<std::uint64_t>(1, sum / peers);
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_IMPL_EVERY_SECONDS_IPP

@@ -97,7 +97,7 @@ CAUSEWAY_LAZY bool basic_member<Whole>::stand_by(std::uint64_t samples, std::uin
   return now.is != situation::kind::gathering;
 }
 
-CAUSEWAY_LAZY bool basic_member<Whole>::announce(std::uint64_t samples) {
+CAUSEWAY_LAZY bool basic_member<Whole>::announce(std::uint64_t samples, std::uint64_t gathered) {
   uncommitted_ = samples;
   const situation now = waits_.look();
   if (now.is == situation::kind::joining || now.is == situation::kind::no_quorum) return false;
@@ -106,7 +106,7 @@ CAUSEWAY_LAZY bool basic_member<Whole>::announce(std::uint64_t samples) {
     if (!keeps_samples()) return true;     // which `enter` says
     hold(now.newest);
   }
-  locked([&] { control_->announce(held_.round() + 1, held_.record().chain(), samples); });
+  locked([&] { control_->announce(held_.round() + 1, held_.record().chain(), gathered); });
   return waits_.look().enough;
 }
 

@@ -88,8 +88,7 @@ class rounds : round_rules<Axes...> {
   [[nodiscard]] const trigger_type& trigger() const noexcept { return core_.trigger; }
   [[nodiscard]] const recipe_type& exchange() const noexcept { return core_.recipe; }
   [[nodiscard]] const merge_rule_type& merge_rule() const noexcept { return core_.rows.merge_rule(); }
-  /// Its weights may change between rounds, as shards of data do.
-  [[nodiscard]] auto& group() noexcept { return core_.group; }
+  [[nodiscard]] auto& group() noexcept { return core_.group; }  ///< its weights may change between rounds, as shards do
   /// The shared parameters: what to evaluate and export, where the live ones differ from peer to peer.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return core_.rows.anchor(); }
 

@@ -143,43 +143,4 @@ std::string to_toml(settings& s, bool shared_only) {
   return text;
 }
 
-causeway::result<void> fill_in(settings& s, const origins& from, std::string_view text, const std::string& where) {
-  settings theirs;
-  origins ignored;
-  CAUSEWAY_TRY(apply_toml(text, where, theirs, ignored));
-  auto ours = table(s);
-  const auto given = table(theirs);
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (!ours[i].local && !from.contains(ours[i].name)) ours[i].set(given[i].get());
-  }
-  return {};
-}
-
-std::vector<std::string> local_flags(settings& s) {
-  const auto is_launchers = [](const std::string& name) {
-    const std::vector<std::string> own{"run.fresh",  "run.refound",  "run.restart", "net.index",
-                                       "net.listen", "net.join",     "net.threads", "parallel.stage",
-                                       "quiet",      "net.announce", "watch.page",  "fault.restarts"};
-    return name.starts_with("sim.") || std::find(own.begin(), own.end(), name) != own.end();
-  };
-  settings usual;
-  const auto defaults = table(usual);
-  const auto ours = table(s);
-  std::vector<std::string> flags;
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (!ours[i].local || is_launchers(ours[i].name) || ours[i].get() == defaults[i].get()) continue;
-    flags.insert(flags.end(), {"--" + ours[i].name, ours[i].get()});
-  }
-  return flags;
-}
-
-std::string first_difference(settings a, settings b) {
-  const auto ours = table(a);
-  const auto theirs = table(b);
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (!ours[i].local && ours[i].get() != theirs[i].get()) return ours[i].name;
-  }
-  return {};
-}
-
 }  // namespace app

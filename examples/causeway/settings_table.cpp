@@ -368,15 +368,4 @@ std::vector<setting> table(settings& s) {
   return all;
 }
 
-causeway::result<void> check_run_name(const settings& s) {
-  const std::string& name = s.run.name;
-  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
-  const bool plain = !name.empty() && name.size() <= longest_name && name.front() != '.' &&
-                     name.find_first_of("/\\") == std::string::npos && std::none_of(name.begin(), name.end(), is_control);
-  if (plain) return {};
-  return fail(errc::invalid_argument, "run.name",
-              "use a plain name of up to " + std::to_string(longest_name) +
-                  " bytes, without slashes and with no dot in front; run.directory says where its folder goes");
-}
-
 }  // namespace app

@@ -706,6 +706,44 @@ struct traffic {
 
 #endif  // CAUSEWAY_CORE_METRICS_HPP
 
+// ---- causeway/core/concepts.hpp ----
+#ifndef CAUSEWAY_CORE_CONCEPTS_HPP
+#define CAUSEWAY_CORE_CONCEPTS_HPP
+
+// What <concepts> asks of a type, asked of the language instead of <type_traits>: no class is instantiated for an answer.
+// std::movable instantiates some forty for each type, std::convertible_to ten for each pair: together a sixth of all that
+// including the presets instantiated.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Can be moved into a new object, and into an old one.
+template <class T>
+concept Movable = requires(T from, T& to) {
+  T(static_cast<T&&>(from));
+  to = static_cast<T&&>(from);
+};
+
+/// Can be copied likewise, besides.
+template <class T>
+concept Copyable = Movable<T> && requires(const T& from, T& to) {
+  T(from);
+  to = from;
+};
+
+template <class T>
+concept DefaultInitializable = requires {
+  T{};
+};
+
+template <class From, class To>
+concept ConvertibleTo = requires(From (&make)(), void (&take)(To)) {
+  take(make());
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_CONCEPTS_HPP
+
 // ---- causeway/net/transport.hpp ----
 #ifndef CAUSEWAY_NET_TRANSPORT_HPP
 #define CAUSEWAY_NET_TRANSPORT_HPP
@@ -747,7 +785,7 @@ using operation = std::uint64_t;
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
-concept Transport = std::movable<T> &&
+concept Transport = Movable<T> &&
     requires(T& t, const T& c, peer_index peer, const message_id& id, std::span<const std::byte> out,
              std::span<std::byte> in, operation op, time_point deadline) {
   { c.self() } -> std::same_as<peer_index>;
@@ -8349,7 +8387,7 @@ using byte_producer = std::function<result<void>(const byte_sink&)>;
 ///   folder. Unfinished writes of `write_atomic` may be listed; their names end in ".tmp".
 /// - `remove(path)`: a file that is not there counts as removed.
 template <class S>
-concept Storage = std::movable<S> && requires(S& s, const std::string& path, const byte_producer& producer) {
+concept Storage = Movable<S> && requires(S& s, const std::string& path, const byte_producer& producer) {
   { s.write_atomic(path, producer) } -> std::same_as<result<void>>;
   { s.read(path) } -> std::same_as<result<byte_vector>>;
   { s.list(path) } -> std::same_as<result<std::vector<std::string>>>;
@@ -12033,8 +12071,7 @@ struct parallel_traits {
   bool reroutes = false;          ///< a lost peer's work goes to another of its stage
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
-  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's: it must be summed in every step
-  bool by_blocks = false;         ///< or exchanged by the policy, among those who hold the same blocks of the model
+  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -12557,14 +12594,14 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Run state that a checkpoint keeps. Options are not state: they come from the program.
 template <class P>
 concept Stateful = requires(P& p, archetype::archive& ar) {
-  { P::state_version } -> std::convertible_to<std::uint32_t>;
+  { P::state_version } -> ConvertibleTo<std::uint32_t>;
   p.serialize(ar);
 };
 
 template <class P, class Traits>
-concept PolicyOf = std::movable<P> && std::default_initializable<P> && Stateful<P> && requires {
-  { P::name } -> std::convertible_to<std::string_view>;  // its section in checkpoints, its name in logs
-  { P::traits } -> std::same_as<const Traits&>;          // also says which slot it belongs to
+concept PolicyOf = Movable<P> && DefaultInitializable<P> && Stateful<P> && requires {
+  { P::name } -> ConvertibleTo<std::string_view>;  // its section in checkpoints, its name in logs
+  { P::traits } -> std::same_as<const Traits&>;    // also says which slot it belongs to
 };
 
 /// What a communication policy for a changing set of peers has besides. `shared`: its run state that all peers hold alike
@@ -12761,7 +12798,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Turns a value with `serialize` into bytes and back; io::archiver is one, io::cereal_archiver another.
 template <class A>
 concept Archiver = requires(A& a, std::uint64_t& value, std::span<const std::byte> bytes) {
-  { a.to_bytes(value) } -> std::convertible_to<result<std::vector<std::byte>>>;
+  { a.to_bytes(value) } -> ConvertibleTo<result<std::vector<std::byte>>>;
   { a.from_bytes(bytes, value) } -> std::same_as<result<void>>;
 };
 
@@ -12865,84 +12902,6 @@ template <class Trainer, Archiver A>
 
 #endif  // CAUSEWAY_TRAIN_CHECKPOINT_HPP
 
-// ---- causeway/train/common_cut.hpp ----
-#ifndef CAUSEWAY_TRAIN_COMMON_CUT_HPP
-#define CAUSEWAY_TRAIN_COMMON_CUT_HPP
-
-// Which checkpoints of several peers go together: those of the newest round that all of them hold. Each peer lists its own,
-// tells the others the newest rounds, and all choose alike.
-
-#include <limits>
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// Stands where a peer holds fewer rounds than it may tell.
-inline constexpr std::uint64_t no_round = std::numeric_limits<std::uint64_t>::max();
-
-/// What a peer tells the others: the rounds of its newest checkpoints, the newest first. As bytes it may travel as it is.
-using held_rounds = std::array<std::uint64_t, 4>;
-
-/// The checkpoints that are whole, oldest first. `passed_over(error)` is told of each that is not.
-template <class Storage, Archiver A, class PassedOver>
-[[nodiscard]] result<std::vector<cut>> cuts_in(io::checkpoint_directory<Storage>& checkpoints, A archiver,
-                                               PassedOver passed_over) {
-  std::vector<cut> cuts;
-  CAUSEWAY_ASSIGN(const auto steps, checkpoints.steps());
-  for (const std::uint64_t step : steps) {
-    const auto file = checkpoints.load(step);
-    if (!file) {
-      passed_over(file.error());
-      continue;
-    }
-    CAUSEWAY_ASSIGN(const cut where, read_cut(*file, archiver));
-    cuts.push_back(where);
-  }
-  return cuts;
-}
-
-/// What to tell the others of checkpoints that are listed oldest first.
-CAUSEWAY_DECL held_rounds newest_rounds(const std::vector<cut>& cuts);
-
-/// The newest round that all peers hold; nothing if there is none. `all`: of each peer what it tells.
-CAUSEWAY_DECL std::optional<std::uint64_t> newest_common(const std::vector<held_rounds>& all);
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_COMMON_CUT_HPP
-
-// ---- causeway/train/impl/common_cut.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
-#define CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
-
-// Bodies of train/common_cut.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-CAUSEWAY_DECL held_rounds newest_rounds(const std::vector<cut>& cuts) {
-  held_rounds newest;
-  newest.fill(no_round);
-  for (std::size_t i = 0; i < std::min(cuts.size(), newest.size()); ++i) newest[i] = cuts[cuts.size() - 1 - i].round;
-  return newest;
-}
-
-CAUSEWAY_DECL std::optional<std::uint64_t> newest_common(const std::vector<held_rounds>& all) {
-  std::optional<std::uint64_t> best;
-  if (all.empty()) return best;
-  for (const std::uint64_t round : all[0]) {
-    const auto holds = [&](const held_rounds& rounds) {
-      return std::find(rounds.begin(), rounds.end(), round) != rounds.end();
-    };
-    if (round != no_round && (!best || round > *best) && std::all_of(all.begin(), all.end(), holds)) best = round;
-  }
-  return best;
-}
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
-#endif
-
 // ---- causeway/collective/channels.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_CHANNELS_HPP
 #define CAUSEWAY_COLLECTIVE_CHANNELS_HPP
@@ -12973,6 +12932,7 @@ inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of
 inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
 inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
 inline constexpr std::uint32_t stages = 9 * channel_stride;       ///< what all stages of a model decide alike
+inline constexpr std::uint32_t links = 10 * channel_stride;       ///< probes of what each link gives
 inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
 }  // namespace channels
 
@@ -13397,6 +13357,131 @@ template result<void> all_gather(net::any_transport&, const net::message_id&, st
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#endif
+
+// ---- causeway/train/common_cut.hpp ----
+#ifndef CAUSEWAY_TRAIN_COMMON_CUT_HPP
+#define CAUSEWAY_TRAIN_COMMON_CUT_HPP
+
+// Which checkpoints of several peers go together: those of the newest round that all of them hold. Each peer lists its own,
+// tells the others the newest rounds, and all choose alike.
+
+#include <limits>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// The checkpoints that are whole, oldest first. `passed_over(error)` is told of each that is not.
+template <class Storage, Archiver A, class PassedOver>
+[[nodiscard]] result<std::vector<cut>> cuts_in(io::checkpoint_directory<Storage>& checkpoints, A archiver,
+                                               PassedOver passed_over) {
+  std::vector<cut> cuts;
+  CAUSEWAY_ASSIGN(const auto steps, checkpoints.steps());
+  for (const std::uint64_t step : steps) {
+    const auto file = checkpoints.load(step);
+    if (!file) {
+      passed_over(file.error());
+      continue;
+    }
+    CAUSEWAY_ASSIGN(const cut where, read_cut(*file, archiver));
+    cuts.push_back(where);
+  }
+  return cuts;
+}
+
+namespace detail {
+
+/// What a peer tells the others: the rounds of its newest checkpoints, the newest first; `no_round` where it holds fewer.
+using held_rounds = std::array<std::uint64_t, 4>;
+inline constexpr std::uint64_t no_round = std::numeric_limits<std::uint64_t>::max();
+
+/// What to tell the others of checkpoints that are listed oldest first.
+CAUSEWAY_DECL held_rounds newest_rounds(const std::vector<cut>& cuts);
+/// The newest round that all peers hold; nothing if there is none. `all`: of each peer what it tells.
+CAUSEWAY_DECL std::optional<std::uint64_t> newest_common(const std::vector<held_rounds>& all);
+/// Of `cuts`, as common_cut has it.
+CAUSEWAY_DECL result<std::optional<cut>> chosen_cut(const std::vector<cut>& cuts, const std::vector<held_rounds>& all);
+
+}  // namespace detail
+
+/// This peer's newest checkpoint of the newest round that all peers hold; nothing where somebody holds none, and nobody any
+/// after an exchange: all begin anew. `cuts`: its own, oldest first. Call it on all peers, before start(). 32 bytes from
+/// and to everybody. errc::diverged where else there is no round that all hold.
+template <net::Transport T>
+[[nodiscard]] result<std::optional<cut>> common_cut(T& transport, const std::vector<cut>& cuts,
+                                                    const collective::collective_options& options = {}) {
+  const detail::held_rounds mine = detail::newest_rounds(cuts);
+  std::vector<detail::held_rounds> all(transport.size(), mine);
+  CAUSEWAY_TRY(collective::all_gather(transport, {.channel = collective::channels::state + 1},
+                                      std::as_bytes(std::span{mine}), std::as_writable_bytes(std::span{all}), options));
+  return detail::chosen_cut(cuts, all);
+}
+
+/// Takes a trainer of a fixed set of peers to its checkpoint of the newest round that all peers hold, and throws newer ones
+/// away; gives where it is. Nothing happens where all begin anew, as above. Call it on all peers, before start(). Save each
+/// peer once before its first step, so that all hold a round from the beginning, and keep three checkpoints: those who
+/// survive may be a round ahead of who was lost, and save once more when they stop.
+template <class Trainer, class Storage, Archiver A, class PassedOver>
+result<std::optional<cut>> resume_together(Trainer& trainer, io::checkpoint_directory<Storage>& checkpoints, A archiver,
+                                           PassedOver passed_over) {
+  CAUSEWAY_ASSIGN(const auto cuts, cuts_in(checkpoints, archiver, passed_over));
+  CAUSEWAY_ASSIGN(const auto chosen, common_cut(trainer.context().world(), cuts));
+  if (!chosen) return chosen;
+  CAUSEWAY_ASSIGN(const auto file, checkpoints.load(chosen->step));
+  CAUSEWAY_TRY(restore_state(trainer, file, archiver));
+  CAUSEWAY_TRY(checkpoints.discard_after(chosen->step));
+  return chosen;
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_COMMON_CUT_HPP
+
+// ---- causeway/train/impl/common_cut.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
+#define CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
+
+// Bodies of train/common_cut.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+// Steps of one round count once: a peer that has saved each of its steps still tells of four rounds.
+CAUSEWAY_DECL held_rounds newest_rounds(const std::vector<cut>& cuts) {
+  held_rounds newest;
+  newest.fill(no_round);
+  auto next = newest.begin();
+  for (auto c = cuts.rbegin(); c != cuts.rend() && next != newest.end(); ++c) {
+    if (std::find(newest.begin(), next, c->round) == next) *next++ = c->round;
+  }
+  return newest;
+}
+
+CAUSEWAY_DECL std::optional<std::uint64_t> newest_common(const std::vector<held_rounds>& all) {
+  std::optional<std::uint64_t> best;
+  if (all.empty()) return best;
+  for (const std::uint64_t round : all[0]) {
+    const auto holds = [&](const held_rounds& rounds) {
+      return std::find(rounds.begin(), rounds.end(), round) != rounds.end();
+    };
+    if (round != no_round && (!best || round > *best) && std::all_of(all.begin(), all.end(), holds)) best = round;
+  }
+  return best;
+}
+
+CAUSEWAY_DECL result<std::optional<cut>> chosen_cut(const std::vector<cut>& cuts, const std::vector<held_rounds>& all) {
+  const auto round = newest_common(all);
+  const auto of_round = [&](const cut& c) { return c.round == *round; };
+  if (round) return std::optional{*std::find_if(cuts.rbegin(), cuts.rend(), of_round)};
+  // Somebody was lost before its first: if nobody has exchanged anything yet, all begin anew.
+  const auto has_exchanged = [](const held_rounds& rounds) { return rounds.front() != no_round && rounds.front() > 0; };
+  if (std::none_of(all.begin(), all.end(), has_exchanged)) return std::optional<cut>{};
+  return fail(errc::diverged, "checkpoints",
+              "the peers' have no round in common; give every peer its own old ones, or start over without any");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
 #endif
 
 // ---- causeway/collective/agreement.hpp ----
@@ -13831,8 +13916,8 @@ struct step_options {
 /// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
 /// `serialize` visits all that a checkpoint must keep.
 template <class O>
-concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
-  { O::name } -> std::convertible_to<std::string_view>;
+concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
+  { O::name } -> ConvertibleTo<std::string_view>;
   { o.reset(std::int64_t{}) } -> std::same_as<void>;
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
@@ -13943,8 +14028,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 /// after that many steps, with moments of zero.
 template <class O>
 concept Divisible = Optimizer<O> && requires(O& o) {
-  { o.moments().size() } -> std::convertible_to<std::size_t>;
-  { o.moments()[0] } -> std::convertible_to<std::span<float>>;
+  { o.moments().size() } -> ConvertibleTo<std::size_t>;
+  { o.moments()[0] } -> ConvertibleTo<std::span<float>>;
   { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
 };
 
@@ -13997,6 +14082,10 @@ class contribution {
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
   void give_up() noexcept { samples_ = 0; }
 
+  /// Samples are handed out for the next step: what follows is computing, what came before it was waiting.
+  void drawn_at(time_point now) noexcept { drawn_at_ = now; }
+  [[nodiscard]] time_point drawn_at() const noexcept { return drawn_at_; }
+
   /// There is nothing to train from yet: this peer draws no samples until `resume`, or until so many rounds have `passed`
   /// that nobody seems to have anything better.
   void pause() noexcept {
@@ -14004,8 +14093,11 @@ class contribution {
   }
   void resume() noexcept { paused_ = false; }
   void passed() noexcept { ++passed_; }
-  /// A round is so many samples of all peers together.
+  /// A round is so many samples of all peers together, or of what else they count: see `gathered`.
   void gather(std::uint64_t round_samples) noexcept { round_samples_ = round_samples; }
+  /// What this peer has of that, where these are not its samples.
+  void gathered(std::uint64_t count) noexcept { gathered_ = count; }
+  [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
@@ -14018,8 +14110,10 @@ class contribution {
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
+  std::optional<std::uint64_t> gathered_;
   bool paused_ = false;
   std::uint32_t passed_ = 0;  ///< rounds
+  time_point drawn_at_{};
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::detail
@@ -14047,7 +14141,8 @@ struct shared_state {
   /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
   /// again; else nobody's business.
   std::vector<std::span<std::byte>> own{};
-  /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready.
+  /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
+  /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
   /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
   /// with `divide`. None: it cannot be divided.
@@ -14112,8 +14207,9 @@ class elastic_group {
   /// failed gives the same entry.
   virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
 
-  /// Without waiting: this peer has gathered `samples` (shared_state::round_samples). Whether it is time to enter.
-  virtual bool announce(std::uint64_t) { return true; }
+  /// Without waiting: this peer has trained on `samples`, and `gathered` so much of what a round is of
+  /// (shared_state::round_samples). Whether it is time to enter.
+  virtual bool announce(std::uint64_t, std::uint64_t) { return true; }
 
   /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
   /// than to wait for the others.
@@ -14634,11 +14730,23 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const bf16*) {
   v = reinterpret_cast<f32x16>(bits);
 }
 
+// Below, lanes are told apart by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into
+// single elements: a mask of all ones where `least` > value, for values whose sign bit is not set.
+CAUSEWAY_ALWAYS_INLINE void mask_below(u32x16& mask, const u32x16& value, std::int32_t least) {
+  mask = reinterpret_cast<u32x16>((reinterpret_cast<i32x16>(value) - least) >> 31);
+}
+CAUSEWAY_ALWAYS_INLINE void mask_above(u32x16& mask, const u32x16& value, std::int32_t most) {
+  mask = reinterpret_cast<u32x16>((most - reinterpret_cast<i32x16>(value)) >> 31);
+}
+inline constexpr std::int32_t f32_infinity = 0x7F800000;
+
 /// Rounds to nearest even; a NaN stays one.
 CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const bf16*) {
   const u32x16 bits = reinterpret_cast<u32x16>(v);
   const u32x16 rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
-  const u32x16 result = v != v ? (bits | 0x400000U) : rounded;
+  u32x16 not_a_number;
+  mask_above(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
+  const u32x16 result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
   raw = __builtin_convertvector(result >> 16U, u16x16);
 }
 
@@ -14647,9 +14755,9 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
   const u32x16 half = __builtin_convertvector(raw, u32x16);
   const u32x16 shifted = (half & 0x7FFFU) << 13U;
   const f32x16 scaled = reinterpret_cast<f32x16>(shifted) * 0x1.0p112F;
-  const u32x16 infinite = shifted | 0x7F800000U;
-  const u32x16 finite = reinterpret_cast<u32x16>(scaled);
-  const u32x16 magnitude = reinterpret_cast<i32x16>(shifted) >= 0x0F800000 ? infinite : finite;
+  u32x16 infinite;
+  mask_above(infinite, shifted, 0x0F7FFFFF);
+  const u32x16 magnitude = reinterpret_cast<u32x16>(scaled) | (infinite & 0x7F800000U);
   const u32x16 bits = magnitude | ((half & 0x8000U) << 16U);
   v = reinterpret_cast<f32x16>(bits);
 }
@@ -14658,15 +14766,15 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
 CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const f16*) {
   const u32x16 bits = reinterpret_cast<u32x16>(v);
   const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  const i32x16 order = reinterpret_cast<i32x16>(magnitude);
   const u32x16 normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
   const f32x16 shifted = reinterpret_cast<f32x16>(magnitude) + 0.5F;
   const u32x16 subnormal = reinterpret_cast<u32x16>(shifted) - 0x3F000000U;
-  const u32x16 infinite = (magnitude & 0U) + 0x7C00U;
-  const u32x16 not_a_number = infinite + 0x200U;
-  u32x16 half = order < 0x38800000 ? subnormal : normal;
-  half = order >= 0x477FF000 ? infinite : half;
-  half = order > 0x7F800000 ? not_a_number : half;
+  u32x16 is_subnormal, is_infinite, is_not_a_number;
+  mask_below(is_subnormal, magnitude, 0x38800000);
+  mask_above(is_infinite, magnitude, 0x477FEFFF);
+  mask_above(is_not_a_number, magnitude, f32_infinity);
+  u32x16 half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+  half = (half & ~is_infinite) | (0x7C00U & is_infinite) | (0x200U & is_not_a_number);
   raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), u16x16);
 }
 
@@ -14724,15 +14832,23 @@ CAUSEWAY_ALWAYS_INLINE void square_root(f32x16& v) {
 #endif
 }
 
+/// What is beyond ±87 becomes ±87; NaN stays. By masks: comparisons would cost six times as much as all of e^x with AVX2.
+CAUSEWAY_ALWAYS_INLINE void clamp_to_87(f32x16& x) {
+  constexpr std::uint32_t limit = 0x42AE0000;  // 87
+  const u32x16 bits = reinterpret_cast<u32x16>(x);
+  const u32x16 magnitude = bits & 0x7FFFFFFFU;
+  u32x16 beyond, not_a_number;
+  mask_above(beyond, magnitude, limit);
+  mask_above(not_a_number, magnitude, f32_infinity);
+  beyond &= ~not_a_number;
+  x = reinterpret_cast<f32x16>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
+}
+
 /// e^x in place, relative error below 1e-7 (Cephes' polynomial). Arguments beyond ±87 are taken as ±87, so that neither
 /// the result nor its reciprocal is subnormal or infinite; NaN stays NaN.
 CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
   constexpr float round = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
-  f32x16 high, low;
-  broadcast(high, 87.0F);
-  broadcast(low, -87.0F);
-  x = high < x ? high : x;  // in this order it is one instruction, and NaN stays
-  x = low > x ? low : x;
+  clamp_to_87(x);
   const f32x16 shifted = x * 1.44269504088896341F + round;
   const f32x16 n = shifted - round;
   const f32x16 r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
@@ -14761,25 +14877,86 @@ CAUSEWAY_ALWAYS_INLINE float horizontal_sum(const f32x16& v) {
   return (c[0] + c[2]) + (c[1] + c[3]);
 }
 
-/// Adds `term(accumulator, i)` over the whole vectors of [0, count), then `last(i)` for what is left, and returns the sum.
-/// Four accumulators, because one would wait for itself.
+/// Sum of `term(v, i)`, which puts what is to be added for i to i + 7 into v, over the whole sixteens of [0, count), and of
+/// `last(i)` for what is left. In vectors of 32 bytes: GCC keeps sums of 64 bytes in memory where the machine has no
+/// registers for them. Four sums of sixteen lanes, because one would wait for itself.
 template <class Term, class Last>
 CAUSEWAY_ALWAYS_INLINE float sum_lanes(std::int64_t count, Term&& term, Last&& last) {
   CAUSEWAY_EXACT_BODY
-  f32x16 a{}, b{}, c{}, d{};
+  f32x8 sums[8] = {};
+  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    CAUSEWAY_EXACT_BODY
+    f32x8 v;
+    term(v, i);
+    sum += v;
+  };
   std::int64_t i = 0;
-  for (; i + 4 * vector_lanes <= count; i += 4 * vector_lanes) {
-    term(a, i);
-    term(b, i + vector_lanes);
-    term(c, i + 2 * vector_lanes);
-    term(d, i + 3 * vector_lanes);
+  for (; i + 64 <= count; i += 64) {
+    CAUSEWAY_UNROLL
+    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
   }
-  for (; i + vector_lanes <= count; i += vector_lanes) term(a, i);
-  a = (a + b) + (c + d);
-  float sum = horizontal_sum(a);
+  for (; i + 16 <= count; i += 16) {
+    add(sums[0], i);
+    add(sums[1], i + 8);
+  }
+  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
+  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
+  float sum = horizontal_sum(__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
   for (; i < count; ++i) sum += last(i);
   return sum;
 }
+
+/// A sum of sixteen lanes that lives across a loop: in halves, as those of sum_lanes.
+class lane_sum {
+ public:
+  CAUSEWAY_ALWAYS_INLINE void add(const f32x16& v) {
+    low_ += __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+    high_ += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE float total() const {
+    return horizontal_sum(__builtin_shufflevector(low_, high_, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  }
+
+ private:
+  f32x8 low_{}, high_{};
+};
+
+/// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
+/// highest bit. In vectors of 32 bytes, as sums are.
+template <class Element>
+class exponent_watch {
+  using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
+  using vector [[gnu::vector_size(32)]] = integer;
+  static constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>  ? 0x7F800000U
+                                                        : std::is_same_v<Element, bf16> ? 0x7F80U
+                                                                                        : 0x7C00U);
+  static constexpr integer unit = exponent & (0U - exponent);
+  static constexpr std::size_t lanes = sizeof(vector) / sizeof(integer), parts = 16 / lanes;
+
+ public:
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, whole) {
+    for (std::size_t k = 0; k < parts; ++k) {
+      vector bits;
+      std::memcpy(&bits, p + k * lanes, sizeof bits);
+      seen_[k] |= (bits & exponent) + unit;
+    }
+  }
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, tail part) {
+    Element padded[16] = {};
+    std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(Element));
+    see(padded, whole{});
+  }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE bool all_finite() const {
+    integer all = 0;
+    for (std::size_t k = 0; k < parts; ++k) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) all = static_cast<integer>(all | seen_[k][lane]);
+    }
+    return all >> (8 * sizeof(integer) - 1) == 0;
+  }
+
+ private:
+  vector seen_[parts] = {};
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
@@ -14881,13 +15058,9 @@ struct dot_kernel {
 struct finite_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
-    f32x16 seen{};  // x * 0 is NaN where x is not finite, and NaN stays
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      detail::load(v, x + i, part);
-      seen += v * 0.0F;
-    });
-    return horizontal_sum(seen) == 0.0F;
+    exponent_watch<float> watch;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(x + i, part); });
+    return watch.all_finite();
   }
 };
 
@@ -15202,41 +15375,26 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 namespace detail {
 
-/// Whether any lane of `v` is NaN or infinite, accumulated in `bad`.
-CAUSEWAY_ALWAYS_INLINE void look_for_not_finite(kernels::detail::i32x16& bad, const kernels::detail::f32x16& v) {
-  bad |= (reinterpret_cast<kernels::detail::i32x16>(v) & 0x7F800000) == 0x7F800000;
-}
-
-CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
-  std::int32_t all = 0;
-  for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
-  return all != 0;
-}
-
 struct finite_values_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
-    kernels::detail::i32x16 bad{};
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, p + i, part);
-      look_for_not_finite(bad, v);
-    });
-    return !any_lane(bad);
+    kernels::detail::exponent_watch<float> watch;
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(p + i, part); });
+    return watch.all_finite();
   }
 };
 
 struct copy_finite_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* from, float* to, std::int64_t count) {
-    kernels::detail::i32x16 bad{};
+    kernels::detail::exponent_watch<float> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
       kernels::detail::f32x16 v;
       kernels::detail::load(v, from + i, part);
-      look_for_not_finite(bad, v);
       kernels::detail::store(to + i, v, part);
     });
-    return !any_lane(bad);
+    return watch.all_finite();
   }
 };
 
@@ -15258,7 +15416,6 @@ struct sum_parts_kernel {
                                                std::int64_t at, std::int64_t count) {
     CAUSEWAY_EXACT_BODY
     alignas(64) float sums[block];
-    kernels::detail::i32x16 bad{};
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       kernels::detail::f32x16 sum, next;
       kernels::detail::load(sum, parts[0] + at + i, part);
@@ -15267,10 +15424,9 @@ struct sum_parts_kernel {
         sum += next;
       }
       sum *= factor;
-      look_for_not_finite(bad, sum);
       kernels::detail::store(sums + i, sum, part);
     });
-    if (any_lane(bad)) return false;
+    if (!finite_values_kernel::run(sums, count)) return false;
     std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
     return true;
   }
@@ -16317,7 +16473,7 @@ class round_attendance {
   [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
   [[nodiscard]] bool can_sit_out() const { return group_ != nullptr && group_->can_sit_out(); }
 
-  bool announce() { return entered_ || group_->announce(contribution_.all()); }
+  bool announce() { return entered_ || group_->announce(contribution_.all(), contribution_.gathered()); }
   bool stand_by() {
     return entered_ || group_->stand_by(contribution_.all() - contribution_.later(), contribution_.later());
   }
@@ -16530,12 +16686,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// - `backend().pool()`: the threads of the host. A backend that is a kernels::Backend also clears and measures gradients,
 ///   wherever they lie.
 template <class M>
-concept Model = std::movable<M> &&
+concept Model = Movable<M> &&
     requires(M& m, std::span<const std::int32_t> tokens, std::int64_t sequences, float scale, std::uint64_t stream) {
   { m.parameters() } -> std::same_as<parameter_store&>;
   { m.forward_backward(tokens, tokens, sequences, scale, stream) } -> std::same_as<result<double>>;
   { m.evaluate(tokens, tokens, sequences) } -> std::same_as<result<double>>;
-  { m.config_hash() } -> std::convertible_to<std::uint64_t>;
+  { m.config_hash() } -> ConvertibleTo<std::uint64_t>;
   { m.backend().pool() } -> std::same_as<thread_pool&>;
 };
 
@@ -16943,8 +17099,8 @@ concept Gemm = requires(G& g, const G& constant, thread_pool& pool, scratch& mem
   { g.multiply(pool, memory, f32) } -> std::same_as<void>;
   { g.multiply(pool, memory, mixed) } -> std::same_as<void>;
   { g.multiply(pool, memory, half) } -> std::same_as<void>;
-  { constant.describe() } -> std::convertible_to<std::string>;
-  { G::name } -> std::convertible_to<std::string_view>;
+  { constant.describe() } -> ConvertibleTo<std::string>;
+  { G::name } -> ConvertibleTo<std::string_view>;
 };
 
 namespace detail {
@@ -19347,17 +19503,22 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 namespace detail {
 
+// Whether weights decay is asked outside of the loop: GCC keeps vectors of 64 bytes that one of two ways changes in memory
+// where the machine has no registers for them.
 struct sgd_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
+    c.weight_decay != 0.0F ? pass<true>(p, g, count, c) : pass<false>(p, g, count, c);
+  }
+  template <bool Decays>
+  CAUSEWAY_ALWAYS_INLINE static void pass(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient;
       load(value, p + i, part);
       load(gradient, g + i, part);
       gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
+      if constexpr (Decays) gradient += c.weight_decay * value;
       store(p + i, value - c.learning_rate * gradient, part);
     });
   }
@@ -19367,7 +19528,10 @@ template <bool Nesterov>
 struct momentum_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
+    c.weight_decay != 0.0F ? pass<true>(p, g, u, count, c) : pass<false>(p, g, u, count, c);
+  }
+  template <bool Decays>
+  CAUSEWAY_ALWAYS_INLINE static void pass(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient, velocity;
@@ -19375,7 +19539,7 @@ struct momentum_kernel {
       load(gradient, g + i, part);
       load(velocity, u + i, part);
       gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
+      if constexpr (Decays) gradient += c.weight_decay * value;
       velocity = c.momentum * velocity + gradient;
       store(u + i, velocity, part);
       if constexpr (Nesterov) velocity = gradient + c.momentum * velocity;
@@ -20539,12 +20703,11 @@ struct dropout_kernel {
 
   CAUSEWAY_ALWAYS_INLINE static void keep_factors(f32x16& factor, const u64x8& first, const u64x8& second,
                                                   std::uint32_t threshold, float scale) {
-    const u32x8 a = __builtin_convertvector(first, u32x8);
-    const u32x8 b = __builtin_convertvector(second, u32x8);
-    const u32x16 bits = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    f32x16 kept;
-    broadcast(kept, scale);
-    factor = bits >= threshold ? kept : f32x16{};
+    // Words are below 2^32: what is below the threshold borrows. By masks, not comparisons, as in simd_math.hpp.
+    const u32x8 a = __builtin_convertvector((first - std::uint64_t{threshold}) >> 63U, u32x8);
+    const u32x8 b = __builtin_convertvector((second - std::uint64_t{threshold}) >> 63U, u32x8);
+    const u32x16 below = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    factor = reinterpret_cast<f32x16>((below - 1U) & std::bit_cast<std::uint32_t>(scale));
   }
 };
 
@@ -20587,23 +20750,17 @@ namespace detail {
 
 CAUSEWAY_ALWAYS_INLINE float row_sum(const float* x, std::int64_t columns) {
   return sum_lanes(
-      columns,
-      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v;
-        load(v, x + i, whole{});
-        sum += v;
-      },
+      columns, [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA { std::memcpy(&v, x + i, sizeof v); },
       [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
 }
 
 CAUSEWAY_ALWAYS_INLINE float row_sum_of_squares(const float* x, float center, std::int64_t columns) {
   return sum_lanes(
       columns,
-      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v;
-        load(v, x + i, whole{});
+      [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        std::memcpy(&v, x + i, sizeof v);
         v -= center;
-        sum += v * v;
+        v *= v;
       },
       [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return (x[i] - center) * (x[i] - center); });
 }
@@ -20641,7 +20798,7 @@ struct norm_backward_kernel {
   CAUSEWAY_ALWAYS_INLINE static void parameters(const float* x, const float* gain, const In* dy, float* dgain, float* dbias,
                                                 std::int64_t columns, float center, float scale, float& sum,
                                                 float& sum_xhat) {
-    f32x16 sums{}, sums_xhat{};
+    lane_sum sums, sums_xhat;
     for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       f32x16 v, g, d, dg;
       load(v, x + i, part);
@@ -20654,12 +20811,12 @@ struct norm_backward_kernel {
         f32x16 db;
         load(db, dbias + i, part);
         store(dbias + i, db + d, part);
-        sums += d * g;
+        sums.add(d * g);
       }
-      sums_xhat += d * g * xhat;
+      sums_xhat.add(d * g * xhat);
     });
-    sum = horizontal_sum(sums);
-    sum_xhat = horizontal_sum(sums_xhat);
+    sum = sums.total();
+    sum_xhat = sums_xhat.total();
   }
 
   template <class In>
@@ -20675,15 +20832,18 @@ struct norm_backward_kernel {
       parameters(x, gain, dy, dgain, dbias, columns, center, scale, sum, sum_xhat);
       sum *= inverse;
       sum_xhat *= inverse;
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, g, d, before{};
-        load(v, x + i, part);
-        load(g, gain + i, part);
-        load(d, dy + i, part);
-        if (accumulate) load(before, dx + i, part);
-        const f32x16 xhat = (v - center) * scale;
-        store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
-      });
+      const auto input = [&](auto accumulates) CAUSEWAY_INLINE_LAMBDA {
+        for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+          f32x16 v, g, d, before{};
+          load(v, x + i, part);
+          load(g, gain + i, part);
+          load(d, dy + i, part);
+          if constexpr (accumulates) load(before, dx + i, part);
+          const f32x16 xhat = (v - center) * scale;
+          store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
+        });
+      };
+      accumulate ? input(std::true_type{}) : input(std::false_type{});
     }
   }
 };
@@ -21127,10 +21287,14 @@ struct embedding_forward_kernel {
     for (std::int64_t row = begin; row < end; ++row) {
       const float* token = token_table + tokens[row] * columns;
       const float* position = position_table == nullptr ? nullptr : position_table + row % positions * columns;
+      if (position == nullptr) {
+        std::memcpy(x + row * columns, token, static_cast<std::size_t>(columns) * sizeof(float));
+        continue;
+      }
       for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, p{};
+        f32x16 v, p;
         load(v, token + i, part);
-        if (position != nullptr) load(p, position + i, part);
+        load(p, position + i, part);
         store(x + row * columns + i, v + p, part);
       });
     }
@@ -21442,7 +21606,7 @@ concept Backend = std::move_constructible<B> &&
   b.zero(values, std::int64_t{});
   b.ops().multiply(f32);
   b.ops().multiply(mixed);
-  { constant.describe() } -> std::convertible_to<std::string>;
+  { constant.describe() } -> ConvertibleTo<std::string>;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -21999,8 +22163,8 @@ class training_context {
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
   [[nodiscard]] std::uint64_t samples() const noexcept { return attendance_.samples().all(); }
 
-  /// Sets the number of inner steps, on which the learning rate depends, for a peer that took over the others' state. The
-  /// step under way is not counted, unless it is `going_on`, with what it computed kept.
+  /// Sets the number of inner steps for a peer that took over the others' state. The step under way is not counted, unless
+  /// it is `going_on`, with what it computed kept.
   void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
     resumed_ = !going_on;
@@ -22044,13 +22208,12 @@ class training_context {
     return numbers;
   }
   [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
-  /// All peers must start from the same parameters. One hash from and to everybody.
-  result<void> agree_on_start() {
-    parent_ = detail::hash_of(model_, parameters());
-    return collective::all_equal(transport(), {.channel = collective::channels::state, .step = round_}, parent_,
-                                 "starts from other parameters; all peers need the same seed, the same options and "
-                                 "checkpoints of the same round",
-                                 mean_.options(*this));
+  /// All peers start from the same parameters, or all from checkpoints (of one round, if `alike`). One hash to everybody.
+  result<void> agree_on_start(bool restored, bool alike) {
+    if (!restored) parent_ = detail::hash_of(model_, parameters());
+    return collective::all_equal(
+        transport(), {.channel = collective::channels::state}, restored ? mix(~0ULL, alike ? round_ : 0) : parent_,
+        "starts from other parameters; use the same seed and options, or checkpoints of one round", mean_.options(*this));
   }
 
   /// Clears gradients before a step.
@@ -24610,7 +24773,7 @@ class basic_member final : public elastic_group {
 
   result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
 
-  bool announce(std::uint64_t samples) override;
+  bool announce(std::uint64_t samples, std::uint64_t gathered) override;
 
   bool stand_by(std::uint64_t samples, std::uint64_t later) override;
 
@@ -24844,7 +25007,7 @@ CAUSEWAY_LAZY bool basic_member<Whole>::stand_by(std::uint64_t samples, std::uin
   return now.is != situation::kind::gathering;
 }
 
-CAUSEWAY_LAZY bool basic_member<Whole>::announce(std::uint64_t samples) {
+CAUSEWAY_LAZY bool basic_member<Whole>::announce(std::uint64_t samples, std::uint64_t gathered) {
   uncommitted_ = samples;
   const situation now = waits_.look();
   if (now.is == situation::kind::joining || now.is == situation::kind::no_quorum) return false;
@@ -24853,7 +25016,7 @@ CAUSEWAY_LAZY bool basic_member<Whole>::announce(std::uint64_t samples) {
     if (!keeps_samples()) return true;     // which `enter` says
     hold(now.newest);
   }
-  locked([&] { control_->announce(held_.round() + 1, held_.record().chain(), samples); });
+  locked([&] { control_->announce(held_.round() + 1, held_.record().chain(), gathered); });
   return waits_.look().enough;
 }
 
@@ -27211,9 +27374,9 @@ struct swarm_holding {
   swarm_wire::batch_set done;  ///< micro-batches in its own gradient
   bool released = false;       ///< other stages are through with the round: what is missing stays missing
   bool part = false;           ///< it has the first stage's part of a tied table's gradient, and this is the last stage
-  // With local steps:
+  // Where rows are exchanged, not parts of a sum:
   bool lacks_values = false;  ///< it has none that its row could be made of
-  std::uint64_t samples = 0;  ///< behind the row that it would send
+  std::uint64_t samples = 0;  ///< behind the row that it would send; of a gradient: micro-batches
   std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
   std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
 };
@@ -27240,8 +27403,13 @@ struct swarm_plan {
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
-/// With local steps: whether a peer sent a row in the attempt that somebody has the result of.
+/// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
 CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
+
+/// Of a gradient that is a row of a mean: whether this peer has to give its own up. Others have a part of it, or all of it
+/// is in a result that is there already, and this peer's row is not.
+CAUSEWAY_DECL [[nodiscard]] bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan,
+                                                std::size_t self);
 
 /// With local steps: whether a micro-batch that this peer stepped on is in the values of another, too, who keeps it. That
 /// is one who is in a result of an earlier attempt, or has it, or else the one before. What an exchange leaves alone would
@@ -27266,6 +27434,8 @@ class swarm_gradients {
 
   /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
   CAUSEWAY_DECL void put_in(swarm_part part, std::span<float> gradients);
+  /// `gradients`, this peer's own, times `factor`; `restore` undoes it.
+  CAUSEWAY_DECL void put_in_mean(float factor, std::span<float> gradients);
   /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
   CAUSEWAY_DECL void add_part(std::span<const float> part, std::span<float> table);
   /// `table`: the place of `add_part`, or empty.
@@ -27327,6 +27497,12 @@ CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_
   return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
 }
 
+CAUSEWAY_DECL bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+  if (plan.parts[self] == swarm_part::dropped) return true;
+  const bool known = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum) != plan.parts.end();
+  return known && all[self].done.count() > 0 && plan.parts[self] != swarm_part::sum && !is_in_result(all, plan, self);
+}
+
 CAUSEWAY_DECL bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
   if (plan.parts[self] == swarm_part::dropped) return true;
   if (plan.parts[self] == swarm_part::sum || is_in_result(all, plan, self)) return false;
@@ -27381,6 +27557,11 @@ CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gra
   } else {
     std::fill(gradients.begin(), gradients.end(), 0.0F);
   }
+}
+
+CAUSEWAY_DECL void swarm_gradients::put_in_mean(float factor, std::span<float> gradients) {
+  own_.assign(gradients.begin(), gradients.end());
+  for (float& v : gradients) v *= factor;
 }
 
 CAUSEWAY_DECL void swarm_gradients::add_part(std::span<const float> part, std::span<float> table) {
@@ -27507,13 +27688,13 @@ struct swarm_tied_table {
 struct swarm_sum {
   std::uint64_t step = 0;
   double squares = 0;         ///< of its 2-norm
-  std::span<float> values{};  ///< in the gradients; none where peers take local steps, which write none to a disk
+  std::span<float> values{};  ///< in the gradients; none where rows are exchanged, which the stage's group has
 };
 
 /// What a peer puts into its stage's exchange.
 struct swarm_part_taken {
   std::vector<double> weights;               ///< of every peer's row
-  std::optional<std::uint32_t> result_at{};  ///< with local steps: who has what an earlier attempt came to, which counts
+  std::optional<std::uint32_t> result_at{};  ///< of rows: who has what an earlier attempt came to, which counts
   std::span<const float> result{};           ///< that, where this peer has it
   /// With local steps: others have a part of what this peer has moved, which it gives up. It begins the round anew.
   bool gives_up = false;
@@ -27529,6 +27710,10 @@ class swarm_round {
   virtual void open(std::uint64_t agreement) = 0;
   /// Before that, at both ends of a model with a tied table.
   virtual void tie(swarm_tied_table table) = 0;
+  /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
+  /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
+  /// errc::unsupported with a tied table.
+  virtual result<void> exchange_means() = 0;
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
   virtual void committed(bool adopted) = 0;
@@ -27551,13 +27736,13 @@ class swarm_round {
   [[nodiscard]] virtual bool called_away() const noexcept = 0;
   /// What this peer could put into its stage's sum.
   [[nodiscard]] virtual swarm_holding holding() = 0;
-  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless it takes local steps,
-  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole.
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless rows are exchanged,
+  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole, or this peer's row is another now.
   virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// `sum` is the stage's, in the gradients; where peers take local steps, all rows of the exchange, one after the other.
-  /// Nobody has been told. What is on disk before `all_summed` tells the other stages lets this one take the step, whoever
-  /// is lost afterwards. `sum` must stay until then.
-  virtual result<swarm_sum> keep_sum(std::span<const float> sum) = 0;
+  /// `sum` is the stage's, in the gradients; where rows are exchanged, all that came of the exchange, one after the other.
+  /// `gradient`: what of it counts in the norm. Nobody has been told. What is on disk before `all_summed` tells the other
+  /// stages lets this one take the step, whoever is lost afterwards. `sum` must stay until then.
+  virtual result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) = 0;
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;
@@ -27657,6 +27842,8 @@ class basic_swarm_group final : public elastic_group {
     std::uint64_t step = 0;
     double squares = 0;
     std::uint64_t state = 0;
+    std::uint64_t attempt = 0;  ///< that it is of
+    std::uint64_t length = 0;   ///< values: with what else came of the exchange
   };
 
   result<verdict> judge(const result<void>& outcome, bool candidate);
@@ -27671,12 +27858,13 @@ class basic_swarm_group final : public elastic_group {
   // Of the shared parameters, which come first.
   [[nodiscard]] bool is_sound() const;
 
-  result<void> keep_sum(std::span<const float> sum);
+  result<void> keep_sum(std::span<const float> gradient);
 
   // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
   // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
-  void recall_sums(std::size_t parameters);
+  void recall_sums();
   [[nodiscard]] bool steps_alone() const { return swarm_->options().local_steps > 0; }
+  [[nodiscard]] bool exchanges_rows() const { return averages_ || steps_alone(); }
   [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
 
   // Everybody's holdings go to everybody: M bits each.
@@ -27703,10 +27891,11 @@ class basic_swarm_group final : public elastic_group {
   std::uint32_t spoilt_ = 0;                             // times in a row that this peer came to values that are not finite
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
-  // Where peers take local steps:
-  std::vector<float> rows_;     // of the exchange entered last
+  bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
+  // Where rows are exchanged:
+  std::vector<float> rows_;     // of the exchange entered last, and what else came of it
   std::uint64_t samples_ = 0;   // behind this peer's
-  std::uint32_t row_of_ = 0;    // the attempt that it sent one in last, of this round
+  std::uint32_t row_of_ = 0;    // the attempt that this peer sent one in last, of this round
   std::uint32_t sum_of_ = 0;    // the attempt that the sum is of which it has
   std::uint32_t known_of_ = 0;  // the attempt that the result is of which the exchange entered last passes on; or itself
   bool leaves_ = false;
@@ -27750,13 +27939,14 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
   if (!state.own.empty()) swarm_->meets_in_groups();
-  const std::size_t parameters = state.parts.empty() ? 0 : state.parts.front().size() / sizeof(float);
+  averages_ = !steps_alone() && state.divide;
+  if (averages_) CAUSEWAY_TRY(swarm_->exchange_means());
   parts_ = state.parts;
   adopted_ = state.adopted;
   CAUSEWAY_TRY(stage_->open(std::move(state), pool));
   if (steps_alone() && !replaced_) adopted_({});  // what a checkpoint has beyond the last exchange others may be given
   replaced_ = false;
-  recall_sums(parameters);
+  recall_sums();
   swarm_->committed(true);
   return {};
 }
@@ -27773,12 +27963,12 @@ CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t 
 }
 
 CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row, const std::vector<index_range>*) {
-  if (steps_alone()) rows_.insert(rows_.end(), row.begin(), row.end());
+  if (exchanges_rows()) rows_.insert(rows_.end(), row.begin(), row.end());
 }
 
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
   sum_of_ = known_of_;
-  CAUSEWAY_TRY(keep_sum(steps_alone() ? std::span<const float>{rows_} : sum));
+  CAUSEWAY_TRY(keep_sum(sum.empty() ? std::span<const float>{rows_} : sum));
   CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on_norm(squares));
   return stage_->exchanged({});
@@ -27843,32 +28033,41 @@ CAUSEWAY_LAZY bool basic_swarm_group<Whole>::is_sound() const {
   return true;
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::keep_sum(std::span<const float> values) {
-  CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum(values));
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::keep_sum(std::span<const float> gradient) {
+  const auto all = exchanges_rows() ? std::span<const float>{rows_} : gradient;
+  CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum(all, steps_alone() ? all : gradient));
   if (!sums_) return {};
-  kept_sum head{sum.step, sum.squares, stage_->state_hash()};
-  const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(sum.values)};
+  const std::span<float> values = averages_ ? std::span{rows_} : sum.values;
+  kept_sum head{sum.step, sum.squares, stage_->state_hash(), sum_of_, values.size()};
+  std::uint64_t model = parts_.empty() ? 0 : parts_.front().size();
+  const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}),
+                                        std::as_writable_bytes(std::span{&model, 1}), std::as_writable_bytes(values)};
   return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
 }
 
-CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums(std::size_t parameters) {
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums() {
   if (!sums_) return;
   const auto steps = sums_->rounds();
   if (!steps) return;
   for (const std::uint64_t step : *steps) {
     kept_sum head;
-    std::vector<float> values(parameters);
-    const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}),
-                                          std::as_writable_bytes(std::span{values})};
+    std::uint64_t model = 0;
+    std::span<std::byte> parts[] = {
+        std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(std::span{&model, 1}), {}};
+    if (!sums_->load(step, run_of_sums(), std::span{parts}.first(2))) continue;
+    if (parts_.empty() || model != parts_.front().size()) continue;
+    std::vector<float> values(static_cast<std::size_t>(head.length));
+    parts[2] = std::as_writable_bytes(std::span{values});
     if (!sums_->load(step, run_of_sums(), parts)) continue;
     const bool next = head.state == stage_->state_hash();
+    if (next) sum_of_ = static_cast<std::uint32_t>(head.attempt);
     swarm_->restore_sum({head.step, head.squares, next ? std::span{values} : std::span<float>{}});
   }
 }
 
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   parallel::swarm_holding mine = swarm_->holding();
-  mine.samples = samples_;
+  mine.samples = steps_alone() ? samples_ : mine.done.count();
   mine.row_of = row_of_;
   mine.sum_of = sum_of_;
   const auto bytes = parallel::encode(mine);
@@ -27967,11 +28166,11 @@ struct codec_traits {
 /// - `block()`: values may be cut at multiples of it, and encoded apart, without changing what they decode to.
 /// - `raw`: the bytes are the values.
 template <class C>
-concept Codec = std::copyable<C> &&
+concept Codec = Copyable<C> &&
     requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values, std::span<std::byte> room,
              std::span<const std::byte> bytes, std::span<float> decoded) {
-  { C::name } -> std::convertible_to<std::string_view>;
-  { C::traits } -> std::convertible_to<codec_traits>;
+  { C::name } -> ConvertibleTo<std::string_view>;
+  { C::traits } -> ConvertibleTo<codec_traits>;
   {bool{C::raw}};
   { c.block() } -> std::same_as<std::size_t>;
   { c.encoded_size(n) } -> std::same_as<std::size_t>;
@@ -28076,43 +28275,25 @@ struct decode_elements {
   static constexpr bool exact = true;
   template <class Element>
   CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
-    kernels::detail::u32x16 sums{};  // an exponent of all ones becomes a sign bit by adding one to it
+    kernels::detail::exponent_watch<Element> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
       kernels::detail::f32x16 v;
       kernels::detail::load(v, from + i, part);
-      sums |= (reinterpret_cast<kernels::detail::u32x16>(v) & 0x7F800000U) + 0x00800000U;
       kernels::detail::store(to + i, v, part);
     });
-    return !any_lane(reinterpret_cast<kernels::detail::i32x16>(sums) >> 31);
+    return watch.all_finite();
   }
 };
 
-/// Without converting them: not finite is what has all bits of the exponent set.
+/// Without converting them.
 struct finite_elements {
   static constexpr bool exact = true;
   template <class Element>
   CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
-    using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
-    constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>            ? 0x7F800000U
-                                                   : std::is_same_v<Element, causeway::bf16> ? 0x7F80U
-                                                                                             : 0x7C00U);
-    constexpr integer unit = exponent & (0U - exponent);  // adding its lowest bit to all ones overflows
-    using vector [[gnu::vector_size(16 * sizeof(integer))]] = integer;
-    vector sums{};
-    std::int64_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-      vector bits;
-      std::memcpy(&bits, from + i, sizeof bits);
-      sums |= (bits & exponent) + unit;
-    }
-    integer all = 0;
-    for (int lane = 0; lane < 16; ++lane) all = static_cast<integer>(all | sums[lane]);
-    for (; i < count; ++i) {
-      integer bits = 0;
-      std::memcpy(&bits, from + i, sizeof bits);
-      all = static_cast<integer>(all | ((bits & exponent) + unit));
-    }
-    return all >> (8 * sizeof(integer) - 1) == 0;
+    kernels::detail::exponent_watch<Element> watch;
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(from + i, part); });
+    return watch.all_finite();
   }
 };
 
@@ -28826,10 +29007,9 @@ constexpr bool c4(comm_traits c, parallel_traits p) {
   return !p.staged || !p.global_step || c.rounds_by_steps || (p.sums_over_stages && c.rounds_over_stages);
 }
 
-/// Parts of a gradient are worth nothing alone.
+/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean that all wait for.
 constexpr bool c5(comm_traits c, parallel_traits p) {
-  const bool by_blocks = p.by_blocks && c.needs_global_step && c.moves_with_blocks;
-  return !p.shares_gradient || c.sums_gradients || by_blocks;
+  return !p.shares_gradient || c.sums_gradients || (c.needs_global_step && c.moves_with_blocks);
 }
 
 /// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
@@ -28866,9 +29046,8 @@ struct compatible {
                 "(comm_traits::rounds_over_stages). docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
-      "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
-      "comm::every_step, in a swarm without a codec; in elastic pipelines any policy of gradients of all peers does. "
-      "docs/reference/rules.md#c5");
+      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step, and "
+      "waited for. Use comm::every_step, or another policy of gradients of all peers. docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it: it must be in what they exchange then or later. Use comm::periodic, or comm::rounds "
@@ -28930,7 +29109,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> start() {
     if constexpr (valid) {
       CAUSEWAY_TRY(parallel_.start(ctx_));
-      if (!restored_ && !ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start());
+      if (!ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start(restored_, Comm::traits.identical_replicas));
       CAUSEWAY_TRY(comm_.start(ctx_));
       if constexpr (elastic) {
         opened_ = ctx_.closes_membership();
@@ -28953,6 +29132,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
     if constexpr (valid && elastic) {
       for (;;) {
         auto numbers = ctx_.draw(count);
+        ctx_.contribution().drawn_at(ctx_.clock().now());
         if (!numbers.empty() || ctx_.budget_used()) return numbers;
         CAUSEWAY_TRY(attend());
       }

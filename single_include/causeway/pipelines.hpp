@@ -69,6 +69,44 @@
 
 #endif  // CAUSEWAY_CONFIG_CONFIG_HPP
 
+// ---- causeway/core/concepts.hpp ----
+#ifndef CAUSEWAY_CORE_CONCEPTS_HPP
+#define CAUSEWAY_CORE_CONCEPTS_HPP
+
+// What <concepts> asks of a type, asked of the language instead of <type_traits>: no class is instantiated for an answer.
+// std::movable instantiates some forty for each type, std::convertible_to ten for each pair: together a sixth of all that
+// including the presets instantiated.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Can be moved into a new object, and into an old one.
+template <class T>
+concept Movable = requires(T from, T& to) {
+  T(static_cast<T&&>(from));
+  to = static_cast<T&&>(from);
+};
+
+/// Can be copied likewise, besides.
+template <class T>
+concept Copyable = Movable<T> && requires(const T& from, T& to) {
+  T(from);
+  to = from;
+};
+
+template <class T>
+concept DefaultInitializable = requires {
+  T{};
+};
+
+template <class From, class To>
+concept ConvertibleTo = requires(From (&make)(), void (&take)(To)) {
+  take(make());
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_CONCEPTS_HPP
+
 // ---- causeway/core/error.hpp ----
 #ifndef CAUSEWAY_CORE_ERROR_HPP
 #define CAUSEWAY_CORE_ERROR_HPP
@@ -483,11 +521,11 @@ struct codec_traits {
 /// - `block()`: values may be cut at multiples of it, and encoded apart, without changing what they decode to.
 /// - `raw`: the bytes are the values.
 template <class C>
-concept Codec = std::copyable<C> &&
+concept Codec = Copyable<C> &&
     requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values, std::span<std::byte> room,
              std::span<const std::byte> bytes, std::span<float> decoded) {
-  { C::name } -> std::convertible_to<std::string_view>;
-  { C::traits } -> std::convertible_to<codec_traits>;
+  { C::name } -> ConvertibleTo<std::string_view>;
+  { C::traits } -> ConvertibleTo<codec_traits>;
   {bool{C::raw}};
   { c.block() } -> std::same_as<std::size_t>;
   { c.encoded_size(n) } -> std::same_as<std::size_t>;
@@ -939,11 +977,23 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const bf16*) {
   v = reinterpret_cast<f32x16>(bits);
 }
 
+// Below, lanes are told apart by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into
+// single elements: a mask of all ones where `least` > value, for values whose sign bit is not set.
+CAUSEWAY_ALWAYS_INLINE void mask_below(u32x16& mask, const u32x16& value, std::int32_t least) {
+  mask = reinterpret_cast<u32x16>((reinterpret_cast<i32x16>(value) - least) >> 31);
+}
+CAUSEWAY_ALWAYS_INLINE void mask_above(u32x16& mask, const u32x16& value, std::int32_t most) {
+  mask = reinterpret_cast<u32x16>((most - reinterpret_cast<i32x16>(value)) >> 31);
+}
+inline constexpr std::int32_t f32_infinity = 0x7F800000;
+
 /// Rounds to nearest even; a NaN stays one.
 CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const bf16*) {
   const u32x16 bits = reinterpret_cast<u32x16>(v);
   const u32x16 rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
-  const u32x16 result = v != v ? (bits | 0x400000U) : rounded;
+  u32x16 not_a_number;
+  mask_above(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
+  const u32x16 result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
   raw = __builtin_convertvector(result >> 16U, u16x16);
 }
 
@@ -952,9 +1002,9 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
   const u32x16 half = __builtin_convertvector(raw, u32x16);
   const u32x16 shifted = (half & 0x7FFFU) << 13U;
   const f32x16 scaled = reinterpret_cast<f32x16>(shifted) * 0x1.0p112F;
-  const u32x16 infinite = shifted | 0x7F800000U;
-  const u32x16 finite = reinterpret_cast<u32x16>(scaled);
-  const u32x16 magnitude = reinterpret_cast<i32x16>(shifted) >= 0x0F800000 ? infinite : finite;
+  u32x16 infinite;
+  mask_above(infinite, shifted, 0x0F7FFFFF);
+  const u32x16 magnitude = reinterpret_cast<u32x16>(scaled) | (infinite & 0x7F800000U);
   const u32x16 bits = magnitude | ((half & 0x8000U) << 16U);
   v = reinterpret_cast<f32x16>(bits);
 }
@@ -963,15 +1013,15 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
 CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const f16*) {
   const u32x16 bits = reinterpret_cast<u32x16>(v);
   const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  const i32x16 order = reinterpret_cast<i32x16>(magnitude);
   const u32x16 normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
   const f32x16 shifted = reinterpret_cast<f32x16>(magnitude) + 0.5F;
   const u32x16 subnormal = reinterpret_cast<u32x16>(shifted) - 0x3F000000U;
-  const u32x16 infinite = (magnitude & 0U) + 0x7C00U;
-  const u32x16 not_a_number = infinite + 0x200U;
-  u32x16 half = order < 0x38800000 ? subnormal : normal;
-  half = order >= 0x477FF000 ? infinite : half;
-  half = order > 0x7F800000 ? not_a_number : half;
+  u32x16 is_subnormal, is_infinite, is_not_a_number;
+  mask_below(is_subnormal, magnitude, 0x38800000);
+  mask_above(is_infinite, magnitude, 0x477FEFFF);
+  mask_above(is_not_a_number, magnitude, f32_infinity);
+  u32x16 half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+  half = (half & ~is_infinite) | (0x7C00U & is_infinite) | (0x200U & is_not_a_number);
   raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), u16x16);
 }
 
@@ -1029,15 +1079,23 @@ CAUSEWAY_ALWAYS_INLINE void square_root(f32x16& v) {
 #endif
 }
 
+/// What is beyond ±87 becomes ±87; NaN stays. By masks: comparisons would cost six times as much as all of e^x with AVX2.
+CAUSEWAY_ALWAYS_INLINE void clamp_to_87(f32x16& x) {
+  constexpr std::uint32_t limit = 0x42AE0000;  // 87
+  const u32x16 bits = reinterpret_cast<u32x16>(x);
+  const u32x16 magnitude = bits & 0x7FFFFFFFU;
+  u32x16 beyond, not_a_number;
+  mask_above(beyond, magnitude, limit);
+  mask_above(not_a_number, magnitude, f32_infinity);
+  beyond &= ~not_a_number;
+  x = reinterpret_cast<f32x16>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
+}
+
 /// e^x in place, relative error below 1e-7 (Cephes' polynomial). Arguments beyond ±87 are taken as ±87, so that neither
 /// the result nor its reciprocal is subnormal or infinite; NaN stays NaN.
 CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
   constexpr float round = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
-  f32x16 high, low;
-  broadcast(high, 87.0F);
-  broadcast(low, -87.0F);
-  x = high < x ? high : x;  // in this order it is one instruction, and NaN stays
-  x = low > x ? low : x;
+  clamp_to_87(x);
   const f32x16 shifted = x * 1.44269504088896341F + round;
   const f32x16 n = shifted - round;
   const f32x16 r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
@@ -1066,25 +1124,86 @@ CAUSEWAY_ALWAYS_INLINE float horizontal_sum(const f32x16& v) {
   return (c[0] + c[2]) + (c[1] + c[3]);
 }
 
-/// Adds `term(accumulator, i)` over the whole vectors of [0, count), then `last(i)` for what is left, and returns the sum.
-/// Four accumulators, because one would wait for itself.
+/// Sum of `term(v, i)`, which puts what is to be added for i to i + 7 into v, over the whole sixteens of [0, count), and of
+/// `last(i)` for what is left. In vectors of 32 bytes: GCC keeps sums of 64 bytes in memory where the machine has no
+/// registers for them. Four sums of sixteen lanes, because one would wait for itself.
 template <class Term, class Last>
 CAUSEWAY_ALWAYS_INLINE float sum_lanes(std::int64_t count, Term&& term, Last&& last) {
   CAUSEWAY_EXACT_BODY
-  f32x16 a{}, b{}, c{}, d{};
+  f32x8 sums[8] = {};
+  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    CAUSEWAY_EXACT_BODY
+    f32x8 v;
+    term(v, i);
+    sum += v;
+  };
   std::int64_t i = 0;
-  for (; i + 4 * vector_lanes <= count; i += 4 * vector_lanes) {
-    term(a, i);
-    term(b, i + vector_lanes);
-    term(c, i + 2 * vector_lanes);
-    term(d, i + 3 * vector_lanes);
+  for (; i + 64 <= count; i += 64) {
+    CAUSEWAY_UNROLL
+    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
   }
-  for (; i + vector_lanes <= count; i += vector_lanes) term(a, i);
-  a = (a + b) + (c + d);
-  float sum = horizontal_sum(a);
+  for (; i + 16 <= count; i += 16) {
+    add(sums[0], i);
+    add(sums[1], i + 8);
+  }
+  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
+  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
+  float sum = horizontal_sum(__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
   for (; i < count; ++i) sum += last(i);
   return sum;
 }
+
+/// A sum of sixteen lanes that lives across a loop: in halves, as those of sum_lanes.
+class lane_sum {
+ public:
+  CAUSEWAY_ALWAYS_INLINE void add(const f32x16& v) {
+    low_ += __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+    high_ += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE float total() const {
+    return horizontal_sum(__builtin_shufflevector(low_, high_, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  }
+
+ private:
+  f32x8 low_{}, high_{};
+};
+
+/// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
+/// highest bit. In vectors of 32 bytes, as sums are.
+template <class Element>
+class exponent_watch {
+  using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
+  using vector [[gnu::vector_size(32)]] = integer;
+  static constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>  ? 0x7F800000U
+                                                        : std::is_same_v<Element, bf16> ? 0x7F80U
+                                                                                        : 0x7C00U);
+  static constexpr integer unit = exponent & (0U - exponent);
+  static constexpr std::size_t lanes = sizeof(vector) / sizeof(integer), parts = 16 / lanes;
+
+ public:
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, whole) {
+    for (std::size_t k = 0; k < parts; ++k) {
+      vector bits;
+      std::memcpy(&bits, p + k * lanes, sizeof bits);
+      seen_[k] |= (bits & exponent) + unit;
+    }
+  }
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, tail part) {
+    Element padded[16] = {};
+    std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(Element));
+    see(padded, whole{});
+  }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE bool all_finite() const {
+    integer all = 0;
+    for (std::size_t k = 0; k < parts; ++k) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) all = static_cast<integer>(all | seen_[k][lane]);
+    }
+    return all >> (8 * sizeof(integer) - 1) == 0;
+  }
+
+ private:
+  vector seen_[parts] = {};
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
@@ -1158,43 +1277,25 @@ struct decode_elements {
   static constexpr bool exact = true;
   template <class Element>
   CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
-    kernels::detail::u32x16 sums{};  // an exponent of all ones becomes a sign bit by adding one to it
+    kernels::detail::exponent_watch<Element> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
       kernels::detail::f32x16 v;
       kernels::detail::load(v, from + i, part);
-      sums |= (reinterpret_cast<kernels::detail::u32x16>(v) & 0x7F800000U) + 0x00800000U;
       kernels::detail::store(to + i, v, part);
     });
-    return !any_lane(reinterpret_cast<kernels::detail::i32x16>(sums) >> 31);
+    return watch.all_finite();
   }
 };
 
-/// Without converting them: not finite is what has all bits of the exponent set.
+/// Without converting them.
 struct finite_elements {
   static constexpr bool exact = true;
   template <class Element>
   CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
-    using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
-    constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>            ? 0x7F800000U
-                                                   : std::is_same_v<Element, causeway::bf16> ? 0x7F80U
-                                                                                             : 0x7C00U);
-    constexpr integer unit = exponent & (0U - exponent);  // adding its lowest bit to all ones overflows
-    using vector [[gnu::vector_size(16 * sizeof(integer))]] = integer;
-    vector sums{};
-    std::int64_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-      vector bits;
-      std::memcpy(&bits, from + i, sizeof bits);
-      sums |= (bits & exponent) + unit;
-    }
-    integer all = 0;
-    for (int lane = 0; lane < 16; ++lane) all = static_cast<integer>(all | sums[lane]);
-    for (; i < count; ++i) {
-      integer bits = 0;
-      std::memcpy(&bits, from + i, sizeof bits);
-      all = static_cast<integer>(all | ((bits & exponent) + unit));
-    }
-    return all >> (8 * sizeof(integer) - 1) == 0;
+    kernels::detail::exponent_watch<Element> watch;
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(from + i, part); });
+    return watch.all_finite();
   }
 };
 
@@ -1747,7 +1848,7 @@ using operation = std::uint64_t;
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
-concept Transport = std::movable<T> &&
+concept Transport = Movable<T> &&
     requires(T& t, const T& c, peer_index peer, const message_id& id, std::span<const std::byte> out,
              std::span<std::byte> in, operation op, time_point deadline) {
   { c.self() } -> std::same_as<peer_index>;
@@ -1934,8 +2035,7 @@ struct parallel_traits {
   bool reroutes = false;          ///< a lost peer's work goes to another of its stage
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
-  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's: it must be summed in every step
-  bool by_blocks = false;         ///< or exchanged by the policy, among those who hold the same blocks of the model
+  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -2344,14 +2444,14 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Run state that a checkpoint keeps. Options are not state: they come from the program.
 template <class P>
 concept Stateful = requires(P& p, archetype::archive& ar) {
-  { P::state_version } -> std::convertible_to<std::uint32_t>;
+  { P::state_version } -> ConvertibleTo<std::uint32_t>;
   p.serialize(ar);
 };
 
 template <class P, class Traits>
-concept PolicyOf = std::movable<P> && std::default_initializable<P> && Stateful<P> && requires {
-  { P::name } -> std::convertible_to<std::string_view>;  // its section in checkpoints, its name in logs
-  { P::traits } -> std::same_as<const Traits&>;          // also says which slot it belongs to
+concept PolicyOf = Movable<P> && DefaultInitializable<P> && Stateful<P> && requires {
+  { P::name } -> ConvertibleTo<std::string_view>;  // its section in checkpoints, its name in logs
+  { P::traits } -> std::same_as<const Traits&>;    // also says which slot it belongs to
 };
 
 /// What a communication policy for a changing set of peers has besides. `shared`: its run state that all peers hold alike
@@ -2459,10 +2559,10 @@ struct activation_traits {
 ///   tell of other options by their length, those need not be part of it.
 /// - One thread calls. Results are the same bits for every size of `pool`.
 template <class A>
-concept ActivationCodec = std::movable<A> && std::default_initializable<A> && Stateful<A> &&
+concept ActivationCodec = Movable<A> && DefaultInitializable<A> && Stateful<A> &&
     requires(A& a, const A& fixed, thread_pool& pool, const crossing& c, std::span<const float> values,
              std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
-  { A::name } -> std::convertible_to<std::string_view>;
+  { A::name } -> ConvertibleTo<std::string_view>;
   { A::traits } -> std::same_as<const activation_traits&>;
   { fixed.most_bytes(c) } -> std::same_as<std::size_t>;
   { a.encode(pool, c, values, room) } -> std::same_as<result<std::size_t>>;
@@ -2832,11 +2932,11 @@ struct message_context {
 /// that is not 0 (the mean over contributors); then `inverse` once. A peer that keeps what it did not send has
 /// `residual_of(codec, ctx, values, own message, residual)`.
 template <class C>
-concept MessageCodec = std::copyable<C> &&
+concept MessageCodec = Copyable<C> &&
     requires(const C& c, const message_context& ctx, std::size_t n, std::span<const float> values,
              std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> sum, float weight) {
-  { C::name } -> std::convertible_to<std::string_view>;
-  { C::traits } -> std::convertible_to<codec_traits>;
+  { C::name } -> ConvertibleTo<std::string_view>;
+  { C::traits } -> ConvertibleTo<codec_traits>;
   { c.most_bytes(ctx, n) } -> std::same_as<std::size_t>;
   { c.encode(ctx, values, room) } -> std::same_as<std::size_t>;
   { c.decode_add(ctx, bytes, sum, weight, sum) } -> std::same_as<result<void>>;
@@ -2880,7 +2980,7 @@ class dense_message {
   static constexpr std::string_view name = C::name;
   static constexpr codec_traits traits = C::traits;
 
-  dense_message() requires std::default_initializable<C>
+  dense_message() requires DefaultInitializable<C>
   = default;
   explicit dense_message(C codec) : codec_{std::move(codec)} {}
 
@@ -2996,10 +3096,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 /// - `exact_count`: each selection has `most_kept` coordinates.
 /// - `shared_support`: `kept` is the same on all peers of an exchange, whatever their values.
 template <class S>
-concept Sparsifier = std::copyable<S> &&
+concept Sparsifier = Copyable<S> &&
     requires(const S& s, const message_context& ctx, std::size_t n, std::span<const float> values,
              std::vector<std::uint32_t>& kept, std::span<std::byte> room, std::span<const std::byte> bytes) {
-  { S::name } -> std::convertible_to<std::string_view>;
+  { S::name } -> ConvertibleTo<std::string_view>;
   {bool{S::shared_support}};
   {bool{S::exact_count}};
   { s.most_kept(ctx, n) } -> std::same_as<std::size_t>;
@@ -3110,9 +3210,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 /// - `inverse(ctx, row)`: coefficients to values in place.
 /// - `identity`: both do nothing, and are not called.
 template <class T>
-concept Transform = std::copyable<T> &&
+concept Transform = Copyable<T> &&
     requires(const T& t, const message_context& ctx, std::span<const float> values, std::span<float> row) {
-  { T::name } -> std::convertible_to<std::string_view>;
+  { T::name } -> ConvertibleTo<std::string_view>;
   {bool{T::identity}};
   { t.forward(ctx, values, row) } -> std::same_as<void>;
   { t.inverse(ctx, row) } -> std::same_as<void>;
@@ -5166,35 +5266,18 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
 }
 
 /// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind
-/// the last whole sixteen. The order of kernels::detail::sum_lanes, in vectors of 32 bytes: GCC keeps sums of 64 bytes in
-/// memory where the machine has no registers for them.
+/// the last whole sixteen.
 template <class Term, class Last>
 CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term&& term, Last&& last) {
   CAUSEWAY_EXACT_BODY
-  using kernels::detail::f32x8;
-  f32x8 sums[8] = {};
-  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-    CAUSEWAY_EXACT_BODY
-    f32x8 v;
-    std::memcpy(&v, x + i, sizeof v);
-    term(v);
-    sum += v;
-  };
-  std::int64_t i = 0;
-  for (; i + 64 <= count; i += 64) {
-    CAUSEWAY_UNROLL
-    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
-  }
-  for (; i + 16 <= count; i += 16) {
-    add(sums[0], i);
-    add(sums[1], i + 8);
-  }
-  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
-  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
-  float sum = kernels::detail::horizontal_sum(
-      __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-  for (; i < count; ++i) sum += last(x[i]);
-  return sum;
+  return kernels::detail::sum_lanes(
+      count,
+      [&](kernels::detail::f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        std::memcpy(&v, x + i, sizeof v);
+        term(v);
+      },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return last(x[i]); });
 }
 
 /// As two vectors of 32 bytes: where registers are no wider g++ would put one of 64 together in memory.
@@ -6894,8 +6977,8 @@ concept Gemm = requires(G& g, const G& constant, thread_pool& pool, scratch& mem
   { g.multiply(pool, memory, f32) } -> std::same_as<void>;
   { g.multiply(pool, memory, mixed) } -> std::same_as<void>;
   { g.multiply(pool, memory, half) } -> std::same_as<void>;
-  { constant.describe() } -> std::convertible_to<std::string>;
-  { G::name } -> std::convertible_to<std::string_view>;
+  { constant.describe() } -> ConvertibleTo<std::string>;
+  { G::name } -> ConvertibleTo<std::string_view>;
 };
 
 namespace detail {
@@ -10125,17 +10208,22 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 namespace detail {
 
+// Whether weights decay is asked outside of the loop: GCC keeps vectors of 64 bytes that one of two ways changes in memory
+// where the machine has no registers for them.
 struct sgd_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
+    c.weight_decay != 0.0F ? pass<true>(p, g, count, c) : pass<false>(p, g, count, c);
+  }
+  template <bool Decays>
+  CAUSEWAY_ALWAYS_INLINE static void pass(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient;
       load(value, p + i, part);
       load(gradient, g + i, part);
       gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
+      if constexpr (Decays) gradient += c.weight_decay * value;
       store(p + i, value - c.learning_rate * gradient, part);
     });
   }
@@ -10145,7 +10233,10 @@ template <bool Nesterov>
 struct momentum_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
+    c.weight_decay != 0.0F ? pass<true>(p, g, u, count, c) : pass<false>(p, g, u, count, c);
+  }
+  template <bool Decays>
+  CAUSEWAY_ALWAYS_INLINE static void pass(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient, velocity;
@@ -10153,7 +10244,7 @@ struct momentum_kernel {
       load(gradient, g + i, part);
       load(velocity, u + i, part);
       gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
+      if constexpr (Decays) gradient += c.weight_decay * value;
       velocity = c.momentum * velocity + gradient;
       store(u + i, velocity, part);
       if constexpr (Nesterov) velocity = gradient + c.momentum * velocity;
@@ -11184,12 +11275,11 @@ struct dropout_kernel {
 
   CAUSEWAY_ALWAYS_INLINE static void keep_factors(f32x16& factor, const u64x8& first, const u64x8& second,
                                                   std::uint32_t threshold, float scale) {
-    const u32x8 a = __builtin_convertvector(first, u32x8);
-    const u32x8 b = __builtin_convertvector(second, u32x8);
-    const u32x16 bits = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    f32x16 kept;
-    broadcast(kept, scale);
-    factor = bits >= threshold ? kept : f32x16{};
+    // Words are below 2^32: what is below the threshold borrows. By masks, not comparisons, as in simd_math.hpp.
+    const u32x8 a = __builtin_convertvector((first - std::uint64_t{threshold}) >> 63U, u32x8);
+    const u32x8 b = __builtin_convertvector((second - std::uint64_t{threshold}) >> 63U, u32x8);
+    const u32x16 below = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    factor = reinterpret_cast<f32x16>((below - 1U) & std::bit_cast<std::uint32_t>(scale));
   }
 };
 
@@ -11232,23 +11322,17 @@ namespace detail {
 
 CAUSEWAY_ALWAYS_INLINE float row_sum(const float* x, std::int64_t columns) {
   return sum_lanes(
-      columns,
-      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v;
-        load(v, x + i, whole{});
-        sum += v;
-      },
+      columns, [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA { std::memcpy(&v, x + i, sizeof v); },
       [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
 }
 
 CAUSEWAY_ALWAYS_INLINE float row_sum_of_squares(const float* x, float center, std::int64_t columns) {
   return sum_lanes(
       columns,
-      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v;
-        load(v, x + i, whole{});
+      [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        std::memcpy(&v, x + i, sizeof v);
         v -= center;
-        sum += v * v;
+        v *= v;
       },
       [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return (x[i] - center) * (x[i] - center); });
 }
@@ -11286,7 +11370,7 @@ struct norm_backward_kernel {
   CAUSEWAY_ALWAYS_INLINE static void parameters(const float* x, const float* gain, const In* dy, float* dgain, float* dbias,
                                                 std::int64_t columns, float center, float scale, float& sum,
                                                 float& sum_xhat) {
-    f32x16 sums{}, sums_xhat{};
+    lane_sum sums, sums_xhat;
     for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       f32x16 v, g, d, dg;
       load(v, x + i, part);
@@ -11299,12 +11383,12 @@ struct norm_backward_kernel {
         f32x16 db;
         load(db, dbias + i, part);
         store(dbias + i, db + d, part);
-        sums += d * g;
+        sums.add(d * g);
       }
-      sums_xhat += d * g * xhat;
+      sums_xhat.add(d * g * xhat);
     });
-    sum = horizontal_sum(sums);
-    sum_xhat = horizontal_sum(sums_xhat);
+    sum = sums.total();
+    sum_xhat = sums_xhat.total();
   }
 
   template <class In>
@@ -11320,15 +11404,18 @@ struct norm_backward_kernel {
       parameters(x, gain, dy, dgain, dbias, columns, center, scale, sum, sum_xhat);
       sum *= inverse;
       sum_xhat *= inverse;
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, g, d, before{};
-        load(v, x + i, part);
-        load(g, gain + i, part);
-        load(d, dy + i, part);
-        if (accumulate) load(before, dx + i, part);
-        const f32x16 xhat = (v - center) * scale;
-        store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
-      });
+      const auto input = [&](auto accumulates) CAUSEWAY_INLINE_LAMBDA {
+        for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+          f32x16 v, g, d, before{};
+          load(v, x + i, part);
+          load(g, gain + i, part);
+          load(d, dy + i, part);
+          if constexpr (accumulates) load(before, dx + i, part);
+          const f32x16 xhat = (v - center) * scale;
+          store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
+        });
+      };
+      accumulate ? input(std::true_type{}) : input(std::false_type{});
     }
   }
 };
@@ -11772,10 +11859,14 @@ struct embedding_forward_kernel {
     for (std::int64_t row = begin; row < end; ++row) {
       const float* token = token_table + tokens[row] * columns;
       const float* position = position_table == nullptr ? nullptr : position_table + row % positions * columns;
+      if (position == nullptr) {
+        std::memcpy(x + row * columns, token, static_cast<std::size_t>(columns) * sizeof(float));
+        continue;
+      }
       for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, p{};
+        f32x16 v, p;
         load(v, token + i, part);
-        if (position != nullptr) load(p, position + i, part);
+        load(p, position + i, part);
         store(x + row * columns + i, v + p, part);
       });
     }
@@ -11972,13 +12063,9 @@ struct dot_kernel {
 struct finite_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
-    f32x16 seen{};  // x * 0 is NaN where x is not finite, and NaN stays
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      detail::load(v, x + i, part);
-      seen += v * 0.0F;
-    });
-    return horizontal_sum(seen) == 0.0F;
+    exponent_watch<float> watch;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(x + i, part); });
+    return watch.all_finite();
   }
 };
 
@@ -12277,7 +12364,7 @@ concept Backend = std::move_constructible<B> &&
   b.zero(values, std::int64_t{});
   b.ops().multiply(f32);
   b.ops().multiply(mixed);
-  { constant.describe() } -> std::convertible_to<std::string>;
+  { constant.describe() } -> ConvertibleTo<std::string>;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -12305,8 +12392,8 @@ struct step_options {
 /// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
 /// `serialize` visits all that a checkpoint must keep.
 template <class O>
-concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
-  { O::name } -> std::convertible_to<std::string_view>;
+concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
+  { O::name } -> ConvertibleTo<std::string_view>;
   { o.reset(std::int64_t{}) } -> std::same_as<void>;
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
@@ -12567,8 +12654,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 /// Rows are [rows, width]. `forward(x, y)`: y = f(x). `backward(x, dy, dx)`: dx, the gradient of the loss by x where dy is
 /// that by f(x), with the parameters as they are now; then moves them. On an error nothing moved.
 template <class E>
-concept Expert = std::movable<E> && requires(E& e, std::span<const float> in, std::span<float> out) {
-  { e.width() } -> std::convertible_to<std::int64_t>;
+concept Expert = Movable<E> && requires(E& e, std::span<const float> in, std::span<float> out) {
+  { e.width() } -> ConvertibleTo<std::int64_t>;
   { e.forward(in, out) } -> std::same_as<result<void>>;
   { e.backward(in, in, out) } -> std::same_as<result<void>>;
 };
@@ -13435,6 +13522,20 @@ class key_value_cache {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
+/// What a pass through a stage is for.
+enum class pass_kind : std::uint8_t {
+  recorded,    ///< training: a backward follows
+  forgetful,   ///< training with the same dropout, but nothing is kept
+  evaluation,  ///< no dropout, nothing is kept
+};
+
+/// One micro-batch on its way through one stage, between its forward and its backward.
+struct stage_pass {
+  autograd::variable input;   ///< what came from the stage before; empty in the first
+  autograd::variable output;  ///< what the next stage gets, [batch·T, width] f32; empty in the last
+  double loss = 0.0;          ///< the sum of token losses, in the last stage
+};
+
 /// One forward (and backward) computation over `batch` sequences of `T` tokens.
 template <class Backend>
 struct pass {
@@ -13575,14 +13676,14 @@ struct span_pass {
 /// - `maps()`: the linear maps of a block.
 /// - `agreement()`: equal where blocks mean the same.
 template <class B>
-concept BlockSpan = std::movable<B> &&
+concept BlockSpan = Movable<B> &&
     requires(B& b, const B& fixed, nn::block_range r, const span_pass& p, std::span<const float> in, std::span<float> out) {
-  { fixed.layers() } -> std::convertible_to<std::int64_t>;
-  { fixed.width() } -> std::convertible_to<std::int64_t>;
-  { fixed.context() } -> std::convertible_to<std::int64_t>;
+  { fixed.layers() } -> ConvertibleTo<std::int64_t>;
+  { fixed.width() } -> ConvertibleTo<std::int64_t>;
+  { fixed.context() } -> ConvertibleTo<std::int64_t>;
   { fixed.maps() } -> std::same_as<nn::map_sizes>;
   { fixed.held() } -> std::same_as<nn::block_range>;
-  { fixed.agreement() } -> std::convertible_to<std::uint64_t>;
+  { fixed.agreement() } -> ConvertibleTo<std::uint64_t>;
   { b.hold(r) } -> std::same_as<result<void>>;
   { b.forward(p, out) } -> std::same_as<result<void>>;
   { b.backward(p, in, out, out) } -> std::same_as<result<void>>;
@@ -15163,9 +15264,9 @@ struct recovery_traits {
 ///   waits for more.
 /// - `interval()`: steps from one entry of cluster_snapshot::history to the next; 0: the policy does not look back.
 template <class R>
-concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const cluster_snapshot& g) {
-  { R::name } -> std::convertible_to<std::string_view>;
-  { R::traits } -> std::convertible_to<recovery_traits>;
+concept Recovery = Movable<R> && DefaultInitializable<R> && requires(R& r, const cluster_snapshot& g) {
+  { R::name } -> ConvertibleTo<std::string_view>;
+  { R::traits } -> ConvertibleTo<recovery_traits>;
   { r.arrange(g) } -> std::same_as<result<layout>>;
   { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
 };
@@ -16178,7 +16279,7 @@ namespace detail {
 /// sum of its squares. Infinite loads are not allowed; an infinite optimum: nothing fits. O(stages blocks^2) loads.
 template <class Load>
   requires requires(Load& f, std::size_t i) {
-    { f(i, i, i) } -> std::convertible_to<double>;
+    { f(i, i, i) } -> ConvertibleTo<double>;
   }
 stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
   constexpr double none = std::numeric_limits<double>::infinity();
@@ -17385,7 +17486,7 @@ struct migration_costs {
 /// Samples per second of a shape, 0 where it cannot train: what a planner or a measurement says.
 template <class F>
 concept ShapeThroughput = requires(const F& f, const pipeline_shape& s) {
-  { f(s) } -> std::convertible_to<double>;
+  { f(s) } -> ConvertibleTo<double>;
 };
 
 struct liveput_options {
@@ -17405,7 +17506,7 @@ class preemption_draws {
   /// The mean of `f(alive instances of each stage)`.
   template <class F>
     requires requires(F& f, const std::vector<std::size_t>& alive) {
-      { f(alive) } -> std::convertible_to<double>;
+      { f(alive) } -> ConvertibleTo<double>;
     }
   [[nodiscard]] double mean(F f) const {
     double sum = 0;
@@ -18663,8 +18764,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 /// - `order()`: whether a rank may run what is ready while it waits for what is next.
 /// - `room()`: micro-batches that a rank may hold beyond what its order needs, so that an opportunistic rank can run ahead.
 template <class S>
-concept Schedule = std::movable<S> && std::default_initializable<S> && requires(const S& s, std::uint32_t n) {
-  { S::name } -> std::convertible_to<std::string_view>;
+concept Schedule = Movable<S> && DefaultInitializable<S> && requires(const S& s, std::uint32_t n) {
+  { S::name } -> ConvertibleTo<std::string_view>;
   { s.chunks() } -> std::same_as<std::uint32_t>;
   { s.order() } -> std::same_as<plan::run_order>;
   { s.room() } -> std::same_as<std::uint32_t>;
@@ -19487,7 +19588,7 @@ namespace detail {
 /// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
 template <class Enough>
   requires requires(Enough& f, double t) {
-    { f(t) } -> std::convertible_to<bool>;
+    { f(t) } -> ConvertibleTo<bool>;
   }
 double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
   std::vector<double> times;
@@ -19796,9 +19897,9 @@ struct step_size {
 /// - `runs(size, stage, micro_batch)`: whether the micro-batch passes the stage at all. A function of its arguments and the
 ///   router's options alone, so that all peers know it. The first and the last stage always run.
 template <class R>
-concept Router = std::movable<R> && std::default_initializable<R> &&
+concept Router = Movable<R> && DefaultInitializable<R> &&
     requires(R& r, const R& fixed, const roster& known, const step_size& size, std::uint32_t n) {
-  { R::name } -> std::convertible_to<std::string_view>;
+  { R::name } -> ConvertibleTo<std::string_view>;
   r.begin(size, known);
   { r.choose(known, n, n) } -> std::same_as<net::peer_id>;
   { fixed.runs(size, n, n) } -> std::same_as<bool>;
@@ -20400,12 +20501,12 @@ struct dot_product {
     CAUSEWAY_EXACT_BODY
     return sum_lanes(
         count,
-        [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
-          f32x16 x, y;
-          load(x, a + i, whole{});
-          load(y, b + i, whole{});
-          sum += x * y;
+          f32x8 y;
+          std::memcpy(&v, a + i, sizeof v);
+          std::memcpy(&y, b + i, sizeof y);
+          v *= y;
         },
         [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
@@ -20830,7 +20931,7 @@ class subspace {
 
   /// The basis in use; empty before the first crossing.
   [[nodiscard]] const subspace_basis& basis() const noexcept { return basis_; }
-  /// Takes another basis, between steps, on all peers at once and with the same bits (subspace_refresh.hpp).
+  /// Takes another basis, between steps, on all peers at once and with the same bits (subspace_adamw::use).
   void use(subspace_basis basis) {
     CAUSEWAY_EXPECT(!basis.empty());
     options_.rank = static_cast<std::int64_t>(basis.rank());
@@ -20921,8 +21022,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 /// after that many steps, with moments of zero.
 template <class O>
 concept Divisible = Optimizer<O> && requires(O& o) {
-  { o.moments().size() } -> std::convertible_to<std::size_t>;
-  { o.moments()[0] } -> std::convertible_to<std::span<float>>;
+  { o.moments().size() } -> ConvertibleTo<std::size_t>;
+  { o.moments()[0] } -> ConvertibleTo<std::span<float>>;
   { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
 };
 
@@ -21290,142 +21391,6 @@ CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const
 #endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
 #endif
 
-// ---- causeway/stage/subspace_refresh.hpp ----
-#ifndef CAUSEWAY_STAGE_SUBSPACE_REFRESH_HPP
-#define CAUSEWAY_STAGE_SUBSPACE_REFRESH_HPP
-
-// Turns the subspace towards the gradients, rarely (Protocol Models refreshes U on the Grassmann manifold). Derived here,
-// from what the paper minimises, the part of the gradients that the subspace cuts off: with G the boundary gradients, one
-// row a token, and S = GᵀG,
-//
-//   f(U) = |G - G·U·Uᵀ|² = tr(S) - tr(Uᵀ·S·U),   its gradient on the manifold: -2·(I - U·Uᵀ)·S·U,
-//
-// a step goes against it and is made orthonormal again (retraction by QR), from which f depends on the span alone.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-/// S = the sum of gᵀ·g over boundary gradients before they are projected: at the last stage, or wherever they are at hand.
-/// width² values. Its bits depend on the machine: one peer's S, or the mean of all, has to be the one that all use.
-class subspace_statistics {
- public:
-  CAUSEWAY_DECL explicit subspace_statistics(std::int64_t width = 0);
-
-  /// `gradient` is [rows, width]: 2 · width operations a value.
-  CAUSEWAY_DECL void add(thread_pool& pool, scratch& memory, std::span<const float> gradient);
-
-  [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(width_); }
-  [[nodiscard]] std::span<float> sums() noexcept { return sums_; }
-  [[nodiscard]] std::span<const float> sums() const noexcept { return sums_; }
-
-  void serialize(auto& ar) { ar(width_, sums_); }
-
- private:
-  std::int64_t width_;
-  std::vector<float> sums_;
-};
-
-namespace detail {
-
-/// S·U, vectors one after another. S is symmetric.
-CAUSEWAY_DECL std::vector<float> times_basis(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums);
-
-CAUSEWAY_DECL double dot(std::span<const float> a, std::span<const float> b);
-
-}  // namespace detail
-
-/// f(U) / tr(S): the share of the gradients' squares that the subspace cuts off, 0 to 1. 0 for S = 0.
-CAUSEWAY_DECL double share_outside(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums);
-
-/// One step: U + step · (I - U·Uᵀ)·S·U / |S| (Frobenius), made orthonormal. A step of up to 1 lowers f, for |S| bounds the
-/// curvature; larger ones come near S·U, a step of subspace iteration. Equal S and U give
-/// equal bits on every machine. errc::non_finite for sums that are not finite. 2 · rank · width · (width + 3 · rank)
-/// operations.
-///
-/// Afterwards project the weights and the optimizer's first moments on the new basis, and give it to every peer's codec.
-CAUSEWAY_DECL result<subspace_basis> refreshed(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums,
-                                               float step = 1.0F);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_SUBSPACE_REFRESH_HPP
-
-// ---- causeway/stage/impl/subspace_refresh.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_REFRESH_IPP
-#define CAUSEWAY_STAGE_IMPL_SUBSPACE_REFRESH_IPP
-
-// Bodies of stage/subspace_refresh.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-CAUSEWAY_DECL subspace_statistics::subspace_statistics(std::int64_t width)
-    : width_{width}, sums_(static_cast<std::size_t>(width) * static_cast<std::size_t>(width)) {}
-
-CAUSEWAY_DECL void subspace_statistics::add(thread_pool& pool, scratch& memory, std::span<const float> gradient) {
-  CAUSEWAY_EXPECT(width_ > 0 && gradient.size() % static_cast<std::size_t>(width_) == 0);
-  kernels::gemm_args<float, float> args;
-  args.transpose_a = true, args.accumulate = true;
-  args.m = width_, args.n = width_, args.k = static_cast<std::int64_t>(gradient.size()) / width_;
-  args.a = gradient.data(), args.lda = width_, args.b = gradient.data(), args.ldb = width_;
-  args.c = sums_.data(), args.ldc = width_;
-  if (args.k > 0) kernels::packed_gemm{}.multiply(pool, memory, args);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
-
-CAUSEWAY_DECL std::vector<float> times_basis(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums) {
-  CAUSEWAY_EXPECT(!basis.empty() && sums.size() == basis.width() * basis.width());
-  const kernels::low_rank_shape shape{basis.width(), basis.width(), basis.rank()};
-  std::vector<float> product(shape.left_size());
-  kernels::low_rank_left(pool, shape, sums, basis.vectors(), product);
-  return product;
-}
-
-CAUSEWAY_DECL double dot(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-  return sum;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-CAUSEWAY_DECL double share_outside(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums) {
-  const std::vector<float> product = detail::times_basis(pool, basis, sums);
-  double all = 0;
-  for (std::size_t i = 0; i < basis.width(); ++i) all += static_cast<double>(sums[i * basis.width() + i]);
-  return all > 0 ? 1.0 - detail::dot(product, basis.vectors()) / all : 0.0;
-}
-
-CAUSEWAY_DECL result<subspace_basis> refreshed(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums,
-                                               float step) {
-  std::vector<float> next = detail::times_basis(pool, basis, sums);
-  const double size = std::sqrt(detail::dot(sums, sums));
-  if (!std::isfinite(size)) {
-    return fail(errc::non_finite, "subspace", "the gradients' statistics have NaN or infinity; gather them anew");
-  }
-  if (size == 0) return basis;
-  const std::size_t width = basis.width(), rank = basis.rank();
-  const auto count = static_cast<std::int64_t>(next.size());
-  // Vectors as the rows of a matrix: what each has along the basis leaves it.
-  const kernels::low_rank_shape shape{rank, width, rank};
-  std::vector<float> along(shape.left_size()), inside(shape.matrix_size());
-  kernels::low_rank_left(pool, shape, next, basis.vectors(), along);
-  kernels::low_rank_expand(pool, shape, along, basis.vectors(), inside);
-  kernels::axpy(pool, next.data(), -1.0F, inside.data(), count);
-  kernels::scale(pool, next.data(), static_cast<float>(static_cast<double>(step) / size), count);
-  kernels::add(pool, next.data(), next.data(), basis.vectors().data(), count);
-  return subspace_basis::spanned_by(std::move(next), static_cast<std::int64_t>(width));
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_REFRESH_IPP
-#endif
-
 // ---- causeway/collective/channels.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_CHANNELS_HPP
 #define CAUSEWAY_COLLECTIVE_CHANNELS_HPP
@@ -21456,6 +21421,7 @@ inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of
 inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
 inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
 inline constexpr std::uint32_t stages = 9 * channel_stride;       ///< what all stages of a model decide alike
+inline constexpr std::uint32_t links = 10 * channel_stride;       ///< probes of what each link gives
 inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
 }  // namespace channels
 
@@ -22755,20 +22721,6 @@ struct model_engine {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
-/// What a pass through a stage is for.
-enum class pass_kind : std::uint8_t {
-  recorded,    ///< training: a backward follows
-  forgetful,   ///< training with the same dropout, but nothing is kept
-  evaluation,  ///< no dropout, nothing is kept
-};
-
-/// One micro-batch on its way through one stage, between its forward and its backward.
-struct stage_pass {
-  autograd::variable input;   ///< what came from the stage before; empty in the first
-  autograd::variable output;  ///< what the next stage gets, [batch·T, width] f32; empty in the last
-  double loss = 0.0;          ///< the sum of token losses, in the last stage
-};
-
 /// See the head of this file. Movable; one thread at a time.
 template <class Family, class BackendType = kernels::cpu_backend>
   requires kernels::Backend<BackendType>
@@ -22893,6 +22845,20 @@ class language_model {
     const micro_batch b{inputs, targets, batch, 0.0F, 0};
     CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(engine_->tape, {0, blocks()}, b, {}, pass_kind::evaluation));
     return all.loss;
+  }
+
+  /// What the last block makes of these tokens, [batch·T, width] f32, without dropout: features of a text.
+  [[nodiscard]] result<tensor> hidden_states(std::span<const std::int32_t> tokens, std::int64_t batch) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{tokens, {}, batch, 0.0F, 0};
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    tensor hidden;
+    CAUSEWAY_TRY(guarded(engine_->tape, false, [&] {
+      const auto p = prepare(b, false);
+      auto& t = engine_->tape;
+      hidden = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens)).value;
+    }));
+    return hidden;
   }
 
   /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
@@ -24222,8 +24188,8 @@ template <class M>
 concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
                               tensor boundary, const nn::stage_pass& s) {
   { m.make_tape() } -> std::same_as<typename M::tape_type>;
-  { fixed.blocks() } -> std::convertible_to<std::int64_t>;
-  { fixed.width() } -> std::convertible_to<std::int64_t>;
+  { fixed.blocks() } -> ConvertibleTo<std::int64_t>;
+  { fixed.width() } -> ConvertibleTo<std::int64_t>;
   { fixed.part() } -> std::same_as<const nn::model_part&>;
   { fixed.tied_table() } -> std::same_as<std::size_t>;
   { fixed.joined_ends() } -> std::same_as<bool>;
@@ -25599,7 +25565,7 @@ using byte_producer = std::function<result<void>(const byte_sink&)>;
 ///   folder. Unfinished writes of `write_atomic` may be listed; their names end in ".tmp".
 /// - `remove(path)`: a file that is not there counts as removed.
 template <class S>
-concept Storage = std::movable<S> && requires(S& s, const std::string& path, const byte_producer& producer) {
+concept Storage = Movable<S> && requires(S& s, const std::string& path, const byte_producer& producer) {
   { s.write_atomic(path, producer) } -> std::same_as<result<void>>;
   { s.read(path) } -> std::same_as<result<byte_vector>>;
   { s.list(path) } -> std::same_as<result<std::vector<std::string>>>;
@@ -27605,41 +27571,26 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 namespace detail {
 
-/// Whether any lane of `v` is NaN or infinite, accumulated in `bad`.
-CAUSEWAY_ALWAYS_INLINE void look_for_not_finite(kernels::detail::i32x16& bad, const kernels::detail::f32x16& v) {
-  bad |= (reinterpret_cast<kernels::detail::i32x16>(v) & 0x7F800000) == 0x7F800000;
-}
-
-CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
-  std::int32_t all = 0;
-  for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
-  return all != 0;
-}
-
 struct finite_values_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
-    kernels::detail::i32x16 bad{};
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, p + i, part);
-      look_for_not_finite(bad, v);
-    });
-    return !any_lane(bad);
+    kernels::detail::exponent_watch<float> watch;
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(p + i, part); });
+    return watch.all_finite();
   }
 };
 
 struct copy_finite_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* from, float* to, std::int64_t count) {
-    kernels::detail::i32x16 bad{};
+    kernels::detail::exponent_watch<float> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
       kernels::detail::f32x16 v;
       kernels::detail::load(v, from + i, part);
-      look_for_not_finite(bad, v);
       kernels::detail::store(to + i, v, part);
     });
-    return !any_lane(bad);
+    return watch.all_finite();
   }
 };
 
@@ -27661,7 +27612,6 @@ struct sum_parts_kernel {
                                                std::int64_t at, std::int64_t count) {
     CAUSEWAY_EXACT_BODY
     alignas(64) float sums[block];
-    kernels::detail::i32x16 bad{};
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       kernels::detail::f32x16 sum, next;
       kernels::detail::load(sum, parts[0] + at + i, part);
@@ -27670,10 +27620,9 @@ struct sum_parts_kernel {
         sum += next;
       }
       sum *= factor;
-      look_for_not_finite(bad, sum);
       kernels::detail::store(sums + i, sum, part);
     });
-    if (any_lane(bad)) return false;
+    if (!finite_values_kernel::run(sums, count)) return false;
     std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
     return true;
   }
@@ -30515,8 +30464,8 @@ class flushed_steps {
 
 /// A way for replicas to make their steps: what flushed_steps has.
 template <class S>
-concept ReplicaSteps = std::default_initializable<S> && requires(S& s) {
-  { S::name } -> std::convertible_to<std::string_view>;
+concept ReplicaSteps = DefaultInitializable<S> && requires(S& s) {
+  { S::name } -> ConvertibleTo<std::string_view>;
   s.forget();
 };
 
@@ -31210,8 +31159,7 @@ class elastic_pipeline {
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .by_blocks = true};
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
   static constexpr std::uint32_t state_version = 3;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
@@ -32426,30 +32374,58 @@ struct expert_gpt_options {
 };
 
 /// Models train's Model, f32, no dropout, output layer tied to the token table. One thread at a time. A step waits for the
-/// experts of one block after another, there and back: 2 · layers round trips.
-class expert_gpt {
+/// experts of one block after another, there and back: 2 · layers round trips. A template as nn::language_model is: what
+/// computes is another type where oneDNN is linked.
+template <class BackendType = kernels::cpu_backend>
+class basic_expert_gpt {
  public:
-  using backend_type = kernels::cpu_backend;
+  using backend_type = BackendType;
 
   /// `client` outlives the model. errc::invalid_argument for sizes that cannot work.
-  CAUSEWAY_DECL static result<expert_gpt> create(const expert_gpt_options& options, expert_client& client,
-                                                 backend_type backend = backend_type{});
+  static result<basic_expert_gpt> create(const expert_gpt_options& options, expert_client& client,
+                                         backend_type backend = backend_type{}) {
+    const expert_mixture_options& m = client.mixture();
+    if (options.heads < 1 || m.width % options.heads != 0 || options.context < 1 || options.vocabulary < 1) {
+      return fail(errc::invalid_argument, "expert_gpt",
+                  "width " + std::to_string(m.width) + " does not divide by " + std::to_string(options.heads) +
+                      " heads, or context or vocabulary is empty");
+    }
+    std::vector<expert_layer> layers;
+    for (std::uint32_t l = 0; l < m.layers; ++l) {
+      CAUSEWAY_ASSIGN(expert_layer one, expert_layer::create(client, options.gate, l));
+      layers.push_back(std::move(one));
+    }
+    basic_expert_gpt model{options, m, std::move(layers), std::move(backend)};
+    model.initialize(0);
+    return result<basic_expert_gpt>{std::move(model)};  // nvcc does not move by itself
+  }
 
   [[nodiscard]] parameter_store& parameters() noexcept { return engine_->store; }
   [[nodiscard]] backend_type& backend() noexcept { return engine_->backend; }
   /// Of the gate that experts of block l are chosen by, and what was lost there.
   [[nodiscard]] expert_layer& layer(std::size_t l) noexcept { return engine_->layers[l]; }
 
-  CAUSEWAY_DECL [[nodiscard]] std::uint64_t config_hash() const;
+  [[nodiscard]] std::uint64_t config_hash() const {
+    hasher h;
+    h.add_value(hash_text("expert_gpt")).add_value(engine_->options.heads).add_value(engine_->options.epsilon);
+    return h.add_value(engine_->store.layout_hash()).finish();
+  }
 
   /// Fresh parameters, a function of the seed.
-  CAUSEWAY_DECL void initialize(std::uint64_t seed);
+  void initialize(std::uint64_t seed) {
+    nn::fill_initial(engine_->backend.pool(), engine_->store, engine_->initial, seed);
+    engine_->store.touch();
+  }
 
   /// As nn::language_model; errc::timeout where no expert of a block answered. Experts that were asked before have moved.
-  CAUSEWAY_DECL result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                                std::int64_t sequences, float scale, std::uint64_t);
-  CAUSEWAY_DECL result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                        std::int64_t sequences);
+  result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                  std::int64_t sequences, float scale, std::uint64_t) {
+    return run({inputs, targets, sequences, scale, 0}, true);
+  }
+  result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                          std::int64_t sequences) {
+    return run({inputs, targets, sequences, 0.0F, 0}, false);
+  }
 
  private:
   using tape_type = autograd::tape<backend_type>;
@@ -32461,11 +32437,41 @@ class expert_gpt {
 
   // Everything, in one place that stays when the model moves: the tape points into it.
   struct engine {
-    CAUSEWAY_DECL engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given,
-                         backend_type b);
-    CAUSEWAY_DECL [[nodiscard]] block declare(nn::declaration& d, std::size_t l);
-    CAUSEWAY_DECL std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const;
-    CAUSEWAY_DECL [[nodiscard]] autograd::parameter at(std::size_t segment);
+    engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given, backend_type b)
+        : options{o}, width{m.width}, layers{std::move(given)}, backend{std::move(b)} {
+      nn::declaration d{store, nn::model_part{}, static_cast<std::int64_t>(layers.size())};
+      tokens = d.token_table("wte.weight", o.vocabulary, width, true);
+      positions = d.table("wpe.weight", o.context, width);
+      for (std::size_t l = 0; l < layers.size(); ++l) blocks.push_back(declare(d, l));
+      d.in_block(static_cast<std::int64_t>(layers.size()));
+      final_norm = declare_norm(d, "ln_f");
+      initial = std::move(d).take_initial();
+      store.allocate();
+    }
+    [[nodiscard]] block declare(nn::declaration& d, std::size_t l) {
+      const std::string p = "h." + std::to_string(l) + ".";
+      const float residual = nn::residual_deviation(static_cast<std::int64_t>(layers.size()));
+      const auto scores = static_cast<std::int64_t>(layers[l].gate().weights().size()) / width;
+      d.in_block(static_cast<std::int64_t>(l));
+      block b;
+      b.norm1 = declare_norm(d, p + "ln_1");
+      b.qkv = d.matrix(p + "attn.c_attn.weight", 3 * width, width);
+      d.vector(p + "attn.c_attn.bias", 3 * width, 0.0F);
+      b.projection = d.matrix(p + "attn.c_proj.weight", width, width, residual);
+      d.vector(p + "attn.c_proj.bias", width, 0.0F);
+      b.norm2 = declare_norm(d, p + "ln_2");
+      b.gate = d.matrix(p + "gate.weight", scores, width, 1.0F / std::sqrt(static_cast<float>(width)));
+      return b;
+    }
+    std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const {
+      const std::size_t gain = d.vector(prefix + ".weight", width, 1.0F);
+      d.vector(prefix + ".bias", width, 0.0F);
+      return gain;
+    }
+    [[nodiscard]] autograd::parameter at(std::size_t segment) {
+      const parameter_segment& s = store.segments()[segment];
+      return {store.value(segment), nullptr, store.gradient(segment), s.rows, s.columns};
+    }
 
     expert_gpt_options options;
     std::int64_t width;
@@ -32480,172 +32486,69 @@ class expert_gpt {
     std::optional<error> failed;  // an expert layer's, in the pass under way
   };
 
-  CAUSEWAY_DECL expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
-                           backend_type backend);
+  basic_expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
+                   backend_type backend)
+      : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
 
-  CAUSEWAY_DECL result<double> run(const nn::micro_batch& b, bool training);
+  result<double> run(const nn::micro_batch& b, bool training) {
+    engine& e = *engine_;
+    const nn::token_limits limits{"expert_gpt", e.options.context, e.options.vocabulary};
+    return run_remote_pass(limits, b, e.tape, e.failed, training, [&] { return pass(b); });
+  }
 
-  CAUSEWAY_DECL double pass(const nn::micro_batch& b);
+  double pass(const nn::micro_batch& b) {
+    engine& e = *engine_;
+    tape_type& t = e.tape;
+    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
+    const autograd::head_layout layout{b.batch, T, e.options.heads, e.options.heads, e.width / e.options.heads};
+    auto x = autograd::embedding(t, b.inputs, e.at(e.tokens), e.at(e.positions), b.batch);
+    for (std::size_t l = 0; l < e.blocks.size() && !e.failed; ++l) {
+      const block& s = e.blocks[l];
+      const auto qkv = autograd::linear(t, norm(s.norm1, x), e.at(s.qkv), e.at(s.qkv + 1));
+      x = autograd::linear_to_residual(t, autograd::attention(t, qkv, layout), e.at(s.projection), e.at(s.projection + 1),
+                                       x);
+      x = autograd::add(t, x, mixture(l, norm(s.norm2, x)));
+    }
+    if (e.failed) return 0;
+    return autograd::cross_entropy(t, norm(e.final_norm, x), e.at(e.tokens), b.targets, b.grad_scale);
+  }
 
-  CAUSEWAY_DECL [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x);
+  [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x) {
+    engine& e = *engine_;
+    return autograd::layer_norm(e.tape, x, e.at(segment), e.at(segment + 1), e.options.epsilon);
+  }
 
   /// What the experts of block l make of x. Their failure is kept: a tape cannot tell of it.
-  CAUSEWAY_DECL [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x);
+  [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x) {
+    engine& e = *engine_;
+    tensor y = e.tape.make(dtype::f32, x.value.shape());
+    stage::product_key_gate& gate = e.layers[l].gate();
+    std::copy_n(e.store.value(e.blocks[l].gate), gate.weights().size(), gate.weights().begin());
+    auto asked = e.layers[l].forward(e.backend.pool(), x.value.span<float>(), y.span<float>());
+    if (!asked) {
+      e.failed = asked.error();
+      return {std::move(y)};
+    }
+    auto kept = std::make_unique<expert_pass>(std::move(*asked));
+    return e.tape.result(std::move(y), [&e, l, x, kept = std::move(kept)](tape_type& on, const tensor& dy) {
+      tensor dx = on.make(dtype::f32, dy.shape());
+      stage::product_key_gate& scores = e.layers[l].gate();
+      std::fill(scores.gradients().begin(), scores.gradients().end(), 0.0F);
+      const auto done = e.layers[l].backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>());
+      if (!done) e.failed = done.error();
+      float* const gradient = e.store.gradient(e.blocks[l].gate);
+      kernels::add(on.backend().pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
+      on.contribute(x.slot, std::move(dx));
+    });
+  }
 
   std::unique_ptr<engine> engine_;
 };
+using expert_gpt = basic_expert_gpt<>;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_EXPERTS_EXPERT_GPT_HPP
-
-// ---- causeway/parallel/experts/impl/expert_gpt.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_GPT_IPP
-#define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_GPT_IPP
-
-// Bodies of parallel/experts/expert_gpt.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL expert_gpt::expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m,
-                                     std::vector<expert_layer> layers, backend_type backend)
-    : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
-
-CAUSEWAY_DECL result<expert_gpt> expert_gpt::create(const expert_gpt_options& options, expert_client& client,
-                                                    backend_type backend) {
-  const expert_mixture_options& m = client.mixture();
-  if (options.heads < 1 || m.width % options.heads != 0 || options.context < 1 || options.vocabulary < 1) {
-    return fail(errc::invalid_argument, "expert_gpt",
-                "width " + std::to_string(m.width) + " does not divide by " + std::to_string(options.heads) +
-                    " heads, or context or vocabulary is empty");
-  }
-  std::vector<expert_layer> layers;
-  for (std::uint32_t l = 0; l < m.layers; ++l) {
-    CAUSEWAY_ASSIGN(expert_layer one, expert_layer::create(client, options.gate, l));
-    layers.push_back(std::move(one));
-  }
-  expert_gpt model{options, m, std::move(layers), std::move(backend)};
-  model.initialize(0);
-  return result<expert_gpt>{std::move(model)};  // nvcc does not move by itself
-}
-
-CAUSEWAY_DECL std::uint64_t expert_gpt::config_hash() const {
-  hasher h;
-  h.add_value(hash_text("expert_gpt")).add_value(engine_->options.heads).add_value(engine_->options.epsilon);
-  return h.add_value(engine_->store.layout_hash()).finish();
-}
-
-CAUSEWAY_DECL void expert_gpt::initialize(std::uint64_t seed) {
-  nn::fill_initial(engine_->backend.pool(), engine_->store, engine_->initial, seed);
-  engine_->store.touch();
-}
-
-CAUSEWAY_DECL result<double> expert_gpt::forward_backward(std::span<const std::int32_t> inputs,
-                                                          std::span<const std::int32_t> targets, std::int64_t sequences,
-                                                          float scale, std::uint64_t) {
-  return run({inputs, targets, sequences, scale, 0}, true);
-}
-
-CAUSEWAY_DECL result<double> expert_gpt::evaluate(std::span<const std::int32_t> inputs,
-                                                  std::span<const std::int32_t> targets, std::int64_t sequences) {
-  return run({inputs, targets, sequences, 0.0F, 0}, false);
-}
-
-CAUSEWAY_DECL expert_gpt::engine::engine(const expert_gpt_options& o, const expert_mixture_options& m,
-                                         std::vector<expert_layer> given, backend_type b)
-    : options{o}, width{m.width}, layers{std::move(given)}, backend{std::move(b)} {
-  nn::declaration d{store, nn::model_part{}, static_cast<std::int64_t>(layers.size())};
-  tokens = d.token_table("wte.weight", o.vocabulary, width, true);
-  positions = d.table("wpe.weight", o.context, width);
-  for (std::size_t l = 0; l < layers.size(); ++l) blocks.push_back(declare(d, l));
-  d.in_block(static_cast<std::int64_t>(layers.size()));
-  final_norm = declare_norm(d, "ln_f");
-  initial = std::move(d).take_initial();
-  store.allocate();
-}
-
-CAUSEWAY_DECL auto expert_gpt::engine::declare(nn::declaration& d, std::size_t l) -> block {
-  const std::string p = "h." + std::to_string(l) + ".";
-  const float residual = nn::residual_deviation(static_cast<std::int64_t>(layers.size()));
-  const auto scores = static_cast<std::int64_t>(layers[l].gate().weights().size()) / width;
-  d.in_block(static_cast<std::int64_t>(l));
-  block b;
-  b.norm1 = declare_norm(d, p + "ln_1");
-  b.qkv = d.matrix(p + "attn.c_attn.weight", 3 * width, width);
-  d.vector(p + "attn.c_attn.bias", 3 * width, 0.0F);
-  b.projection = d.matrix(p + "attn.c_proj.weight", width, width, residual);
-  d.vector(p + "attn.c_proj.bias", width, 0.0F);
-  b.norm2 = declare_norm(d, p + "ln_2");
-  b.gate = d.matrix(p + "gate.weight", scores, width, 1.0F / std::sqrt(static_cast<float>(width)));
-  return b;
-}
-
-CAUSEWAY_DECL std::size_t expert_gpt::engine::declare_norm(nn::declaration& d, const std::string& prefix) const {
-  const std::size_t gain = d.vector(prefix + ".weight", width, 1.0F);
-  d.vector(prefix + ".bias", width, 0.0F);
-  return gain;
-}
-
-CAUSEWAY_DECL autograd::parameter expert_gpt::engine::at(std::size_t segment) {
-  const parameter_segment& s = store.segments()[segment];
-  return {store.value(segment), nullptr, store.gradient(segment), s.rows, s.columns};
-}
-
-CAUSEWAY_DECL result<double> expert_gpt::run(const nn::micro_batch& b, bool training) {
-  engine& e = *engine_;
-  const nn::token_limits limits{"expert_gpt", e.options.context, e.options.vocabulary};
-  return run_remote_pass(limits, b, e.tape, e.failed, training, [&] { return pass(b); });
-}
-
-CAUSEWAY_DECL double expert_gpt::pass(const nn::micro_batch& b) {
-  engine& e = *engine_;
-  tape_type& t = e.tape;
-  const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
-  const autograd::head_layout layout{b.batch, T, e.options.heads, e.options.heads, e.width / e.options.heads};
-  auto x = autograd::embedding(t, b.inputs, e.at(e.tokens), e.at(e.positions), b.batch);
-  for (std::size_t l = 0; l < e.blocks.size() && !e.failed; ++l) {
-    const block& s = e.blocks[l];
-    const auto qkv = autograd::linear(t, norm(s.norm1, x), e.at(s.qkv), e.at(s.qkv + 1));
-    x = autograd::linear_to_residual(t, autograd::attention(t, qkv, layout), e.at(s.projection), e.at(s.projection + 1), x);
-    x = autograd::add(t, x, mixture(l, norm(s.norm2, x)));
-  }
-  if (e.failed) return 0;
-  return autograd::cross_entropy(t, norm(e.final_norm, x), e.at(e.tokens), b.targets, b.grad_scale);
-}
-
-CAUSEWAY_DECL autograd::variable expert_gpt::norm(std::size_t segment, const autograd::variable& x) {
-  engine& e = *engine_;
-  return autograd::layer_norm(e.tape, x, e.at(segment), e.at(segment + 1), e.options.epsilon);
-}
-
-CAUSEWAY_DECL autograd::variable expert_gpt::mixture(std::size_t l, const autograd::variable& x) {
-  engine& e = *engine_;
-  tensor y = e.tape.make(dtype::f32, x.value.shape());
-  stage::product_key_gate& gate = e.layers[l].gate();
-  std::copy_n(e.store.value(e.blocks[l].gate), gate.weights().size(), gate.weights().begin());
-  auto asked = e.layers[l].forward(e.backend.pool(), x.value.span<float>(), y.span<float>());
-  if (!asked) {
-    e.failed = asked.error();
-    return {std::move(y)};
-  }
-  auto kept = std::make_unique<expert_pass>(std::move(*asked));
-  return e.tape.result(std::move(y), [&e, l, x, kept = std::move(kept)](tape_type& on, const tensor& dy) {
-    tensor dx = on.make(dtype::f32, dy.shape());
-    stage::product_key_gate& scores = e.layers[l].gate();
-    std::fill(scores.gradients().begin(), scores.gradients().end(), 0.0F);
-    const auto done = e.layers[l].backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>());
-    if (!done) e.failed = done.error();
-    float* const gradient = e.store.gradient(e.blocks[l].gate);
-    kernels::add(on.backend().pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
-    on.contribute(x.slot, std::move(dx));
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_GPT_IPP
-#endif
 
 // ---- causeway/parallel/local_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
@@ -34028,9 +33931,9 @@ struct swarm_holding {
   swarm_wire::batch_set done;  ///< micro-batches in its own gradient
   bool released = false;       ///< other stages are through with the round: what is missing stays missing
   bool part = false;           ///< it has the first stage's part of a tied table's gradient, and this is the last stage
-  // With local steps:
+  // Where rows are exchanged, not parts of a sum:
   bool lacks_values = false;  ///< it has none that its row could be made of
-  std::uint64_t samples = 0;  ///< behind the row that it would send
+  std::uint64_t samples = 0;  ///< behind the row that it would send; of a gradient: micro-batches
   std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
   std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
 };
@@ -34057,8 +33960,13 @@ struct swarm_plan {
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
-/// With local steps: whether a peer sent a row in the attempt that somebody has the result of.
+/// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
 CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
+
+/// Of a gradient that is a row of a mean: whether this peer has to give its own up. Others have a part of it, or all of it
+/// is in a result that is there already, and this peer's row is not.
+CAUSEWAY_DECL [[nodiscard]] bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan,
+                                                std::size_t self);
 
 /// With local steps: whether a micro-batch that this peer stepped on is in the values of another, too, who keeps it. That
 /// is one who is in a result of an earlier attempt, or has it, or else the one before. What an exchange leaves alone would
@@ -34083,6 +33991,8 @@ class swarm_gradients {
 
   /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
   CAUSEWAY_DECL void put_in(swarm_part part, std::span<float> gradients);
+  /// `gradients`, this peer's own, times `factor`; `restore` undoes it.
+  CAUSEWAY_DECL void put_in_mean(float factor, std::span<float> gradients);
   /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
   CAUSEWAY_DECL void add_part(std::span<const float> part, std::span<float> table);
   /// `table`: the place of `add_part`, or empty.
@@ -34144,6 +34054,12 @@ CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_
   return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
 }
 
+CAUSEWAY_DECL bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+  if (plan.parts[self] == swarm_part::dropped) return true;
+  const bool known = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum) != plan.parts.end();
+  return known && all[self].done.count() > 0 && plan.parts[self] != swarm_part::sum && !is_in_result(all, plan, self);
+}
+
 CAUSEWAY_DECL bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
   if (plan.parts[self] == swarm_part::dropped) return true;
   if (plan.parts[self] == swarm_part::sum || is_in_result(all, plan, self)) return false;
@@ -34198,6 +34114,11 @@ CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gra
   } else {
     std::fill(gradients.begin(), gradients.end(), 0.0F);
   }
+}
+
+CAUSEWAY_DECL void swarm_gradients::put_in_mean(float factor, std::span<float> gradients) {
+  own_.assign(gradients.begin(), gradients.end());
+  for (float& v : gradients) v *= factor;
 }
 
 CAUSEWAY_DECL void swarm_gradients::add_part(std::span<const float> part, std::span<float> table) {
@@ -34324,13 +34245,13 @@ struct swarm_tied_table {
 struct swarm_sum {
   std::uint64_t step = 0;
   double squares = 0;         ///< of its 2-norm
-  std::span<float> values{};  ///< in the gradients; none where peers take local steps, which write none to a disk
+  std::span<float> values{};  ///< in the gradients; none where rows are exchanged, which the stage's group has
 };
 
 /// What a peer puts into its stage's exchange.
 struct swarm_part_taken {
   std::vector<double> weights;               ///< of every peer's row
-  std::optional<std::uint32_t> result_at{};  ///< with local steps: who has what an earlier attempt came to, which counts
+  std::optional<std::uint32_t> result_at{};  ///< of rows: who has what an earlier attempt came to, which counts
   std::span<const float> result{};           ///< that, where this peer has it
   /// With local steps: others have a part of what this peer has moved, which it gives up. It begins the round anew.
   bool gives_up = false;
@@ -34346,6 +34267,10 @@ class swarm_round {
   virtual void open(std::uint64_t agreement) = 0;
   /// Before that, at both ends of a model with a tied table.
   virtual void tie(swarm_tied_table table) = 0;
+  /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
+  /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
+  /// errc::unsupported with a tied table.
+  virtual result<void> exchange_means() = 0;
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
   virtual void committed(bool adopted) = 0;
@@ -34368,13 +34293,13 @@ class swarm_round {
   [[nodiscard]] virtual bool called_away() const noexcept = 0;
   /// What this peer could put into its stage's sum.
   [[nodiscard]] virtual swarm_holding holding() = 0;
-  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless it takes local steps,
-  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole.
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless rows are exchanged,
+  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole, or this peer's row is another now.
   virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// `sum` is the stage's, in the gradients; where peers take local steps, all rows of the exchange, one after the other.
-  /// Nobody has been told. What is on disk before `all_summed` tells the other stages lets this one take the step, whoever
-  /// is lost afterwards. `sum` must stay until then.
-  virtual result<swarm_sum> keep_sum(std::span<const float> sum) = 0;
+  /// `sum` is the stage's, in the gradients; where rows are exchanged, all that came of the exchange, one after the other.
+  /// `gradient`: what of it counts in the norm. Nobody has been told. What is on disk before `all_summed` tells the other
+  /// stages lets this one take the step, whoever is lost afterwards. `sum` must stay until then.
+  virtual result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) = 0;
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;
@@ -34630,6 +34555,10 @@ result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_roun
 /// whoever computed which part of it and whoever was lost. Every peer of every stage is given the same global batch (the
 /// first stage reads the inputs, the last the targets), as a function of trainer.context().step(). Needs an environment
 /// whose group is a train::swarm_group over the same swarm_round, fault::quorum and a communication policy of global steps.
+///
+/// comm::every_step without a codec adds the peers' gradients up. Any other policy of gradients (rule C5) makes a row of
+/// each peer's, the mean over its micro-batches, and exchanges the mean of the rows weighted by them, with its codec and
+/// what it keeps; then the table below is not tied.
 ///
 /// Activations and their gradients cross through `Codec`, one that remembers nothing: what a micro-batch comes to must not
 /// depend on who computed the one before. With stage::plain the result is that of the unsplit model up to the order of
@@ -35000,7 +34929,8 @@ struct group_question {
   std::uint64_t number = 0;
   net::peer_index self = 0;
   std::uint32_t peers = 1;
-  std::size_t fragment = 0;  ///< which part of the parameters
+  std::size_t fragment = 0;              ///< which part of the parameters
+  std::span<const double> link_costs{};  ///< as measured, equal on all peers; empty: they are not
 };
 
 /// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers; 0: any number, for they come and
@@ -39813,7 +39743,7 @@ class swarm_work : protected swarm_message_handler<Router> {
   void drop_everything() {
     log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
     if (this->steps_alone()) return leave_with_nothing();
-    std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    forget_gradient();
     locked([this] { micro_batches_.drop_contributions(); });
   }
 
@@ -39826,7 +39756,7 @@ class swarm_work : protected swarm_message_handler<Router> {
     leave_with_nothing();
   }
   void leave_with_nothing() {
-    if (computer_ != nullptr) std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    if (computer_ != nullptr) forget_gradient();
     locked([this] {
       if (this->steps_alone()) micro_batches_.set_applied(false);
       progress_ = {};
@@ -39834,6 +39764,11 @@ class swarm_work : protected swarm_message_handler<Router> {
       added_ = 0;
       this->leave_turn();
     });
+  }
+
+  void forget_gradient() {
+    std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    this->gradients_.begin(this->step());
   }
 
   /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
@@ -39912,7 +39847,8 @@ class swarm_work : protected swarm_message_handler<Router> {
   }
 
   swarm_computer* computer_ = nullptr;
-  swarm_wire::batch_set progress_;  // of the micro-batches since the last exchange: those that this peer has stepped on
+  // Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
+  swarm_wire::batch_set progress_;
 
  private:
   [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {
@@ -40025,6 +39961,16 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
 
+  result<void> exchange_means() override {
+    if (this->tied_.length > 0) {
+      return fail(errc::unsupported, "swarm",
+                  "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
+                  "round apart; build the model with untied embeddings, or use comm::every_step without a codec");
+    }
+    averages_ = true;
+    return {};
+  }
+
   void open(std::uint64_t agreement) override {
     if (std::exchange(open_, true)) return;
     this->run_ = mix(options_.run, agreement,
@@ -40042,6 +39988,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     if (this->steps_alone()) return run_alone(step, computer);
     this->begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
     CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
+    if (averages_) (void)make_mean({});
     return with_lock([&] { return verdict_.turn == micro_batches_.turn() ? verdict_.loss : 0.0; });
   }
 
@@ -40050,8 +39997,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     if (swarm_wire::is_local(micro_batches_.turn())) begin_closing_turn();
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
+    const auto row_of = averages_ ? std::exchange(progress_, {}) : swarm_wire::batch_set{};
     CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
     CAUSEWAY_TRY(check_contribution());
+    if (averages_) return make_mean(row_of);
     return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
   }
 
@@ -40106,9 +40055,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
     const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
-    const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : plan.parts[self] == swarm_part::dropped;
-    if (drops) this->drop_everything();
+    const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
+    if (drops || plan.parts[self] == swarm_part::dropped) this->drop_everything();
     if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
+    if (drops) return without_gradient();
     if (!plan.complete) {
       const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
       locked([this, asks = lacks_part && self == 0] {
@@ -40121,20 +40071,20 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
                   "micro-batches are missing; they are computed first");
     }
-    if (this->steps_alone()) return part_of_mean(all, plan);
+    if (exchanges_rows()) return part_of_mean(all, plan);
     gradients_.put_in(plan.parts[self], computer_->gradients());
     if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
     return swarm_part_taken{std::vector(all.size(), 1.0)};  // so that parts are summed
   }
 
-  result<swarm_sum> keep_sum(std::span<const float> sum) override {
-    const double squares = this->steps_alone() ? sum_of_squares(sum) : computer_->squares();
+  result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) override {
+    const double squares = exchanges_rows() ? sum_of_squares(gradient) : computer_->squares();
     if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
     kept_ = {this->step(), squares};
     summed_ = sum;
-    return swarm_sum{kept_.step, squares, this->steps_alone() ? std::span<float>{} : computer_->gradients()};
+    return swarm_sum{kept_.step, squares, exchanges_rows() ? std::span<float>{} : computer_->gradients()};
   }
 
   void restore_sum(const swarm_sum& kept) override {
@@ -40205,6 +40155,24 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
  private:
+  [[nodiscard]] bool exchanges_rows() const { return averages_ || this->steps_alone(); }
+
+  // The gradients become the mean over this peer's micro-batches, for the policy to make its row of. `row_of`: those that
+  // its last row is of. errc::cancelled: it must make another one.
+  result<void> make_mean(const swarm_wire::batch_set& row_of) {
+    progress_ = with_lock([&] { return micro_batches_.done(); });
+    const auto own = static_cast<float>(std::max(progress_.count(), 1U));
+    gradients_.put_in_mean(static_cast<float>(this->wanted().count()) / own, computer_->gradients());
+    if (progress_ == row_of) return {};
+    return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
+  }
+
+  // All of it was dropped, and the policy's row of it with that.
+  error without_gradient() {
+    progress_ = with_lock([&] { return micro_batches_.done(); });
+    return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
+  }
+
   // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
   [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
     swarm_part_taken part{weights_of(all, plan)};
@@ -40311,6 +40279,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   bool open_ = false;
+  bool averages_ = false;  // see exchange_means
   time_point again_from_;  // another attempt at the exchange
   duration waited_{0};
   duration say_at_;

@@ -2133,6 +2133,44 @@ CAUSEWAY_DECL link_matrix worldwide(std::size_t devices) {
 #endif  // CAUSEWAY_PLAN_IMPL_LINK_FIXTURES_IPP
 #endif
 
+// ---- causeway/core/concepts.hpp ----
+#ifndef CAUSEWAY_CORE_CONCEPTS_HPP
+#define CAUSEWAY_CORE_CONCEPTS_HPP
+
+// What <concepts> asks of a type, asked of the language instead of <type_traits>: no class is instantiated for an answer.
+// std::movable instantiates some forty for each type, std::convertible_to ten for each pair: together a sixth of all that
+// including the presets instantiated.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Can be moved into a new object, and into an old one.
+template <class T>
+concept Movable = requires(T from, T& to) {
+  T(static_cast<T&&>(from));
+  to = static_cast<T&&>(from);
+};
+
+/// Can be copied likewise, besides.
+template <class T>
+concept Copyable = Movable<T> && requires(const T& from, T& to) {
+  T(from);
+  to = from;
+};
+
+template <class T>
+concept DefaultInitializable = requires {
+  T{};
+};
+
+template <class From, class To>
+concept ConvertibleTo = requires(From (&make)(), void (&take)(To)) {
+  take(make());
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_CONCEPTS_HPP
+
 // ---- causeway/plan/liveput.hpp ----
 #ifndef CAUSEWAY_PLAN_LIVEPUT_HPP
 #define CAUSEWAY_PLAN_LIVEPUT_HPP
@@ -2148,8 +2186,6 @@ CAUSEWAY_DECL link_matrix worldwide(std::size_t devices) {
 //   inter_stage    if instances must load another stage, or join;
 //   pipeline       if the number of stages changes: everybody loads.
 // Where weights are on no server, samples are trained again besides when all instances of a stage are lost.
-
-#include <concepts>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -2172,7 +2208,7 @@ struct migration_costs {
 /// Samples per second of a shape, 0 where it cannot train: what a planner or a measurement says.
 template <class F>
 concept ShapeThroughput = requires(const F& f, const pipeline_shape& s) {
-  { f(s) } -> std::convertible_to<double>;
+  { f(s) } -> ConvertibleTo<double>;
 };
 
 struct liveput_options {
@@ -2192,7 +2228,7 @@ class preemption_draws {
   /// The mean of `f(alive instances of each stage)`.
   template <class F>
     requires requires(F& f, const std::vector<std::size_t>& alive) {
-      { f(alive) } -> std::convertible_to<double>;
+      { f(alive) } -> ConvertibleTo<double>;
     }
   [[nodiscard]] double mean(F f) const {
     double sum = 0;
@@ -3287,6 +3323,8 @@ CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s, const he
 // What remains is always a part of the order with its order kept, and has room: so a schedule without deadlock has none
 // in opportunistic order either. Both the simulator and the executor of pipelines use this cursor.
 
+#include <concepts>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 /// Whether a rank may run an operation before its turn.
@@ -3756,7 +3794,7 @@ namespace detail {
 /// sum of its squares. Infinite loads are not allowed; an infinite optimum: nothing fits. O(stages blocks^2) loads.
 template <class Load>
   requires requires(Load& f, std::size_t i) {
-    { f(i, i, i) } -> std::convertible_to<double>;
+    { f(i, i, i) } -> ConvertibleTo<double>;
   }
 stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
   constexpr double none = std::numeric_limits<double>::infinity();
@@ -7477,7 +7515,7 @@ namespace detail {
 /// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
 template <class Enough>
   requires requires(Enough& f, double t) {
-    { f(t) } -> std::convertible_to<bool>;
+    { f(t) } -> ConvertibleTo<bool>;
   }
 double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
   std::vector<double> times;

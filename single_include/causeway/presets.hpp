@@ -156,6 +156,44 @@ auto take(std::tuple<Axes...>& values) {
 
 #endif  // CAUSEWAY_AXIS_PARTS_HPP
 
+// ---- causeway/core/concepts.hpp ----
+#ifndef CAUSEWAY_CORE_CONCEPTS_HPP
+#define CAUSEWAY_CORE_CONCEPTS_HPP
+
+// What <concepts> asks of a type, asked of the language instead of <type_traits>: no class is instantiated for an answer.
+// std::movable instantiates some forty for each type, std::convertible_to ten for each pair: together a sixth of all that
+// including the presets instantiated.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Can be moved into a new object, and into an old one.
+template <class T>
+concept Movable = requires(T from, T& to) {
+  T(static_cast<T&&>(from));
+  to = static_cast<T&&>(from);
+};
+
+/// Can be copied likewise, besides.
+template <class T>
+concept Copyable = Movable<T> && requires(const T& from, T& to) {
+  T(from);
+  to = from;
+};
+
+template <class T>
+concept DefaultInitializable = requires {
+  T{};
+};
+
+template <class From, class To>
+concept ConvertibleTo = requires(From (&make)(), void (&take)(To)) {
+  take(make());
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_CONCEPTS_HPP
+
 // ---- causeway/core/error.hpp ----
 #ifndef CAUSEWAY_CORE_ERROR_HPP
 #define CAUSEWAY_CORE_ERROR_HPP
@@ -417,7 +455,7 @@ struct waiting_pushes {
 /// + DS). Peers that are done or lost hold nobody up.
 template <class A>
 concept Arrivals = A::decides == part::participation&& requires(const A& a, const waiting_pushes& g) {
-  { a.most_ahead } -> std::convertible_to<std::uint32_t>;
+  { a.most_ahead } -> ConvertibleTo<std::uint32_t>;
   { a.check(std::uint32_t{}) } -> std::same_as<result<void>>;
   { a.closes_after(g) } -> std::same_as<double>;
   {bool{A::merges}};
@@ -515,6 +553,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 struct exchange_report {
   std::size_t fragment = 0;
   std::uint32_t steps = 0;     ///< inner steps since the fragment's exchange before
+  std::uint64_t samples = 0;   ///< that this peer trained on in them
   double movement = 0;         ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
   double compute_seconds = 0;  ///< that these steps took, without waiting for others
 };
@@ -522,7 +561,9 @@ struct exchange_report {
 /// Requirements. `count` is the number of fragments.
 /// - `check(count)`: errc::invalid_argument for options that cannot work;
 /// - `first(f, count)`, `next(f, count)`: inner steps before the first and between later exchanges of fragment f, >= 1;
-/// - `exchanged(ctx, report)`: called after every exchange; may talk to the other peers, who do the same;
+/// - `exchanged(ctx, report)`: called after every exchange; may talk to the other peers, who do the same. Where peers come
+/// and go an exchange is over then, and nobody talks: `tell(ctx, report)`, if there is one, is called as its last part;
+/// - `shared(ar)`, if there is one: what of it all peers hold alike, where that is not all that `serialize` has;
 /// - `watches_movement`: report.movement is wanted, which costs two passes over the fragment, and where a model is in
 /// stages
 ///   16 bytes to each other one.
@@ -674,6 +715,7 @@ inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of
 inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
 inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
 inline constexpr std::uint32_t stages = 9 * channel_stride;       ///< what all stages of a model decide alike
+inline constexpr std::uint32_t links = 10 * channel_stride;       ///< probes of what each link gives
 inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
 }  // namespace channels
 
@@ -963,7 +1005,7 @@ using operation = std::uint64_t;
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
-concept Transport = std::movable<T> &&
+concept Transport = Movable<T> &&
     requires(T& t, const T& c, peer_index peer, const message_id& id, std::span<const std::byte> out,
              std::span<std::byte> in, operation op, time_point deadline) {
   { c.self() } -> std::same_as<peer_index>;
@@ -1666,15 +1708,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace 
 
 /// speeds[peer] ← what it has done a second; 0: it does not know. This one has `done` that much in `seconds`. The speed of
 /// a stage is that of its pipeline, the same at all stages: done over the mean of their seconds. `number` of such exchanges
-/// went before. Bytes: 8 to each other peer, and 8 to each other stage.
+/// went before; where peers come and go it is a part of the exchange entered last. Bytes: 8 to each other peer, and 8 to
+/// each other stage.
 result<void> speeds_of_all(auto& ctx, double done, double seconds, std::uint64_t number, std::vector<double>& speeds) {
   CAUSEWAY_TRY(ctx.stages().sum(std::span{&seconds, 1}, ctx.exchange_options()));
   const double speed = seconds > 0 ? done * static_cast<double>(ctx.stages().count()) / seconds : 0;
   speeds.assign(ctx.peers(), speed);
   if (ctx.peers() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = number},
-                                        std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
-                                        ctx.exchange_options()));
+    net::message_id id{.channel = collective::channels::metrics, .step = number};
+    if (ctx.elastic()) id = ctx.exchange_id(id.channel);
+    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), id, std::as_bytes(std::span{&speed, 1}),
+                                        std::as_writable_bytes(std::span{speeds}), ctx.exchange_options()));
   }
   return {};
 }
@@ -1817,12 +1861,18 @@ struct batch_by_speed_options {
 /// the trainer asks `sequences()` before each step, and where this peer's begin: `batcher.at(first +
 /// trigger.sequences_before(), trigger.sequences())`. What is measured is time: a run repeats to the bit only on a clock
 /// that does. Groups, merge rules that mix this peer's fresh row in, and exchanges without weights are errors (A15).
+///
+/// Where peers come and go the speeds are the last part of each exchange, and batches are divided among those who took part
+/// in it: until the next one, a peer that was lost takes its part of a step along, and one that was not there has the batch
+/// that it had. A newcomer counts as the mean of the others. Who begins has the part of one of the peers that the run
+/// expects. Of more peers than there are multiples each gets one. Which sequences, says `trainer.draw(sequences())`.
 class batch_by_speed {
  public:
   static constexpr part decides = part::trigger;
   static constexpr bool watches_movement = false;
   static constexpr bool follows_speed = true;
   static constexpr bool weighs = true;
+  static constexpr bool tells = true;
 
   explicit batch_by_speed(batch_by_speed_options options = {}) : options_{options} {}
 
@@ -1838,30 +1888,35 @@ class batch_by_speed {
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
   result<void> open(auto& ctx) {
-    if (options_.sequences / options_.multiple < ctx.peers()) {
+    const auto peers = ctx.elastic() ? static_cast<std::size_t>(std::lround(1 / ctx.own_share())) : ctx.peers();
+    if (options_.sequences / options_.multiple < peers) {
       return fail(errc::invalid_argument, "batch_by_speed",
-                  std::to_string(options_.sequences) + " sequences a step for " + std::to_string(ctx.peers()) +
+                  std::to_string(options_.sequences) + " sequences a step for " + std::to_string(peers) +
                       " peers; every peer needs " + std::to_string(options_.multiple));
     }
-    if (sequences_ == 0) take(ctx.self(), std::vector<double>(ctx.peers(), 1.0));
+    if (sequences_ == 0) take(ctx.elastic() ? 0 : ctx.self(), std::vector<double>(peers, 1.0));
     return {};
   }
 
-  /// Of each of at most `sequences` peers of these speeds; those that are unknown (0, negative, not finite) count as the
-  /// mean of the others. They add up to `sequences`.
+  /// Of each of the peers of these speeds; those that are unknown (0, negative, not finite) count as the mean of the
+  /// others. They add up to `sequences`, or, of more peers than it has multiples, are one multiple each.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sequences_for(std::vector<double> speeds) const;
 
-  /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
-    const double trained = static_cast<double>(report.steps) * sequences_;
+    return ctx.elastic() ? result<void>{} : tell(ctx, report);
+  }
+  /// Tells all peers this one's speed: the last one that it knows, if it has made no step since.
+  result<void> tell(auto& ctx, const exchange_report& report) {
+    if (report.samples > 0) trained_ = static_cast<double>(report.samples), seconds_ = report.compute_seconds;
     std::vector<double> speeds;
-    CAUSEWAY_TRY(detail::speeds_of_all(ctx, trained, report.compute_seconds, heard_, speeds));
+    CAUSEWAY_TRY(detail::speeds_of_all(ctx, trained_, seconds_, heard_, speeds));
     ++heard_;
     take(ctx.self(), std::move(speeds));
     return {};
   }
 
   void serialize(auto& ar) { ar(sequences_, before_, heard_); }
+  void shared(auto&) {}  ///< each peer's batch is its own
 
  private:
   static bool is_known(double speed) { return std::isfinite(speed) && speed > 0; }
@@ -1870,7 +1925,8 @@ class batch_by_speed {
   batch_by_speed_options options_;
   std::uint32_t sequences_ = 0;
   std::uint32_t before_ = 0;
-  std::uint64_t heard_ = 0;  ///< exchanges of speeds so far
+  std::uint64_t heard_ = 0;           ///< exchanges of speeds so far
+  double trained_ = 0, seconds_ = 0;  ///< sequences, and how long they took; not in a checkpoint
 };
 static_assert(Trigger<batch_by_speed>);
 
@@ -1902,7 +1958,8 @@ CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector
     if (is_known(s)) sum += s, ++known;
   }
   for (double& s : speeds) s = is_known(s) ? s : known > 0 ? sum / known : 1.0;
-  const std::size_t rest = options_.sequences / options_.multiple - speeds.size();
+  const std::size_t parts = options_.sequences / options_.multiple;
+  const std::size_t rest = parts - std::min(parts, speeds.size());
   std::vector<std::size_t> all = collective::whole_parts(rest, speeds);
   for (std::size_t& one : all) one = (one + 1) * options_.multiple;
   return all;
@@ -2049,7 +2106,6 @@ struct exchange_traits {
   bool residual = false;     ///< fills exchange_row::residual
   bool counts = false;       ///< fills exchange_row::counts
   bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
-  bool names_peers = false;  ///< its options name peers by their numbers, which change where peers come and go
 };
 
 /// Requirements. For a blocking exchange, call the three in a row.
@@ -2066,10 +2122,9 @@ struct exchange_traits {
 /// - `begin` while a conversation is under way cancels that one first.
 /// - Threading: one thread at a time. Deterministic: the bits depend on the inputs and the order of the peers alone.
 template <class E, class Context>
-concept Exchange = std::movable<E> &&
-    requires(E& e, const exchange_port& port, const exchange_row& row, const Context& ctx) {
-  { E::name } -> std::convertible_to<std::string_view>;
-  { E::traits } -> std::convertible_to<exchange_traits>;
+concept Exchange = Movable<E> && requires(E& e, const exchange_port& port, const exchange_row& row, const Context& ctx) {
+  { E::name } -> ConvertibleTo<std::string_view>;
+  { E::traits } -> ConvertibleTo<exchange_traits>;
   { e.begin(port, row, ctx) } -> std::same_as<result<void>>;
   { e.turn(port, row, ctx) } -> std::same_as<result<void>>;
   { e.finish(port, row, ctx) } -> std::same_as<result<void>>;
@@ -2899,11 +2954,23 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const bf16*) {
   v = reinterpret_cast<f32x16>(bits);
 }
 
+// Below, lanes are told apart by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into
+// single elements: a mask of all ones where `least` > value, for values whose sign bit is not set.
+CAUSEWAY_ALWAYS_INLINE void mask_below(u32x16& mask, const u32x16& value, std::int32_t least) {
+  mask = reinterpret_cast<u32x16>((reinterpret_cast<i32x16>(value) - least) >> 31);
+}
+CAUSEWAY_ALWAYS_INLINE void mask_above(u32x16& mask, const u32x16& value, std::int32_t most) {
+  mask = reinterpret_cast<u32x16>((most - reinterpret_cast<i32x16>(value)) >> 31);
+}
+inline constexpr std::int32_t f32_infinity = 0x7F800000;
+
 /// Rounds to nearest even; a NaN stays one.
 CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const bf16*) {
   const u32x16 bits = reinterpret_cast<u32x16>(v);
   const u32x16 rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
-  const u32x16 result = v != v ? (bits | 0x400000U) : rounded;
+  u32x16 not_a_number;
+  mask_above(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
+  const u32x16 result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
   raw = __builtin_convertvector(result >> 16U, u16x16);
 }
 
@@ -2912,9 +2979,9 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
   const u32x16 half = __builtin_convertvector(raw, u32x16);
   const u32x16 shifted = (half & 0x7FFFU) << 13U;
   const f32x16 scaled = reinterpret_cast<f32x16>(shifted) * 0x1.0p112F;
-  const u32x16 infinite = shifted | 0x7F800000U;
-  const u32x16 finite = reinterpret_cast<u32x16>(scaled);
-  const u32x16 magnitude = reinterpret_cast<i32x16>(shifted) >= 0x0F800000 ? infinite : finite;
+  u32x16 infinite;
+  mask_above(infinite, shifted, 0x0F7FFFFF);
+  const u32x16 magnitude = reinterpret_cast<u32x16>(scaled) | (infinite & 0x7F800000U);
   const u32x16 bits = magnitude | ((half & 0x8000U) << 16U);
   v = reinterpret_cast<f32x16>(bits);
 }
@@ -2923,15 +2990,15 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
 CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const f16*) {
   const u32x16 bits = reinterpret_cast<u32x16>(v);
   const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  const i32x16 order = reinterpret_cast<i32x16>(magnitude);
   const u32x16 normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
   const f32x16 shifted = reinterpret_cast<f32x16>(magnitude) + 0.5F;
   const u32x16 subnormal = reinterpret_cast<u32x16>(shifted) - 0x3F000000U;
-  const u32x16 infinite = (magnitude & 0U) + 0x7C00U;
-  const u32x16 not_a_number = infinite + 0x200U;
-  u32x16 half = order < 0x38800000 ? subnormal : normal;
-  half = order >= 0x477FF000 ? infinite : half;
-  half = order > 0x7F800000 ? not_a_number : half;
+  u32x16 is_subnormal, is_infinite, is_not_a_number;
+  mask_below(is_subnormal, magnitude, 0x38800000);
+  mask_above(is_infinite, magnitude, 0x477FEFFF);
+  mask_above(is_not_a_number, magnitude, f32_infinity);
+  u32x16 half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+  half = (half & ~is_infinite) | (0x7C00U & is_infinite) | (0x200U & is_not_a_number);
   raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), u16x16);
 }
 
@@ -2989,15 +3056,23 @@ CAUSEWAY_ALWAYS_INLINE void square_root(f32x16& v) {
 #endif
 }
 
+/// What is beyond ±87 becomes ±87; NaN stays. By masks: comparisons would cost six times as much as all of e^x with AVX2.
+CAUSEWAY_ALWAYS_INLINE void clamp_to_87(f32x16& x) {
+  constexpr std::uint32_t limit = 0x42AE0000;  // 87
+  const u32x16 bits = reinterpret_cast<u32x16>(x);
+  const u32x16 magnitude = bits & 0x7FFFFFFFU;
+  u32x16 beyond, not_a_number;
+  mask_above(beyond, magnitude, limit);
+  mask_above(not_a_number, magnitude, f32_infinity);
+  beyond &= ~not_a_number;
+  x = reinterpret_cast<f32x16>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
+}
+
 /// e^x in place, relative error below 1e-7 (Cephes' polynomial). Arguments beyond ±87 are taken as ±87, so that neither
 /// the result nor its reciprocal is subnormal or infinite; NaN stays NaN.
 CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
   constexpr float round = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
-  f32x16 high, low;
-  broadcast(high, 87.0F);
-  broadcast(low, -87.0F);
-  x = high < x ? high : x;  // in this order it is one instruction, and NaN stays
-  x = low > x ? low : x;
+  clamp_to_87(x);
   const f32x16 shifted = x * 1.44269504088896341F + round;
   const f32x16 n = shifted - round;
   const f32x16 r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
@@ -3026,25 +3101,86 @@ CAUSEWAY_ALWAYS_INLINE float horizontal_sum(const f32x16& v) {
   return (c[0] + c[2]) + (c[1] + c[3]);
 }
 
-/// Adds `term(accumulator, i)` over the whole vectors of [0, count), then `last(i)` for what is left, and returns the sum.
-/// Four accumulators, because one would wait for itself.
+/// Sum of `term(v, i)`, which puts what is to be added for i to i + 7 into v, over the whole sixteens of [0, count), and of
+/// `last(i)` for what is left. In vectors of 32 bytes: GCC keeps sums of 64 bytes in memory where the machine has no
+/// registers for them. Four sums of sixteen lanes, because one would wait for itself.
 template <class Term, class Last>
 CAUSEWAY_ALWAYS_INLINE float sum_lanes(std::int64_t count, Term&& term, Last&& last) {
   CAUSEWAY_EXACT_BODY
-  f32x16 a{}, b{}, c{}, d{};
+  f32x8 sums[8] = {};
+  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    CAUSEWAY_EXACT_BODY
+    f32x8 v;
+    term(v, i);
+    sum += v;
+  };
   std::int64_t i = 0;
-  for (; i + 4 * vector_lanes <= count; i += 4 * vector_lanes) {
-    term(a, i);
-    term(b, i + vector_lanes);
-    term(c, i + 2 * vector_lanes);
-    term(d, i + 3 * vector_lanes);
+  for (; i + 64 <= count; i += 64) {
+    CAUSEWAY_UNROLL
+    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
   }
-  for (; i + vector_lanes <= count; i += vector_lanes) term(a, i);
-  a = (a + b) + (c + d);
-  float sum = horizontal_sum(a);
+  for (; i + 16 <= count; i += 16) {
+    add(sums[0], i);
+    add(sums[1], i + 8);
+  }
+  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
+  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
+  float sum = horizontal_sum(__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
   for (; i < count; ++i) sum += last(i);
   return sum;
 }
+
+/// A sum of sixteen lanes that lives across a loop: in halves, as those of sum_lanes.
+class lane_sum {
+ public:
+  CAUSEWAY_ALWAYS_INLINE void add(const f32x16& v) {
+    low_ += __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+    high_ += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE float total() const {
+    return horizontal_sum(__builtin_shufflevector(low_, high_, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  }
+
+ private:
+  f32x8 low_{}, high_{};
+};
+
+/// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
+/// highest bit. In vectors of 32 bytes, as sums are.
+template <class Element>
+class exponent_watch {
+  using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
+  using vector [[gnu::vector_size(32)]] = integer;
+  static constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>  ? 0x7F800000U
+                                                        : std::is_same_v<Element, bf16> ? 0x7F80U
+                                                                                        : 0x7C00U);
+  static constexpr integer unit = exponent & (0U - exponent);
+  static constexpr std::size_t lanes = sizeof(vector) / sizeof(integer), parts = 16 / lanes;
+
+ public:
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, whole) {
+    for (std::size_t k = 0; k < parts; ++k) {
+      vector bits;
+      std::memcpy(&bits, p + k * lanes, sizeof bits);
+      seen_[k] |= (bits & exponent) + unit;
+    }
+  }
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, tail part) {
+    Element padded[16] = {};
+    std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(Element));
+    see(padded, whole{});
+  }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE bool all_finite() const {
+    integer all = 0;
+    for (std::size_t k = 0; k < parts; ++k) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) all = static_cast<integer>(all | seen_[k][lane]);
+    }
+    return all >> (8 * sizeof(integer) - 1) == 0;
+  }
+
+ private:
+  vector seen_[parts] = {};
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
@@ -3281,18 +3417,18 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 /// What a codec is told besides the values: where matrices lie in the row (ascending, apart), seeds, a reference row.
 template <class X>
 concept MessageContext = std::copy_constructible<X> && requires(X& x) {
-  { x.pool } -> std::convertible_to<thread_pool&>;
-  { x.matrices.front().offset } -> std::convertible_to<std::size_t>;
-  { x.matrices.front().rows } -> std::convertible_to<std::size_t>;
-  { x.matrices.front().columns } -> std::convertible_to<std::size_t>;
-  { x.seed } -> std::convertible_to<std::uint64_t>;
-  { x.own_seed } -> std::convertible_to<std::uint64_t>;
-  { x.reference } -> std::convertible_to<std::span<const float>>;
+  { x.pool } -> ConvertibleTo<thread_pool&>;
+  { x.matrices.front().offset } -> ConvertibleTo<std::size_t>;
+  { x.matrices.front().rows } -> ConvertibleTo<std::size_t>;
+  { x.matrices.front().columns } -> ConvertibleTo<std::size_t>;
+  { x.seed } -> ConvertibleTo<std::uint64_t>;
+  { x.own_seed } -> ConvertibleTo<std::uint64_t>;
+  { x.reference } -> ConvertibleTo<std::span<const float>>;
 };
 
 /// See compress::MessageCodec, which says what the members do.
 template <class C, class X>
-concept MessageCodec = std::copyable<C> && MessageContext<X> &&
+concept MessageCodec = Copyable<C> && MessageContext<X> &&
     requires(const C& c, const X& ctx, std::size_t n, std::span<const float> values, std::span<std::byte> room,
              std::span<const std::byte> bytes, std::span<float> sum, float weight) {
   {bool{C::traits.sparse}};
@@ -3469,41 +3605,26 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 namespace detail {
 
-/// Whether any lane of `v` is NaN or infinite, accumulated in `bad`.
-CAUSEWAY_ALWAYS_INLINE void look_for_not_finite(kernels::detail::i32x16& bad, const kernels::detail::f32x16& v) {
-  bad |= (reinterpret_cast<kernels::detail::i32x16>(v) & 0x7F800000) == 0x7F800000;
-}
-
-CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
-  std::int32_t all = 0;
-  for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
-  return all != 0;
-}
-
 struct finite_values_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
-    kernels::detail::i32x16 bad{};
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, p + i, part);
-      look_for_not_finite(bad, v);
-    });
-    return !any_lane(bad);
+    kernels::detail::exponent_watch<float> watch;
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(p + i, part); });
+    return watch.all_finite();
   }
 };
 
 struct copy_finite_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* from, float* to, std::int64_t count) {
-    kernels::detail::i32x16 bad{};
+    kernels::detail::exponent_watch<float> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
       kernels::detail::f32x16 v;
       kernels::detail::load(v, from + i, part);
-      look_for_not_finite(bad, v);
       kernels::detail::store(to + i, v, part);
     });
-    return !any_lane(bad);
+    return watch.all_finite();
   }
 };
 
@@ -3525,7 +3646,6 @@ struct sum_parts_kernel {
                                                std::int64_t at, std::int64_t count) {
     CAUSEWAY_EXACT_BODY
     alignas(64) float sums[block];
-    kernels::detail::i32x16 bad{};
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       kernels::detail::f32x16 sum, next;
       kernels::detail::load(sum, parts[0] + at + i, part);
@@ -3534,10 +3654,9 @@ struct sum_parts_kernel {
         sum += next;
       }
       sum *= factor;
-      look_for_not_finite(bad, sum);
       kernels::detail::store(sums + i, sum, part);
     });
-    if (any_lane(bad)) return false;
+    if (!finite_values_kernel::run(sums, count)) return false;
     std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
     return true;
   }
@@ -3631,9 +3750,9 @@ struct aggregation {
 /// - `A::scratch_rows`: rows of working memory it needs. `A::counts`: it fills `counts` where there are any.
 /// - `A::drops_unusable`: a message that cannot be decoded counts for nothing; without it, nobody uses the round's result.
 template <class A, class C, class X>
-concept Aggregator = std::copyable<A> && requires(const A& a, const aggregation<C, X>& all) {
-  { A::name } -> std::convertible_to<std::string_view>;
-  { A::scratch_rows } -> std::convertible_to<std::size_t>;
+concept Aggregator = Copyable<A> && requires(const A& a, const aggregation<C, X>& all) {
+  { A::name } -> ConvertibleTo<std::string_view>;
+  { A::scratch_rows } -> ConvertibleTo<std::size_t>;
   {bool{A::counts}};
   {bool{A::drops_unusable}};
   { a.combine(all) } -> std::same_as<std::optional<refusal>>;
@@ -4054,6 +4173,545 @@ class gather_mean {
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
 
+// ---- causeway/collective/link_times.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_LINK_TIMES_HPP
+#define CAUSEWAY_COLLECTIVE_LINK_TIMES_HPP
+
+// What each link takes for a byte, measured while a run goes on: by a short probe on each link, one after another at each
+// peer, and then told to all, so that all peers plan alike.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// Equal on all peers.
+struct link_probe {
+  std::uint32_t every = 0;          ///< exchanges from one measurement to the next; 0: links are not measured
+  std::uint32_t bytes = 1U << 16U;  ///< of a probe, at least 1
+};
+
+/// The partner of `self` in turn `turn` of `peers` - 1, or of `peers` where they are an odd number: everybody meets
+/// everybody once, two by two. Oneself, where one is left over.
+CAUSEWAY_DECL [[nodiscard]] net::peer_index probe_partner(net::peer_index self, std::uint32_t peers, std::uint32_t turn);
+
+/// costs[from · peers + to] ← seconds per byte, as link_costs has them, equal on all peers; where there were some, half of
+/// them stays. The receiver says when it listens, and takes the time between two messages that were sent one right after
+/// the other: neither a delay nor who comes late is in it. What else is on a line at that time is.
+///
+/// All peers call it at once. `id`: 16 channels from id.channel on are ours; a number of its own for each measurement.
+/// Bytes: 2 · peers probes a peer, and 8 · peers to each; about 4 delays and 2 probes a turn. Errors name the peer.
+CAUSEWAY_DECL result<void> measure_links(net::any_transport& transport, const any_clock& clock, const net::message_id& id,
+                                         const collective_options& options, std::uint32_t bytes,
+                                         std::vector<double>& costs);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_LINK_TIMES_HPP
+
+// ---- causeway/collective/impl/link_times.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
+
+// Bodies of collective/link_times.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+// A table of the "circle method": one peer stays where it is, the others go round.
+CAUSEWAY_DECL net::peer_index probe_partner(net::peer_index self, std::uint32_t peers, std::uint32_t turn) {
+  const std::uint32_t round = peers % 2 == 0 ? peers - 1 : peers;  // places that go round
+  if (self == round) return turn % round;                          // the one that stays
+  const std::uint32_t partner = (2 * turn + round - self) % round;
+  if (partner != self) return partner;
+  return peers % 2 == 0 ? round : self;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+/// The talk of two peers: `ready`, then a byte and a probe. Channels: 0, 1, 2.
+struct link_talk {
+  const exchange_port& port;
+  net::peer_index other;
+  std::span<std::byte> probe;
+
+  /// Seconds from the byte to the end of the probe.
+  result<double> listen(const any_clock& clock) const {
+    conversation talk;
+    talk.open(port, 3);
+    std::byte ready{1}, first{};
+    talk.receive(1, other, part{1}, {&first, 1});
+    talk.receive(2, other, part{2}, probe);
+    talk.send(0, other, part{0}, {&ready, 1});
+    CAUSEWAY_TRY(talk.finish(0, other, port.options.deadline));
+    CAUSEWAY_TRY(talk.wait(1, other, port.options.deadline));
+    const time_point begin = clock.now();
+    CAUSEWAY_TRY(talk.wait(2, other, port.options.deadline));
+    return seconds(clock.now() - begin);
+  }
+  result<void> answer() const {
+    conversation talk;
+    talk.open(port, 3);
+    std::byte ready{}, first{1};
+    talk.receive(0, other, part{0}, {&ready, 1});
+    CAUSEWAY_TRY(talk.wait(0, other, port.options.deadline));
+    talk.send(1, other, part{1}, {&first, 1});
+    talk.send(2, other, part{2}, probe);
+    CAUSEWAY_TRY(talk.finish(1, other, port.options.deadline));
+    return talk.finish(2, other, port.options.deadline);
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL result<void> measure_links(net::any_transport& transport, const any_clock& clock, const net::message_id& id,
+                                         const collective_options& options, std::uint32_t bytes,
+                                         std::vector<double>& costs) {
+  const std::uint32_t peers = transport.size();
+  const net::peer_index self = transport.self();
+  if (bytes == 0) return fail(errc::invalid_argument, "link_probe", "a probe of 0 bytes takes no time; use 1 or more");
+  std::vector<std::byte> probe(bytes);
+  std::vector<double> own(peers), all(std::size_t{peers} * peers);  // own[p]: from p to here
+  const exchange_port port{transport, id, options};
+  for (std::uint32_t turn = 0; turn < (peers % 2 == 0 ? peers - 1 : peers); ++turn) {
+    const net::peer_index other = probe_partner(self, peers, turn);
+    if (other == self) continue;
+    const detail::link_talk talk{port, other, probe};
+    if (self > other) CAUSEWAY_TRY(talk.answer());
+    CAUSEWAY_ASSIGN(const double taken, talk.listen(clock));
+    own[other] = taken / bytes;
+    if (self < other) CAUSEWAY_TRY(talk.answer());
+  }
+  net::message_id told = id;
+  told.channel += 3;
+  if (peers > 1) {
+    CAUSEWAY_TRY(
+        all_gather(transport, told, std::as_bytes(std::span{own}), std::as_writable_bytes(std::span{all}), options));
+  }
+  const bool known = costs.size() == all.size();
+  costs.resize(all.size());
+  for (net::peer_index to = 0; to < peers; ++to) {
+    for (net::peer_index from = 0; from < peers; ++from) {
+      double& cost = costs[std::size_t{from} * peers + to];
+      const double now = all[std::size_t{to} * peers + from];
+      cost = known ? (cost + now) / 2 : now;
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
+#endif
+
+// ---- causeway/collective/ring_order.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+#define CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// In which order peers should stand in a ring, from what each link costs: a travelling salesman's problem with costs that
+// may differ between the two directions. Exact up to 12 peers (dynamic programming over subsets, Held and Karp 1962), a
+// good local optimum beyond. Every peer works it out from the same costs and gets the same order; a group_view makes it the
+// ring.
+
+#include <numeric>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// What the best ring is.
+enum class ring_goal : std::uint8_t {
+  slowest,  ///< its slowest link is as fast as can be, then the sum is least: for large rows, where all links are busy at
+            ///< once
+  sum,      ///< the sum of its costs is least: for small rows, where one latency waits for another
+};
+
+/// What `peers` peers pay for a message on each link: `costs[i * peers + j]` is the price of i to j, >= 0, in any unit;
+/// infinite where there is no link. The diagonal is not looked at.
+struct link_costs {
+  std::span<const double> costs;
+  std::uint32_t peers = 0;
+
+  [[nodiscard]] double operator()(net::peer_index from, net::peer_index to) const { return costs[from * peers + to]; }
+};
+
+struct ring_cost {
+  double slowest = 0;
+  double sum = 0;
+};
+
+/// What the ring `order` costs: each peer sends to the next one, the last to the first.
+CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order);
+
+namespace detail {
+
+inline constexpr std::uint32_t exact_ring_peers = 12;
+using ring_list = std::vector<net::peer_index>;
+
+CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal);
+
+/// The best ring by the sum of its links, or by the largest one, over links that cost at most `limit`. best[s][j] is what
+/// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
+class subset_search {
+ public:
+  CAUSEWAY_DECL subset_search(const link_costs& links, bool by_sum, double limit);
+
+  /// What the best ring costs, and its order from peer 0 on.
+  CAUSEWAY_DECL [[nodiscard]] std::pair<double, ring_list> ring() const;
+
+ private:
+  [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
+  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
+  [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
+
+  CAUSEWAY_DECL void extend(std::uint32_t set, std::uint32_t j);
+
+  const link_costs& links_;
+  bool by_sum_;
+  double limit_;
+  std::uint32_t others_;
+  std::vector<double> best_;
+  std::vector<std::uint8_t> before_;
+};
+
+CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal);
+
+/// From `start`, always to the nearest peer that is left.
+CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start);
+
+/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
+class local_search {
+ public:
+  CAUSEWAY_DECL local_search(const link_costs& links, ring_goal goal, ring_list order);
+
+  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
+  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
+
+ private:
+  CAUSEWAY_DECL bool reverse_runs();
+
+  CAUSEWAY_DECL bool move_runs();
+
+  CAUSEWAY_DECL bool move_run(std::size_t first, std::size_t length, std::size_t to);
+
+  CAUSEWAY_DECL bool keep_if_better();
+
+  const link_costs& links_;
+  ring_goal goal_;
+  ring_list order_;
+  ring_list tried_;
+  ring_cost cost_;
+};
+
+/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
+/// better.
+CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs);
+
+CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed);
+
+}  // namespace detail
+
+/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
+/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
+/// second for 64.
+CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
+                                                      std::uint64_t seed = 0);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// ---- causeway/collective/impl/ring_order.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+
+// Bodies of collective/ring_order.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
+  ring_cost c;
+  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
+    const double link = links(order[i], order[(i + 1) % order.size()]);
+    c.slowest = std::max(c.slowest, link);
+    c.sum += link;
+  }
+  return c;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
+  if (goal == ring_goal::sum) return a.sum < b.sum;
+  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
+}
+
+CAUSEWAY_DECL subset_search::subset_search(const link_costs& links, bool by_sum, double limit)
+    : links_{links},
+      by_sum_{by_sum},
+      limit_{limit},
+      others_{links.peers - 1},
+      best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
+      before_(best_.size(), 0) {
+  for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
+  for (std::uint32_t set = 1; set < (1U << others_); ++set) {
+    for (std::uint32_t j = 0; j < others_; ++j) {
+      if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
+    }
+  }
+}
+
+CAUSEWAY_DECL std::pair<double, ring_list> subset_search::ring() const {
+  std::uint32_t set = (1U << others_) - 1, last = 0;
+  const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
+  for (std::uint32_t j = 1; j < others_; ++j) {
+    if (closed(j) < closed(last)) last = j;
+  }
+  const double cost = closed(last);
+  ring_list order;
+  while (set != 0) {
+    order.push_back(last + 1);
+    const std::uint32_t previous = before_[at(set, last)];
+    set &= ~(1U << last);
+    last = previous;
+  }
+  order.push_back(0);
+  std::reverse(order.begin(), order.end());
+  return {cost, order};
+}
+
+CAUSEWAY_DECL double subset_search::link(net::peer_index from, net::peer_index to) const {
+  const double cost = links_(from, to);
+  return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
+}
+
+CAUSEWAY_DECL void subset_search::extend(std::uint32_t set, std::uint32_t j) {
+  const std::uint32_t rest = set & ~(1U << j);
+  before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
+  for (std::uint32_t k = 0; k < others_; ++k) {
+    if ((rest >> k & 1U) == 0) continue;
+    const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
+    if (cost >= best_[at(set, j)]) continue;
+    best_[at(set, j)] = cost;
+    before_[at(set, j)] = static_cast<std::uint8_t>(k);
+  }
+}
+
+CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal) {
+  double limit = std::numeric_limits<double>::infinity();
+  if (goal == ring_goal::slowest) limit = subset_search{links, false, limit}.ring().first;
+  return subset_search{links, true, limit}.ring().second;
+}
+
+CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
+  ring_list order(links.peers);
+  std::iota(order.begin(), order.end(), 0U);
+  std::swap(order[0], order[start]);
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const auto nearest = std::min_element(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), [&](auto a, auto b) {
+      return std::pair{links(order[i - 1], a), a} < std::pair{links(order[i - 1], b), b};
+    });
+    std::swap(order[i], *nearest);
+  }
+  return order;
+}
+
+CAUSEWAY_DECL local_search::local_search(const link_costs& links, ring_goal goal, ring_list order)
+    : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
+  while (reverse_runs() || move_runs()) {
+  }
+}
+
+CAUSEWAY_DECL bool local_search::reverse_runs() {
+  bool helped = false;
+  for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
+    for (std::size_t last = first + 2; last <= order_.size(); ++last) {
+      tried_ = order_;
+      std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first), tried_.begin() + static_cast<std::ptrdiff_t>(last));
+      helped = keep_if_better() || helped;
+    }
+  }
+  return helped;
+}
+
+CAUSEWAY_DECL bool local_search::move_runs() {
+  constexpr std::size_t longest = 3;
+  bool helped = false;
+  for (std::size_t length = 1; length <= longest; ++length) {
+    for (std::size_t first = 0; first + length <= order_.size(); ++first) {
+      for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
+    }
+  }
+  return helped;
+}
+
+CAUSEWAY_DECL bool local_search::move_run(std::size_t first, std::size_t length, std::size_t to) {
+  tried_ = order_;
+  const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto size = static_cast<std::ptrdiff_t>(length);
+  const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
+  if (to < first) std::rotate(target, at, at + size);
+  if (to > first) std::rotate(at, at + size, target + size);
+  return keep_if_better();
+}
+
+CAUSEWAY_DECL bool local_search::keep_if_better() {
+  const ring_cost c = cost_of_ring(links_, tried_);
+  if (!is_better(c, cost_, goal_)) return false;
+  cost_ = c;
+  std::swap(order_, tried_);
+  return true;
+}
+
+CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs) {
+  std::vector<double> finite(costs.begin(), costs.end());
+  double penalty = 1;
+  for (const double c : costs) penalty += c < std::numeric_limits<double>::infinity() ? c : 0;
+  for (double& c : finite) c = std::min(c, penalty);
+  return finite;
+}
+
+CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
+  constexpr int starts = 8;
+  const std::vector<double> finite = with_penalties(with_gaps.costs);
+  const link_costs links{finite, with_gaps.peers};
+  rng draw{seed};
+  local_search best{links, goal, nearest_neighbours(links, 0)};
+  ring_list order = best.order();
+  ring_cost cost = best.cost();
+  for (int i = 1; i < starts; ++i) {
+    const auto start = static_cast<net::peer_index>(draw.below(links.peers));
+    const local_search next{links, goal, nearest_neighbours(links, start)};
+    if (!is_better(next.cost(), cost, goal)) continue;
+    cost = next.cost();
+    order = next.order();
+  }
+  std::rotate(order.begin(), std::find(order.begin(), order.end(), 0U), order.end());
+  return order;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal, std::uint64_t seed) {
+  CAUSEWAY_EXPECT(links.costs.size() == std::size_t{links.peers} * links.peers);
+  if (links.peers < 2) return std::vector<net::peer_index>(links.peers, 0);
+  if (links.peers <= detail::exact_ring_peers) return detail::exact_ring(links, goal);
+  return detail::searched_ring(links, goal, seed);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+#endif
+
+// ---- causeway/collective/link_trees.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_LINK_TREES_HPP
+#define CAUSEWAY_COLLECTIVE_LINK_TREES_HPP
+
+// Trees that follow what links cost, several of them with roots of their own, which use different links where that is no
+// detour (NETSTORM's multi-root trees of fastest paths, 2024). Every peer works them out from the same costs and gets the
+// same ones.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// The parent of each peer in tree `index` of those with these roots, of at most `arity` children a peer; the root's is
+/// itself. Peers join in the order in which a row from the root could reach them, the nearest first: a link counts as slow
+/// as its slower direction, a parent's lines are shared by its children, and a link is as many times slower as earlier
+/// trees have it. Of equal ones the first by index, counted from the root. Time: O(trees · peers³).
+CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> link_tree(const link_costs& links,
+                                                                   const std::vector<net::peer_index>& roots,
+                                                                   std::size_t index, std::uint32_t arity);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_LINK_TREES_HPP
+
+// ---- causeway/collective/impl/link_trees.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
+
+// Bodies of collective/link_trees.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+/// Trees over the same links, one after another.
+class tree_builder {
+ public:
+  tree_builder(const link_costs& links, std::uint32_t arity)
+      : links_{links}, arity_{std::max(arity, 1U)}, used_(links.costs.size()) {}
+
+  std::vector<net::peer_index> grow(net::peer_index root) {
+    parents_.assign(links_.peers, root);
+    children_.assign(links_.peers, 0);
+    reached_.assign(links_.peers, 0.0);
+    joined_.assign(1, root);
+    outside_.clear();
+    for (net::peer_index p = 0; p + 1 < links_.peers; ++p) outside_.push_back((root + 1 + p) % links_.peers);
+    while (!outside_.empty()) join_next();
+    return parents_;
+  }
+
+ private:
+  [[nodiscard]] double weight(net::peer_index a, net::peer_index b) const {
+    return std::max(links_(a, b), links_(b, a)) * (1 + used_[a * links_.peers + b]);
+  }
+
+  void join_next() {
+    net::peer_index parent = joined_.front();
+    std::size_t child = 0;
+    double soonest = std::numeric_limits<double>::infinity();
+    bool found = false;
+    for (const net::peer_index p : joined_) {
+      if (children_[p] >= arity_) continue;
+      for (std::size_t c = 0; c < outside_.size(); ++c) {
+        const double at = reached_[p] + (1 + children_[p]) * weight(p, outside_[c]);
+        if (found && !(at < soonest)) continue;  // the first of equal ones
+        found = true;
+        soonest = at, parent = p, child = c;
+      }
+    }
+    const net::peer_index joins = outside_[child];
+    parents_[joins] = parent;
+    reached_[joins] = soonest;
+    ++children_[parent];
+    joined_.push_back(joins);
+    outside_.erase(outside_.begin() + static_cast<std::ptrdiff_t>(child));
+    ++used_[parent * links_.peers + joins];
+    ++used_[joins * links_.peers + parent];
+  }
+
+  const link_costs& links_;
+  std::uint32_t arity_;
+  std::vector<std::uint32_t> used_;
+  std::vector<net::peer_index> parents_, joined_, outside_;
+  std::vector<std::uint32_t> children_;
+  std::vector<double> reached_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::vector<net::peer_index> link_tree(const link_costs& links, const std::vector<net::peer_index>& roots,
+                                                     std::size_t index, std::uint32_t arity) {
+  CAUSEWAY_EXPECT(!roots.empty() && links.costs.size() == std::size_t{links.peers} * links.peers);
+  detail::tree_builder builder{links, arity};
+  std::vector<net::peer_index> tree;
+  for (std::size_t t = 0; t <= index % roots.size(); ++t) tree = builder.grow(roots[t] % links.peers);
+  return tree;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
+#endif
+
 // ---- causeway/collective/quantised_ring.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
 #define CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
@@ -4411,8 +5069,6 @@ CAUSEWAY_DECL std::span<float> server_residual::next(std::size_t begin, std::siz
 // and peers without a part are its clients. A contribution is encoded once by its peer, a mean once by its owner, and all,
 // the owner too, take what the bytes decode to: the same bits everywhere.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Equal on all peers.
@@ -4696,6 +5352,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 struct tree_options {
   std::uint32_t arity = 2;   ///< children of a peer, at least 1
   net::peer_index root = 0;  ///< modulo the peers; the others follow it in the order of their indices, level by level
+  std::vector<net::peer_index> parents{};  ///< none: so; else of each peer, the root's is itself (link_trees.hpp)
 };
 
 /// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
@@ -4720,25 +5377,23 @@ class tree_mean {
     peers_ = port.transport.size();
     CAUSEWAY_EXPECT(options_.arity > 0);
     self_ = port.transport.self();
-    position_ = (self_ + peers_ - options_.root % peers_) % peers_;
+    CAUSEWAY_EXPECT(options_.parents.empty() || options_.parents.size() == peers_);
+    take_place();
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
-    for_children(
-        [&](net::peer_index child, std::size_t i) { talk_.receive(place(sum_in, child), child, part{0}, from_child(i)); });
-    if (!is_root()) talk_.receive(place(mean_in, parent()), parent(), part{1}, mean_message());
-    if (children() == 0 && !is_root()) send_sum(row, ctx);
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      talk_.receive(place(sum_in, children_[i]), children_[i], part{0}, from_child(i));
+    }
+    if (!is_root()) talk_.receive(place(mean_in, parent_), parent_, part{1}, mean_message());
+    if (children_.empty() && !is_root()) send_sum(row, ctx);
     return {};
   }
 
   template <MessageContext X>
   result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
-    if (children() == 0 && !is_root()) return {};
-    result<void> outcome;
-    for_children([&](net::peer_index child, std::size_t i) {
-      if (outcome) outcome = take_sum(port, child, i);
-    });
-    CAUSEWAY_TRY(std::move(outcome));
+    if (children_.empty() && !is_root()) return {};
+    for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port, children_[i], i));
     if (!is_root()) {
       send_sum(row, ctx);
       return {};
@@ -4753,8 +5408,8 @@ class tree_mean {
     CAUSEWAY_EXPECT(talk_.is_open());
     const time_point deadline = port.options.deadline;
     if (!is_root()) {
-      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent()), parent(), deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent()), parent(), deadline));
+      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
       pass_down();
     }
     std::optional<refusal> bad = adopt(row, ctx);
@@ -4766,24 +5421,33 @@ class tree_mean {
 
   void cancel() { talk_.close(); }
 
+  /// The tree from the next conversation on; equal on all peers.
+  void follow(std::vector<net::peer_index> parents) { options_.parents = std::move(parents); }
+
  private:
   enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
 
-  // --- the tree: positions 0 to n-1, level by level
-  // -----------------------------------------------------------------------
+  // --- the tree ----------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] net::peer_index peer_at(std::uint64_t position) const {
-    return static_cast<net::peer_index>((position + options_.root) % peers_);
-  }
-  [[nodiscard]] bool is_root() const { return position_ == 0; }
-  [[nodiscard]] net::peer_index parent() const { return peer_at((position_ - 1) / options_.arity); }
-  [[nodiscard]] std::size_t children() const {
-    const std::uint64_t first = position_ * options_.arity + 1;
-    return first >= peers_ ? 0 : std::min<std::uint64_t>(options_.arity, peers_ - first);
-  }
-  template <class F>
-  void for_children(F&& f) const {
-    for (std::size_t i = 0; i < children(); ++i) f(peer_at(position_ * options_.arity + 1 + i), i);
+  [[nodiscard]] bool is_root() const { return parent_ == self_; }
+  /// Whose child this peer is, and who are its own; by index they are at positions 0 to n-1, level by level.
+  void take_place() {
+    children_.clear();
+    if (!options_.parents.empty()) {
+      parent_ = options_.parents[self_];
+      for (net::peer_index p = 0; p < peers_; ++p) {
+        if (p != self_ && options_.parents[p] == self_) children_.push_back(p);
+      }
+      return;
+    }
+    const auto peer_at = [&](std::uint64_t position) {
+      return static_cast<net::peer_index>((position + options_.root) % peers_);
+    };
+    const std::uint64_t position = (self_ + peers_ - options_.root % peers_) % peers_;
+    parent_ = position == 0 ? self_ : peer_at((position - 1) / options_.arity);
+    for (std::uint64_t c = 1; c <= options_.arity && position * options_.arity + c < peers_; ++c) {
+      children_.push_back(peer_at(position * options_.arity + c));
+    }
   }
 
   // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
@@ -4800,7 +5464,7 @@ class tree_mean {
   void lay_out(std::size_t count, const X& ctx) {
     up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
     down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
-    const std::size_t bytes = (1 + children()) * up_slot_ + down_slot_;
+    const std::size_t bytes = (1 + children_.size()) * up_slot_ + down_slot_;
     if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
     if (sum_.size() < count) sum_ = aligned_buffer<float>{count};
     count_ = count;
@@ -4849,7 +5513,7 @@ class tree_mean {
     if (bad) used = 0;
     detail::write_header(room, bad ? 0.0F : weight, count_, bad.value_or(detail::no_refusal));
     used += message_header_bytes;
-    talk_.send(place(sum_out, parent()), parent(), part{0}, room.first(used));
+    talk_.send(place(sum_out, parent_), parent_, part{0}, room.first(used));
   }
 
   // --- down
@@ -4869,15 +5533,14 @@ class tree_mean {
   }
 
   void pass_down() {
-    for_children([&](net::peer_index child, std::size_t) {
+    for (const net::peer_index child : children_) {
       talk_.send(place(mean_out, child), child, part{1}, mean_message().first(mean_bytes_));
-    });
+    }
   }
 
   template <class X>
   std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
-    const peer_message m =
-        detail::read_message(is_root() ? self_ : parent(), mean_message().first(mean_bytes_), count_, peers_);
+    const peer_message m = detail::read_message(parent_, mean_message().first(mean_bytes_), count_, peers_);
     if (m.bad) return m.bad;
     kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count_));
     const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
@@ -4891,7 +5554,8 @@ class tree_mean {
   DownCodec down_;
   net::peer_index self_ = 0;
   std::uint32_t peers_ = 1;
-  std::uint64_t position_ = 0;
+  net::peer_index parent_ = 0;
+  std::vector<net::peer_index> children_;
   std::size_t count_ = 0;
   std::size_t up_slot_ = 0;
   std::size_t down_slot_ = 0;
@@ -5015,7 +5679,22 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 /// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
 using region_list = std::vector<std::vector<net::peer_index>>;
 
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct told_regions {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
+
 namespace detail {
+
+/// Tells all peers this one's region, and finds out which ones there are.
+CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found);
 
 /// A transport that stays where it is when its owner moves. Assigning swaps: what still talks over it goes after it.
 class held_transport {
@@ -5038,6 +5717,9 @@ class held_transport {
 /// peers as there are regions, and a row encoded by DownCodec to each peer of its region; 16 bytes more for each message. 2
 /// latencies within a region and those of `Across`.
 ///
+/// Regions are those of `set_regions`, or, after `tell_region`, those that the peers say, in a message of 4 bytes to each
+/// other peer, which `begin` waits for: a latency more, of the longest line. The result is the same, whatever the regions.
+///
 /// The residual is what the own message left out. What `Across` loses of a region's mean is lost, unless it keeps that
 /// itself (split_options::server_residual). Where a region has values that cannot be used, its own peers are told whose,
 /// the others the name of its hub.
@@ -5049,8 +5731,7 @@ class two_level_mean {
                                           .own_support = Across::traits.own_support,
                                           .residual = true,
                                           .counts = false,
-                                          .stateful = Across::traits.stateful,
-                                          .names_peers = true};
+                                          .stateful = Across::traits.stateful};
 
   explicit two_level_mean(region_list regions, Across across = Across{}, UpCodec up = UpCodec{},
                           DownCodec down = DownCodec{})
@@ -5058,6 +5739,8 @@ class two_level_mean {
 
   /// For the next round, on all peers alike: as the group changes.
   void set_regions(region_list regions) { regions_ = std::move(regions); }
+  /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
+  void tell_region(const told_regions& told) { told_ = told, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
   [[nodiscard]] Across& across() noexcept { return across_; }
 
@@ -5068,6 +5751,7 @@ class two_level_mean {
     self_ = port.transport.self();
     peers_ = port.transport.size();
     cancel();
+    if (asks_) CAUSEWAY_TRY(detail::ask_regions(port, told_, regions_));
     CAUSEWAY_TRY(find_region());
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
@@ -5273,6 +5957,8 @@ class two_level_mean {
   }
 
   region_list regions_;
+  told_regions told_;
+  bool asks_ = false;
   UpCodec up_;
   DownCodec down_;
   net::peer_index self_ = 0;
@@ -5303,7 +5989,38 @@ class two_level_mean {
 
 // Bodies of collective/two_level_mean.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+#include <map>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
+  std::map<std::uint32_t, std::vector<net::peer_index>> named;
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != told_regions::any) named[own[p]].push_back(p);
+  }
+  region_list all;
+  for (auto& [name, peers] : named) all.push_back(std::move(peers));
+  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != told_regions::any) continue;
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
+  }
+  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
+  return all;
+}
+
+namespace detail {
+
+CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found) {
+  std::vector<std::uint32_t> all(port.transport.size(), told.own);
+  net::message_id id = port.id;
+  id.channel += 1;  // the first of ours has the rows
+  CAUSEWAY_TRY(all_gather(port.transport, id, std::as_bytes(std::span{&told.own, 1}),
+                          std::as_writable_bytes(std::span{all}), port.options));
+  found = regions_told(all, told.fewest);
+  return {};
+}
 
 CAUSEWAY_DECL void held_transport::hold(group_view group) {
   transport_ = std::make_unique<net::any_transport>(std::move(group));
@@ -5314,7 +6031,8 @@ CAUSEWAY_INLINE held_transport& held_transport::operator=(held_transport&& other
   return *this;
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+}  // namespace detail
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
 #endif
@@ -5353,11 +6071,11 @@ struct codec_traits {
 /// - `block()`: values may be cut at multiples of it, and encoded apart, without changing what they decode to.
 /// - `raw`: the bytes are the values.
 template <class C>
-concept Codec = std::copyable<C> &&
+concept Codec = Copyable<C> &&
     requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values, std::span<std::byte> room,
              std::span<const std::byte> bytes, std::span<float> decoded) {
-  { C::name } -> std::convertible_to<std::string_view>;
-  { C::traits } -> std::convertible_to<codec_traits>;
+  { C::name } -> ConvertibleTo<std::string_view>;
+  { C::traits } -> ConvertibleTo<codec_traits>;
   {bool{C::raw}};
   { c.block() } -> std::same_as<std::size_t>;
   { c.encoded_size(n) } -> std::same_as<std::size_t>;
@@ -5713,11 +6431,11 @@ struct message_context {
 /// that is not 0 (the mean over contributors); then `inverse` once. A peer that keeps what it did not send has
 /// `residual_of(codec, ctx, values, own message, residual)`.
 template <class C>
-concept MessageCodec = std::copyable<C> &&
+concept MessageCodec = Copyable<C> &&
     requires(const C& c, const message_context& ctx, std::size_t n, std::span<const float> values,
              std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> sum, float weight) {
-  { C::name } -> std::convertible_to<std::string_view>;
-  { C::traits } -> std::convertible_to<codec_traits>;
+  { C::name } -> ConvertibleTo<std::string_view>;
+  { C::traits } -> ConvertibleTo<codec_traits>;
   { c.most_bytes(ctx, n) } -> std::same_as<std::size_t>;
   { c.encode(ctx, values, room) } -> std::same_as<std::size_t>;
   { c.decode_add(ctx, bytes, sum, weight, sum) } -> std::same_as<result<void>>;
@@ -5761,7 +6479,7 @@ class dense_message {
   static constexpr std::string_view name = C::name;
   static constexpr codec_traits traits = C::traits;
 
-  dense_message() requires std::default_initializable<C>
+  dense_message() requires DefaultInitializable<C>
   = default;
   explicit dense_message(C codec) : codec_{std::move(codec)} {}
 
@@ -5923,43 +6641,25 @@ struct decode_elements {
   static constexpr bool exact = true;
   template <class Element>
   CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
-    kernels::detail::u32x16 sums{};  // an exponent of all ones becomes a sign bit by adding one to it
+    kernels::detail::exponent_watch<Element> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
       kernels::detail::f32x16 v;
       kernels::detail::load(v, from + i, part);
-      sums |= (reinterpret_cast<kernels::detail::u32x16>(v) & 0x7F800000U) + 0x00800000U;
       kernels::detail::store(to + i, v, part);
     });
-    return !any_lane(reinterpret_cast<kernels::detail::i32x16>(sums) >> 31);
+    return watch.all_finite();
   }
 };
 
-/// Without converting them: not finite is what has all bits of the exponent set.
+/// Without converting them.
 struct finite_elements {
   static constexpr bool exact = true;
   template <class Element>
   CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
-    using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
-    constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>            ? 0x7F800000U
-                                                   : std::is_same_v<Element, causeway::bf16> ? 0x7F80U
-                                                                                             : 0x7C00U);
-    constexpr integer unit = exponent & (0U - exponent);  // adding its lowest bit to all ones overflows
-    using vector [[gnu::vector_size(16 * sizeof(integer))]] = integer;
-    vector sums{};
-    std::int64_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-      vector bits;
-      std::memcpy(&bits, from + i, sizeof bits);
-      sums |= (bits & exponent) + unit;
-    }
-    integer all = 0;
-    for (int lane = 0; lane < 16; ++lane) all = static_cast<integer>(all | sums[lane]);
-    for (; i < count; ++i) {
-      integer bits = 0;
-      std::memcpy(&bits, from + i, sizeof bits);
-      all = static_cast<integer>(all | ((bits & exponent) + unit));
-    }
-    return all >> (8 * sizeof(integer) - 1) == 0;
+    kernels::detail::exponent_watch<Element> watch;
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(from + i, part); });
+    return watch.all_finite();
   }
 };
 
@@ -6090,7 +6790,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 /// `make(fragment)`: a new collective exchange. `traits`: its traits. `codec_type`: what makes a peer's message, where it
 /// is a codec's.
 template <class E>
-concept ExchangeRecipe = E::decides == part::exchange&& std::copyable<E>&& requires {
+concept ExchangeRecipe = E::decides == part::exchange&& Copyable<E>&& requires {
   { E::traits } -> std::same_as<const collective::exchange_traits&>;
 };
 
@@ -6169,7 +6869,9 @@ struct quantised_ring {
 };
 
 /// Up a tree to its root and down again (collective/tree_mean.hpp): fragment f has the root roots[f mod size], so that
-/// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child.
+/// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child. With
+/// `links.every` peers of a fixed set measure their links, after so many exchanges again, and each fragment's tree follows
+/// them (collective/link_trees.hpp).
 template <class Up = compress::none, class Down = Up>
 struct tree_mean {
   using codec_type = compress::as_message<Up>;
@@ -6182,14 +6884,21 @@ struct tree_mean {
   std::vector<net::peer_index> roots{0};
   Up up{};
   Down down{};
+  collective::link_probe links{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
     return type{{.arity = arity, .root = roots[fragment % roots.size()]}, codec_type{up}, down_type{down}};
   }
+  /// How that exchange goes on where links cost so much.
+  [[nodiscard]] std::vector<net::peer_index> plan(const collective::link_costs& costs, std::size_t fragment) const {
+    return collective::link_tree(costs, roots, fragment, arity);
+  }
 };
 
 /// The mean of each region at its hub, the hubs' mean among each other through `Across`, and back (collective/
-/// two_level_mean.hpp): what crosses regions is one row for each of them. Regions list all peers, hubs first.
+/// two_level_mean.hpp): what crosses regions is one row for each of them. Regions list all peers, hubs first. Where there
+/// are none, and so where peers come and go, each peer says in every exchange in which one it is, and the first of those
+/// who are there is the hub.
 template <class Across = split_mean<>, class Up = compress::none, class Down = Up>
 struct two_level_mean {
   using codec_type = compress::as_message<Up>;
@@ -6202,9 +6911,12 @@ struct two_level_mean {
   Across across{};
   Up up{};
   Down down{};
+  collective::told_regions told{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
-    return type{regions, across.make(fragment), codec_type{up}, down_type{down}};
+    type made{regions, across.make(fragment), codec_type{up}, down_type{down}};
+    if (regions.size() == 0) made.tell_region(told);
+    return made;
   }
 };
 
@@ -6765,17 +7477,22 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 namespace detail {
 
+// Whether weights decay is asked outside of the loop: GCC keeps vectors of 64 bytes that one of two ways changes in memory
+// where the machine has no registers for them.
 struct sgd_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
+    c.weight_decay != 0.0F ? pass<true>(p, g, count, c) : pass<false>(p, g, count, c);
+  }
+  template <bool Decays>
+  CAUSEWAY_ALWAYS_INLINE static void pass(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient;
       load(value, p + i, part);
       load(gradient, g + i, part);
       gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
+      if constexpr (Decays) gradient += c.weight_decay * value;
       store(p + i, value - c.learning_rate * gradient, part);
     });
   }
@@ -6785,7 +7502,10 @@ template <bool Nesterov>
 struct momentum_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
+    c.weight_decay != 0.0F ? pass<true>(p, g, u, count, c) : pass<false>(p, g, u, count, c);
+  }
+  template <bool Decays>
+  CAUSEWAY_ALWAYS_INLINE static void pass(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient, velocity;
@@ -6793,7 +7513,7 @@ struct momentum_kernel {
       load(gradient, g + i, part);
       load(velocity, u + i, part);
       gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
+      if constexpr (Decays) gradient += c.weight_decay * value;
       velocity = c.momentum * velocity + gradient;
       store(u + i, velocity, part);
       if constexpr (Nesterov) velocity = gradient + c.momentum * velocity;
@@ -6901,8 +7621,8 @@ struct step_options {
 /// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
 /// `serialize` visits all that a checkpoint must keep.
 template <class O>
-concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
-  { O::name } -> std::convertible_to<std::string_view>;
+concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
+  { O::name } -> ConvertibleTo<std::string_view>;
   { o.reset(std::int64_t{}) } -> std::same_as<void>;
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
@@ -7066,9 +7786,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 /// empty. `memory()`, `keep_in(memory)` and `step_rows(rows, ...)`, where there are any, are for rows that lie elsewhere
 /// than on the host: where they must lie, where the optimizer's own are to lie, and the step by kernels::RowArithmetic.
 template <class O>
-concept Outer = O::decides == part::outer&& std::copyable<O>&& requires(O& o, thread_pool& pool, std::span<float> shared,
-                                                                        std::span<float> mean,
-                                                                        std::span<const float> mean_shared) {
+concept Outer = O::decides == part::outer&& Copyable<O>&& requires(O& o, thread_pool& pool, std::span<float> shared,
+                                                                   std::span<float> mean,
+                                                                   std::span<const float> mean_shared) {
   { o.reset(std::int64_t{}) } -> std::same_as<void>;
   { o.step(pool, shared, mean, mean_shared) } -> std::same_as<void>;
   {bool{O::wants_mean_shared}};
@@ -7552,8 +8272,8 @@ concept MergeRule = L::decides == part::merge_rule&& requires(const L& l, const 
                                                               std::span<const compress::matrix_range> tensors,
                                                               std::span<float> local, std::span<const float> shared,
                                                               std::span<const float> at_send) {
-  { L::waits } -> std::convertible_to<waiting>;
-  { l.steps } -> std::convertible_to<std::uint32_t>;
+  { L::waits } -> ConvertibleTo<waiting>;
+  { l.steps } -> ConvertibleTo<std::uint32_t>;
   {bool{L::keeps_departure}};
   {bool{L::own_is_fresh}};
   {bool{L::keeps_steps}};
@@ -7711,7 +8431,7 @@ enum class keeping : std::uint8_t {
 /// `keeps` says which; `gain(rate)` and `decay()` are what a row and a kept residual are multiplied by.
 template <class R>
 concept Residual = R::decides == part::residual&& requires(const R& r, float rate) {
-  { R::keeps } -> std::convertible_to<keeping>;
+  { R::keeps } -> ConvertibleTo<keeping>;
   { r.decay() } -> std::same_as<float>;
   { r.gain(rate) } -> std::same_as<float>;
 };
@@ -7890,13 +8610,9 @@ struct dot_kernel {
 struct finite_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
-    f32x16 seen{};  // x * 0 is NaN where x is not finite, and NaN stays
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      detail::load(v, x + i, part);
-      seen += v * 0.0F;
-    });
-    return horizontal_sum(seen) == 0.0F;
+    exponent_watch<float> watch;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(x + i, part); });
+    return watch.all_finite();
   }
 };
 
@@ -10425,10 +11141,11 @@ CAUSEWAY_DECL std::vector<double> hub_clients::speeds() const {
 CAUSEWAY_DECL float hub_clients::share_of(std::size_t f, std::span<const waiting_push> batch) const {
   double arrived = 0, absent = 0, pushes = 0, unknown = 0, here = 0;
   for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-    if (!clients_[c].here) continue;
+    const bool counts = std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; });
+    if (!clients_[c].here && !counts) continue;  // what a lost client had pushed before is a part of the round still
     ++here;
     const auto samples = static_cast<double>(clients_[c].samples[f]);
-    if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
+    if (counts) {
       arrived += samples;
       ++pushes;
     } else {
@@ -11457,8 +12174,7 @@ struct parallel_traits {
   bool reroutes = false;          ///< a lost peer's work goes to another of its stage
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
-  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's: it must be summed in every step
-  bool by_blocks = false;         ///< or exchanged by the policy, among those who hold the same blocks of the model
+  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -11577,14 +12293,14 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Run state that a checkpoint keeps. Options are not state: they come from the program.
 template <class P>
 concept Stateful = requires(P& p, archetype::archive& ar) {
-  { P::state_version } -> std::convertible_to<std::uint32_t>;
+  { P::state_version } -> ConvertibleTo<std::uint32_t>;
   p.serialize(ar);
 };
 
 template <class P, class Traits>
-concept PolicyOf = std::movable<P> && std::default_initializable<P> && Stateful<P> && requires {
-  { P::name } -> std::convertible_to<std::string_view>;  // its section in checkpoints, its name in logs
-  { P::traits } -> std::same_as<const Traits&>;          // also says which slot it belongs to
+concept PolicyOf = Movable<P> && DefaultInitializable<P> && Stateful<P> && requires {
+  { P::name } -> ConvertibleTo<std::string_view>;  // its section in checkpoints, its name in logs
+  { P::traits } -> std::same_as<const Traits&>;    // also says which slot it belongs to
 };
 
 /// What a communication policy for a changing set of peers has besides. `shared`: its run state that all peers hold alike
@@ -11873,7 +12589,8 @@ struct group_question {
   std::uint64_t number = 0;
   net::peer_index self = 0;
   std::uint32_t peers = 1;
-  std::size_t fragment = 0;  ///< which part of the parameters
+  std::size_t fragment = 0;              ///< which part of the parameters
+  std::span<const double> link_costs{};  ///< as measured, equal on all peers; empty: they are not
 };
 
 /// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers; 0: any number, for they come and
@@ -12274,7 +12991,8 @@ CAUSEWAY_DECL bool dropped_rows::kept(const group_question& q, net::peer_index p
 // Which axes go together, as pure functions of their constants, and one readable error for each mix that does not. Every id
 // is explained in docs/reference/rules.md, and held to its message by a test in tests/compile_fail.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
+namespace causeway { inline namespace CAUSEWAY_ABI {
+namespace comm {
 
 /// The constants that the rules are about.
 struct round_mix {
@@ -12289,7 +13007,6 @@ struct round_mix {
   bool gives_residual = true;      ///< exchange
   bool gives_counts = false;       ///< exchange
   bool sparse = false;             ///< exchange: its codec
-  bool names_peers = false;        ///< exchange: by their numbers
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
   bool residual_in_parameters = false;
@@ -12301,7 +13018,8 @@ struct round_mix {
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
   bool by_block = true;            ///< fragments: every block is in one, or all are
-  bool trigger_talks = false;      ///< trigger: to all peers, after exchanges
+  bool trigger_talks = false;      ///< trigger: to all peers, after exchanges or before them
+  bool tells = false;              ///< trigger: in each exchange, so that nothing is said outside of one
   bool watches_movement = false;   ///< trigger
   bool keeps_local = false;        ///< participation
   bool always = true;              ///< participation
@@ -12374,7 +13092,7 @@ constexpr bool elastic(round_mix m) {
   const bool alike =
       m.everybody ? m.bit_parity && !m.sends_anchor && !m.keeps_local : own_parameters(m) && !m.sparse && m.always;
   const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
-  return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
+  return alike && (!m.waits_a_round || late) && (!m.trigger_talks || m.tells);
 }
 
 /// Whether what a peer is to send is in its live parameters, or in memory of its own, until its mean comes: none has left
@@ -12394,7 +13112,7 @@ constexpr bool allows_late_steps(round_mix m) { return elastic(m) && !m.before_i
 /// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
 /// memory of several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || (!m.single && m.by_context)) return false;
+  if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
   if (m.before_inner_step) return m.waits_at_once && m.bit_parity && !m.accumulates && (m.single || !keeps_factors);
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
@@ -12454,7 +13172,6 @@ struct round_rules {
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
                                  .sparse = axis::message_traits<exchange_axis>().sparse,
-                                 .names_peers = exchange_axis::traits.names_peers,
                                  .shared_support = axis::message_traits<exchange_axis>().shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
                                  .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
@@ -12467,72 +13184,69 @@ struct round_rules {
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
                                  .by_block = fragments_axis::single || axis::by_block<fragments_axis>,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
-                                 .watches_movement = trigger_axis::watches_movement,
-                                 .keeps_local = participation_axis::keeps_local,
-                                 .always = participation_axis::always,
-                                 .accumulates = detail::accumulates<trigger_axis>,
-                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>,
-                                 .meets = detail::meets<trigger_axis>};
-  static constexpr bool identical = rules::identical(mix);
-  static constexpr bool elastic = rules::elastic(mix);
-  static constexpr bool own_parameters = rules::own_parameters(mix);
-  static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
+                                 .tells = requires {trigger_axis::tells;
+}, .watches_movement = trigger_axis::watches_movement, .keeps_local = participation_axis::keeps_local,
+   .always = participation_axis::always, .accumulates = detail::accumulates<trigger_axis>,
+   .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>, .meets = detail::meets<trigger_axis>
+};  // namespace comm
+static constexpr bool identical = rules::identical(mix);
+static constexpr bool elastic = rules::elastic(mix);
+static constexpr bool own_parameters = rules::own_parameters(mix);
+static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
 
- private:
-  static_assert(
-      rules::a2(mix),
-      "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
-      "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
-  static_assert(rules::a3(mix),
-                "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
-                "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
-  static_assert(rules::a4(mix),
-                "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
-                "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
-  static_assert(
-      rules::a5(mix),
-      "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
-      "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
-  static_assert(rules::a6(mix),
-                "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
-                "axis::split_mean. docs/reference/rules.md#a6");
-  static_assert(
-      rules::a7(mix),
-      "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
-      "different peers. Use one with bit parity. docs/reference/rules.md#a7");
-  static_assert(rules::a8(mix),
-                "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
-                "topology that "
-                "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
-  static_assert(rules::a9(mix),
-                "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
-                "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
-  static_assert(
-      rules::a10(mix),
-      "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
-      "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
-  static_assert(rules::a11(mix),
-                "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
-                "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
-  static_assert(
-      rules::a14(mix),
-      "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
-      "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
-  static_assert(rules::a15(mix),
-                "causeway-A15: peers' rows must count by the samples behind them, and who is left out of a mean of "
-                "gradients would part from the others. Use axis::split_mean or axis::gather_mean among axis::all_peers, "
-                "without axis::eager; and axis::pseudo_gradient where lots are drawn. docs/reference/rules.md#a15");
-  static_assert(
-      rules::a16(mix),
-      "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
-      "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
-      "docs/reference/rules.md#a16");
-  static_assert(rules::a17(mix),
-                "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
-                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::comm
+private:
+static_assert(
+    rules::a2(mix),
+    "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
+    "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
+static_assert(rules::a3(mix),
+              "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+              "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
+static_assert(rules::a4(mix),
+              "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
+              "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
+static_assert(
+    rules::a5(mix),
+    "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+    "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
+static_assert(rules::a6(mix),
+              "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
+              "axis::split_mean. docs/reference/rules.md#a6");
+static_assert(rules::a7(mix),
+              "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
+              "different peers. Use one with bit parity. docs/reference/rules.md#a7");
+static_assert(rules::a8(mix),
+              "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
+              "topology that "
+              "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
+static_assert(rules::a9(mix),
+              "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
+              "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
+static_assert(
+    rules::a10(mix),
+    "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
+    "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
+static_assert(rules::a11(mix),
+              "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
+              "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
+static_assert(
+    rules::a14(mix),
+    "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
+    "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
+static_assert(rules::a15(mix),
+              "causeway-A15: peers' rows must count by the samples behind them, and who is left out of a mean of "
+              "gradients would part from the others. Use axis::split_mean or axis::gather_mean among axis::all_peers, "
+              "without axis::eager; and axis::pseudo_gradient where lots are drawn. docs/reference/rules.md#a15");
+static_assert(rules::a16(mix),
+              "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
+              "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
+              "docs/reference/rules.md#a16");
+static_assert(rules::a17(mix),
+              "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
+              "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
+}; }  // namespace causeway::CAUSEWAY_ABI
+}
+}  // namespace causeway::CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ROUND_RULES_HPP
 
@@ -12878,6 +13592,64 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_LOOK_AHEAD_HPP
+
+// ---- causeway/comm/round_links.hpp ----
+#ifndef CAUSEWAY_COMM_ROUND_LINKS_HPP
+#define CAUSEWAY_COMM_ROUND_LINKS_HPP
+
+// What links cost, as the peers of comm::rounds measure them together while a run goes on, and the trees and groups that
+// follow it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+template <class Recipe, class Group>
+class round_links {
+ public:
+  /// Whether trees or groups follow what links cost, as measured by all peers at once.
+  static constexpr bool measured = requires(const Recipe& r) { r.links; }
+  || requires(const Group& g) { g.links; };
+
+  static result<void> check(auto& ctx, const Recipe& recipe, const Group& group) {
+    if (!ctx.elastic() || probe(recipe, group).every == 0) return {};
+    return fail(errc::invalid_argument, "links",
+                "they are measured between peers by number, which change where peers come and go; leave it out there");
+  }
+
+  /// Before the exchanges with the number of s: what links cost, if that is to be measured again, and what follows from it.
+  result<void> plan(auto& ctx, const Recipe& recipe, const Group& group, auto& s) {
+    const collective::link_probe p = probe(recipe, group);
+    if (p.every > 0 && s.part == 0 && s.number % p.every == 0 && at_ != s.number + 1) {
+      const net::message_id id{.channel = collective::channels::links, .step = s.number};
+      CAUSEWAY_TRY(collective::measure_links(ctx.transport(), ctx.clock(), id, ctx.exchange_options(), p.bytes, costs_));
+      at_ = s.number + 1;
+    }
+    if constexpr (Group::everybody && requires { recipe.plan(collective::link_costs{}, s.part); }) {
+      if (s.planned_at != at_) s.exchange->follow(recipe.plan({costs_, ctx.peers()}, s.part));
+      s.planned_at = at_;
+    }
+    return {};
+  }
+
+  /// Seconds per byte of each link, equal on all peers; none: not measured.
+  [[nodiscard]] const std::vector<double>& costs() const noexcept { return costs_; }
+
+  void serialize(auto& ar) { ar(costs_, at_); }
+
+ private:
+  static collective::link_probe probe(const Recipe& recipe, const Group& group) {
+    collective::link_probe p;
+    if constexpr (requires { recipe.links; }) p = recipe.links;
+    if constexpr (requires { group.links; }) p = p.every > 0 ? p : group.links;
+    return p;
+  }
+
+  std::vector<double> costs_;
+  std::uint64_t at_ = 0;  ///< the exchange before which they were measured, and one
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ROUND_LINKS_HPP
 
 // ---- causeway/comm/fragment_rows.hpp ----
 #ifndef CAUSEWAY_COMM_FRAGMENT_ROWS_HPP
@@ -13433,8 +14205,9 @@ struct round_state {
   source_vector<float> next_residual;
   source_vector<float> counts;
   source_vector<float> reference;
-  double movement = 0;     ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
-  bool taken_out = false;  ///< what is under way of `input` is not in the live parameters; where peers come and go
+  double movement = 0;           ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
+  std::uint64_t planned_at = 0;  ///< the measurement of links that its exchange follows
+  bool taken_out = false;        ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;
   // Before the exchange, which refers to them.
   std::unique_ptr<net::any_transport> view;
@@ -13471,9 +14244,7 @@ struct round_state {
     if constexpr (R::keeps == axis::keeping::in_a_buffer) {
       const float gain = policy.gain(ctx.next_learning_rate());
       if (!residual.empty()) return ctx.rows().blend(input, gain, residual, policy.decay());
-      next_residual.resize(input.size());
-      CAUSEWAY_TRY(ctx.rows().zero(next_residual));
-      return ctx.rows().blend(input, gain, next_residual, 0.0F);
+      return gain == 1.0F ? result<void>{} : ctx.rows().scale(input, gain);
     }
     return {};
   }
@@ -13486,8 +14257,8 @@ struct round_state {
   template <class Context>
   result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
     begun = turned = false;
+    if (ctx.result_is_known()) return begin_at_result(ctx, wants_residual, wants_counts);
     row.resize(input.size());
-    if (!axis::by_context<Recipe> && ctx.result_is_known()) return begin_at_result(ctx, wants_counts);
     CAUSEWAY_TRY(ctx.rows().copy(row, input));
     next_residual.resize(wants_residual ? row.size() : 0);
     CAUSEWAY_TRY(ctx.rows().zero(next_residual));
@@ -13535,23 +14306,48 @@ struct round_state {
       } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
         if (!known && !row.empty()) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
+      if constexpr (has_factors) return failing(ctx, ctx.left_exchange(row, exchange->factors(), where));
       return failing(ctx, ctx.left_exchange(row, counts, where));
     }
   }
 
  private:
+  // Of what comes of an exchange the row is not all: how it was made, too.
+  static constexpr bool has_factors = requires(exchange_type & e) { e.factors(); };
+
   // Of a fragment of which this stage of the model has nothing there is nothing to say.
   [[nodiscard]] bool talks() const noexcept { return terms.members.size() > 1 && !row.empty(); }
 
   // Who is in the result left out of its row what it left out then; who is not put nothing in.
   template <class Context>
-  result<void> begin_at_result(Context& ctx, bool wants_counts) {
+  result<void> begin_at_result(Context& ctx, bool wants_residual, bool wants_counts) {
+    std::vector<float> sent;
+    if constexpr (has_factors) sent.assign(row.begin(), row.end());  // if that attempt did not come to its end here
+    row.resize(input.size());
     counts.resize(wants_counts ? row.size() : 0);
-    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row, 2 * terms.part)));
-    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(counts, 2 * terms.part + 1)));
+    next_residual.resize(wants_residual ? row.size() : 0);
+    CAUSEWAY_TRY(take_result(ctx, std::move(sent)));
     begun = true;
-    if (terms.contributes || next_residual.empty()) return {};
+    const bool is_in_it = axis::by_context<Recipe> ? ctx.own_weight() > 0 : terms.contributes;
+    if (is_in_it || next_residual.empty()) return {};
     return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);
+  }
+
+  template <class Context>
+  result<void> take_result(Context& ctx, std::vector<float> sent) {
+    if constexpr (axis::by_context<Recipe>) {
+      return ctx.rows().copy(row, input);  // which takes it
+    } else {
+      CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row, 2 * terms.part)));
+      const std::uint64_t next = 2 * terms.part + 1;
+      if constexpr (!has_factors) return failing(ctx, ctx.take_known_result(counts, next));
+      if constexpr (has_factors) {
+        CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(exchange->factors(), next)));
+        sent.resize(row.size());
+        exchange->adopt(std::move(sent), exchange_row(), ctx.pool());
+      }
+      return {};
+    }
   }
 
   template <class Context>
@@ -13564,7 +14360,7 @@ struct round_state {
   template <class Context>
   result<void> mean_by_context(Context& ctx, const Recipe& recipe) {
     if (row.empty()) return ctx.left_exchange(row);
-    if (!next_residual.empty() && terms.members.size() > 1) {
+    if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();
       if (!found) return found;
@@ -13659,9 +14455,11 @@ struct round_core {
   // peers have their own, the one that a run begins with or ends with.
   static constexpr bool keeps_means = (!laws::mix.anchored || own_parameters) && !laws::mix.before_inner_step;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
+  static constexpr bool tells = requires { trigger_type::tells; };  // the trigger: other peers, in every exchange
   // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
   // over.
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
+  using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
@@ -13700,14 +14498,24 @@ struct round_core {
     CAUSEWAY_TRY(group.check(ctx.elastic() ? 0 : ctx.peers()));
     CAUSEWAY_TRY(participation.check());
     if constexpr (content_type::before_inner_step) {
-      if (ctx.elastic() && trigger.next(0, 1) != 1) {
-        return fail(errc::invalid_argument, "trigger", "where peers come and go, gradients are exchanged in every step");
+      if (trigger.next(0, 1) != 1) {
+        return fail(
+            errc::invalid_argument, "trigger",
+            "gradients are exchanged in every step: with a step of each peer's own between two, replicas would part");
       }
     }
+    if constexpr (links_type::measured) CAUSEWAY_TRY(links_type::check(ctx, recipe, group));
     if constexpr (requires { recipe.options.shares; }) {
       if (ctx.elastic() && !recipe.options.shares.empty()) {
         return fail(errc::invalid_argument, "shares",
                     "they are of peers by number, which change where peers come and go; leave them out there");
+      }
+    }
+    if constexpr (requires { recipe.regions; }) {
+      if (ctx.elastic() && !recipe.regions.empty()) {
+        return fail(errc::invalid_argument, "regions",
+                    "they are of peers by number, which change where peers come and go; leave them out there, and let each "
+                    "peer tell its own");
       }
     }
     if constexpr (!overlaps) return {};
@@ -13784,7 +14592,12 @@ struct round_core {
 
   [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
     const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
-    return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers(), .fragment = s.part % cuts.size()};
+    return {.seed = seed,
+            .number = s.number,
+            .self = ctx.self(),
+            .peers = ctx.peers(),
+            .fragment = s.part % cuts.size(),
+            .link_costs = links.costs()};
   }
   /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
   [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, axis::group_question q) const {
@@ -13831,6 +14644,7 @@ struct round_core {
       CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
       weight *= share;
     }
+    if constexpr (links_type::measured) CAUSEWAY_TRY(links.plan(ctx, recipe, group, s));
     axis::group_question q = question(ctx, s);
     if constexpr (requires { group.weight(q); }) weight *= group.weight(q);
     s.terms = {.members = members(ctx, s, q),
@@ -13896,19 +14710,30 @@ struct round_core {
     }
     return {};
   }
-  /// Where blocks move that is a part of the exchange: who knows its result, but has missed the vote, knows this as well.
-  [[nodiscard]] static bool measures_first(auto& ctx) { return laws::mix.watches_movement && ctx.moves_blocks(); }
-  result<void> measure_first(auto& ctx, std::span<state* const> due) {
+  /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
+  /// trigger that asks them; and how far results move, where blocks do: who knows the result, but has missed the vote,
+  /// knows this as well.
+  [[nodiscard]] static bool has_words(auto& ctx) {
+    return (laws::mix.watches_movement && ctx.moves_blocks()) || (tells && ctx.elastic());
+  }
+  result<void> say_words(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
+    if constexpr (tells) CAUSEWAY_TRY(trigger.tell(ctx, report_of(*due.front())));
     return ctx.left_exchange({});
+  }
+  [[nodiscard]] static axis::exchange_report report_of(const state& s) {
+    return {.fragment = s.part,
+            .steps = s.since,
+            .samples = s.samples,
+            .movement = s.movement,
+            .compute_seconds = s.compute_seconds};
   }
 
   /// The result is there: use it.
   result<void> apply(auto& ctx, state& s) {
     state* const one[]{&s};
-    if (!measures_first(ctx)) CAUSEWAY_TRY(measure(ctx, one));
-    const axis::exchange_report report{
-        .fragment = s.part, .steps = s.since, .movement = s.movement, .compute_seconds = s.compute_seconds};
+    if (!has_words(ctx)) CAUSEWAY_TRY(measure(ctx, one));
+    const axis::exchange_report report = report_of(s);
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);
     return trigger.exchanged(ctx, report);
@@ -13947,6 +14772,7 @@ struct round_core {
   std::vector<state> states;     ///< fragments of the first tensor, then of the next
   std::uint64_t first_part = 0;  ///< names the messages of several policies that exchange in one attempt
   std::uint64_t outer_steps = 0;
+  links_type links;
   std::uint64_t gathered = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
   std::uint64_t at = 0;        ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
 };
@@ -14187,7 +15013,7 @@ class round_turns {
       if constexpr (Core::keeps_factors) s.exchange->shared(ar);
     }
     if constexpr (Core::own_parameters) own_.shared(c, ar);
-    if constexpr (Core::chooses) {
+    if constexpr (requires { c.trigger.shared(ar); }) {
       c.trigger.shared(ar);
     } else {
       ar(c.trigger);
@@ -14205,6 +15031,7 @@ class round_turns {
 
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
+    if constexpr (Core::meets) return c.trigger.is_time(ctx, c.states.front().since) ? exchange(ctx, c) : result<void>{};
     if (ctx.exchanges_at_once() && c.at < next(c) && !ctx.run_ends()) return set_aside(ctx, c, c.at);
     if (ctx.exchanges_at_once()) return exchange(ctx, c);
     const due_list due = turn(c);
@@ -14307,8 +15134,8 @@ class round_turns {
   }
   /// Exchanges that `receive` ends.
   [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
-    if (due.empty() || Core::measures_first(ctx)) return due.empty() ? 0 : due.size() + 1;
-    return ends_alike(ctx) ? 1 : due.size();
+    if (due.empty() || ends_alike(ctx)) return due.empty() ? 0 : 1;
+    return due.size() + (Core::has_words(ctx) ? 1 : 0);
   }
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
@@ -14320,7 +15147,7 @@ class round_turns {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
     }
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
-    return Core::measures_first(ctx) ? c.measure_first(ctx, due) : result<void>{};
+    return Core::has_words(ctx) ? c.say_words(ctx, due) : result<void>{};
   }
   /// Calls `then` with the live parameters as they will be once what was received has been applied, and takes it back. Only
   /// where nothing is applied a round late. Memory meanwhile: what is applied, again.
@@ -14400,6 +15227,7 @@ class round_turns {
     sent_in_ = 0;
     ++adoptions_;
     if (applies_late && !keeps_progress) ctx.contribution().open();
+    if constexpr (Core::meets) c.trigger.begin_anew(ctx);
     if (keeps_progress) {
       c.at += committed_at_ - moved_from_;  // as many steps away from the next round as before
       if constexpr (Core::content_type::before_inner_step) ctx.resume_at(committed_at_, true);
@@ -14503,6 +15331,9 @@ class round_turns {
   }
 
   void end(Core& c, const due_list& due) {
+    if constexpr (Core::meets) {  // in the steps of one peer, for who begins with this state
+      for (state* s : due) s->due_at = committed_at_ + c.trigger.mean_steps();
+    }
     committed_at_ = moved_from_ = due.front()->due_at;
     for (state* s : due) {
       if (!applies_late && !std::exchange(s->pending, false)) s->restart();
@@ -14619,15 +15450,17 @@ class rounds : round_rules<Axes...> {
                                       .rounds_by_clock = laws::mix.meets,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
-      laws::own_parameters                                                                   ? 5
-      : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
-                                                                                             : 3;
+      (laws::own_parameters                                                                   ? 5
+       : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
+                                                                                              : 3) +
+      (core_type::links_type::measured ? 3 : 0);
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
   /// that leave the live parameters when they are sent, and peers with parameters of their own.
   static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
-                                      !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters;
+                                      !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters &&
+                                      !core_type::meets;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -14635,6 +15468,7 @@ class rounds : round_rules<Axes...> {
   [[nodiscard]] const trigger_type& trigger() const noexcept { return core_.trigger; }
   [[nodiscard]] const recipe_type& exchange() const noexcept { return core_.recipe; }
   [[nodiscard]] const merge_rule_type& merge_rule() const noexcept { return core_.rows.merge_rule(); }
+  [[nodiscard]] auto& group() noexcept { return core_.group; }  ///< its weights may change between rounds, as shards do
   /// The shared parameters: what to evaluate and export, where the live ones differ from peer to peer.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return core_.rows.anchor(); }
 
@@ -14651,6 +15485,7 @@ class rounds : round_rules<Axes...> {
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
+    if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
     samples_used_ = ctx.samples() - core_.gathered;
     for (state& s : core_.states) {
       if (s.pending && !ctx.elastic()) CAUSEWAY_TRY(core_.begin(ctx, s));
@@ -14721,6 +15556,7 @@ class rounds : round_rules<Axes...> {
     }
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
+    if constexpr (core_type::links_type::measured) ar(core_.links);
   }
 
   void shared(auto& ar) {
@@ -14786,8 +15622,10 @@ class rounds : round_rules<Axes...> {
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
   /// One inner step more.
   void count_step(auto& ctx) {
-    const double computed = measures_speed ? seconds(ctx.clock().now() - left_) : 0;
-    const std::uint64_t samples = ctx.elastic() ? 0 : ctx.samples() - std::exchange(samples_used_, ctx.samples());
+    const time_point began = std::max(left_, ctx.contribution().drawn_at());
+    const double computed = measures_speed ? seconds(ctx.clock().now() - began) : 0;
+    const std::uint64_t trained = ctx.contribution().ever();
+    const std::uint64_t samples = trained - std::exchange(samples_used_, trained);
     for (state& s : core_.states) {
       ++s.since;
       s.samples += samples;
@@ -14896,7 +15734,9 @@ class rounds : round_rules<Axes...> {
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) count_step(ctx);  // once a step, however often the hook is called
     counted_ = true;
-    if constexpr (core_type::meets) CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, false));
+    if constexpr (core_type::meets) {
+      if (!ctx.elastic()) CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, false));
+    }
     CAUSEWAY_TRY(visit_all(ctx));
     if constexpr (core_type::meets) core_.trigger.step_is_over();
     counted_ = false;
@@ -15206,35 +16046,18 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
 }
 
 /// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind
-/// the last whole sixteen. The order of kernels::detail::sum_lanes, in vectors of 32 bytes: GCC keeps sums of 64 bytes in
-/// memory where the machine has no registers for them.
+/// the last whole sixteen.
 template <class Term, class Last>
 CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term&& term, Last&& last) {
   CAUSEWAY_EXACT_BODY
-  using kernels::detail::f32x8;
-  f32x8 sums[8] = {};
-  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-    CAUSEWAY_EXACT_BODY
-    f32x8 v;
-    std::memcpy(&v, x + i, sizeof v);
-    term(v);
-    sum += v;
-  };
-  std::int64_t i = 0;
-  for (; i + 64 <= count; i += 64) {
-    CAUSEWAY_UNROLL
-    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
-  }
-  for (; i + 16 <= count; i += 16) {
-    add(sums[0], i);
-    add(sums[1], i + 8);
-  }
-  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
-  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
-  float sum = kernels::detail::horizontal_sum(
-      __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-  for (; i < count; ++i) sum += last(x[i]);
-  return sum;
+  return kernels::detail::sum_lanes(
+      count,
+      [&](kernels::detail::f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        std::memcpy(&v, x + i, sizeof v);
+        term(v);
+      },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return last(x[i]); });
 }
 
 /// As two vectors of 32 bytes: where registers are no wider g++ would put one of 64 together in memory.
@@ -15696,10 +16519,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 /// - `exact_count`: each selection has `most_kept` coordinates.
 /// - `shared_support`: `kept` is the same on all peers of an exchange, whatever their values.
 template <class S>
-concept Sparsifier = std::copyable<S> &&
+concept Sparsifier = Copyable<S> &&
     requires(const S& s, const message_context& ctx, std::size_t n, std::span<const float> values,
              std::vector<std::uint32_t>& kept, std::span<std::byte> room, std::span<const std::byte> bytes) {
-  { S::name } -> std::convertible_to<std::string_view>;
+  { S::name } -> ConvertibleTo<std::string_view>;
   {bool{S::shared_support}};
   {bool{S::exact_count}};
   { s.most_kept(ctx, n) } -> std::same_as<std::size_t>;
@@ -15810,9 +16633,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 /// - `inverse(ctx, row)`: coefficients to values in place.
 /// - `identity`: both do nothing, and are not called.
 template <class T>
-concept Transform = std::copyable<T> &&
+concept Transform = Copyable<T> &&
     requires(const T& t, const message_context& ctx, std::span<const float> values, std::span<float> row) {
-  { T::name } -> std::convertible_to<std::string_view>;
+  { T::name } -> ConvertibleTo<std::string_view>;
   {bool{T::identity}};
   { t.forward(ctx, values, row) } -> std::same_as<void>;
   { t.inverse(ctx, row) } -> std::same_as<void>;
@@ -16323,17 +17146,15 @@ struct sum_squares {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
     CAUSEWAY_EXACT_BODY
-    return kernels::detail::sum_lanes(
-        count,
-        [&](kernels::detail::f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    return sum_values(
+        x, count,
+        [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
-          kernels::detail::f32x16 v;
-          kernels::detail::load(v, x + i, kernels::detail::whole{});
-          sum += v * v;
+          v *= v;
         },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        [](float v) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
-          return x[i] * x[i];
+          return v * v;
         });
   }
 };
@@ -16991,6 +17812,410 @@ CAUSEWAY_DECL std::uint64_t global_samples::total(std::uint64_t own) const {
 #endif  // CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
 #endif
 
+// ---- causeway/compress/value_groups.hpp ----
+#ifndef CAUSEWAY_COMPRESS_VALUE_GROUPS_HPP
+#define CAUSEWAY_COMPRESS_VALUE_GROUPS_HPP
+
+// Groups of 16 neighbouring values, which travel together or not at all: a group is a cache line, so that whoever chooses,
+// adds up or applies them reads memory in order, and a place is named once for 16 values (StellaTrain, Lim et al. 2024,
+// section 3.2). Who chooses them: compress/group_map.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+
+/// As message_context, with the groups that this peer sends.
+struct group_context : message_context {
+  std::span<const std::uint32_t> chosen{};  ///< ascending
+  std::size_t most = 0;                     ///< no peer sends more. Equal on all
+};
+
+/// Message codec over group_context: which groups, as the smallest of packed indices, bitmask and Elias-Fano, then their
+/// values in f32. Nothing is chosen here: the same groups of two rows are the same places.
+class value_groups {
+ public:
+  static constexpr std::string_view name = "value_groups";
+  static constexpr codec_traits traits{.lossy = true, .sparse = true};
+
+  CAUSEWAY_DECL [[nodiscard]] std::size_t most_bytes(const group_context& ctx, std::size_t n) const;
+  CAUSEWAY_DECL std::size_t encode(const group_context& ctx, std::span<const float> values,
+                                   std::span<std::byte> room) const;
+  CAUSEWAY_DECL result<void> decode_add(const group_context& ctx, std::span<const std::byte> bytes, std::span<float> sum,
+                                        float weight, std::span<float> counts) const;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_VALUE_GROUPS_HPP
+
+// ---- causeway/compress/group_map.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMPRESS_GROUP_MAP_HPP
+#define CAUSEWAY_COMPRESS_GROUP_MAP_HPP
+
+// Where groups of neighbouring values lie in a row, and which of them a peer sends: in place of finding the largest ones
+// each time it remembers a threshold for each tensor (StellaTrain, Lim et al. 2024, section 3.2; its authors' code,
+// github.com/kaist-ina/stellatrain 6dccb2d, backend/src/compress/thresholdv16.cpp).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+
+/// Where a row's groups lie: of each tensor its values by 16, the last group of which may have fewer. What lies between
+/// tensors is in no group. Groups are numbered through the row.
+class group_map {
+ public:
+  static constexpr std::size_t length = 16;
+
+  struct tensor {
+    std::size_t offset = 0, size = 0;     ///< of its values in the row
+    std::uint32_t first = 0, groups = 0;  ///< its groups
+  };
+
+  /// Of a row of `n` values; without tensors it is all one.
+  CAUSEWAY_DECL group_map(std::span<const matrix_range> tensors, std::size_t n);
+
+  [[nodiscard]] std::span<const tensor> tensors() const noexcept { return tensors_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+  /// The values of these groups, which ascend.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<index_range> places(std::span<const std::uint32_t> groups) const;
+
+ private:
+  std::vector<tensor> tensors_;
+  std::uint32_t size_ = 0;
+};
+
+/// Σ|x| of each group in [first, last) of a tensor; of one with fewer values as if it had 16 like them. One that is not
+/// finite counts as infinite, so that it is sent and refused.
+CAUSEWAY_DECL [[nodiscard]] std::vector<float> group_sums(thread_pool& pool, std::span<const float> tensor,
+                                                          std::uint32_t first, std::uint32_t last);
+
+/// A tensor's threshold, which remembers: the sum of the group that was just too many when it was first asked for. After
+/// each choice it is 0.99 of itself where too few groups reached it, else it rises by a hundredth of its first value. One
+/// of 0 is found anew. Groups that are not finite go first, and leave it as it was.
+struct group_threshold {
+  float value = 0;
+  float rise = 0;
+
+  /// Adds `first` + the numbers of `count` groups to `chosen`, ascending: in their order those that reach the threshold;
+  /// where these are too few, the largest of the rest. `count` is no more than there are.
+  CAUSEWAY_DECL void choose(std::span<const float> sums, std::size_t count, std::uint32_t first,
+                            std::vector<std::uint32_t>& chosen);
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_GROUP_MAP_HPP
+#endif
+
+// ---- causeway/compress/impl/value_groups.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMPRESS_IMPL_VALUE_GROUPS_IPP
+#define CAUSEWAY_COMPRESS_IMPL_VALUE_GROUPS_IPP
+
+// Bodies of compress/value_groups.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+
+CAUSEWAY_DECL std::size_t value_groups::most_bytes(const group_context& ctx, std::size_t n) const {
+  const std::size_t groups = group_map{ctx.matrices, n}.size();
+  return sizeof(detail::set_count) + bytes_of_bits(groups) +  // no set is longer than a bitmask
+         std::min(ctx.most, groups) * group_map::length * sizeof(float);
+}
+
+CAUSEWAY_DECL std::size_t value_groups::encode(const group_context& ctx, std::span<const float> values,
+                                               std::span<std::byte> room) const {
+  CAUSEWAY_EXPECT(ctx.chosen.size() <= ctx.most);
+  detail::expect_row_size(values.size());
+  const group_map map{ctx.matrices, values.size()};
+  std::size_t used = detail::write_set(ctx.chosen, map.size(), room);
+  for (const index_range r : map.places(ctx.chosen)) {
+    const std::size_t bytes = static_cast<std::size_t>(r.size()) * sizeof(float);
+    std::memcpy(room.data() + used, values.data() + r.begin, bytes);
+    used += bytes;
+  }
+  return used;
+}
+
+CAUSEWAY_DECL result<void> value_groups::decode_add(const group_context& ctx, std::span<const std::byte> bytes,
+                                                    std::span<float> sum, float weight, std::span<float> counts) const {
+  CAUSEWAY_EXPECT(counts.empty() || counts.size() == sum.size());
+  const group_map map{ctx.matrices, sum.size()};
+  std::vector<std::uint32_t> groups;
+  CAUSEWAY_ASSIGN(const std::size_t used, detail::read_set(name, bytes, map.size(), groups));
+  const auto places = map.places(groups);
+  std::size_t values = 0;
+  for (const index_range r : places) values += static_cast<std::size_t>(r.size());
+  if (bytes.size() != used + values * sizeof(float)) {
+    return detail::wrong_length(name, bytes.size(), used + values * sizeof(float));
+  }
+  std::vector<float> came(values);
+  if (values > 0) std::memcpy(came.data(), bytes.data() + used, values * sizeof(float));
+  if (!std::all_of(came.begin(), came.end(), [](float x) { return std::isfinite(x); })) {
+    return fail(errc::non_finite, std::string{name}, "values that are not finite");
+  }
+  auto from = came.begin();
+  for (const index_range r : places) {
+    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) {
+      sum[i] += weight * *from++;
+      if (!counts.empty()) counts[i] += weight;
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_IMPL_VALUE_GROUPS_IPP
+#endif
+
+// ---- causeway/compress/impl/group_map.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMPRESS_IMPL_GROUP_MAP_IPP
+#define CAUSEWAY_COMPRESS_IMPL_GROUP_MAP_IPP
+
+// Bodies of compress/group_map.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+
+CAUSEWAY_DECL group_map::group_map(std::span<const matrix_range> tensors, std::size_t n) {
+  const matrix_range all{.offset = 0, .rows = 1, .columns = n};
+  if (tensors.empty()) tensors = {&all, 1};
+  for (const matrix_range& m : tensors) {
+    const std::size_t values = m.rows * m.columns;
+    const auto groups = static_cast<std::uint32_t>((values + length - 1) / length);
+    if (groups == 0) continue;
+    tensors_.push_back({m.offset, values, size_, groups});
+    size_ += groups;
+  }
+}
+
+CAUSEWAY_DECL std::vector<index_range> group_map::places(std::span<const std::uint32_t> groups) const {
+  std::vector<index_range> all;
+  all.reserve(groups.size());
+  auto t = tensors_.begin();
+  for (const std::uint32_t g : groups) {
+    while (g >= t->first + t->groups) ++t;
+    const std::size_t begin = (g - t->first) * length;
+    const std::size_t end = std::min(begin + length, t->size);
+    all.push_back({static_cast<std::int64_t>(t->offset + begin), static_cast<std::int64_t>(t->offset + end)});
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<float> group_sums(thread_pool& pool, std::span<const float> tensor, std::uint32_t first,
+                                            std::uint32_t last) {
+  constexpr std::size_t length = group_map::length;
+  std::vector<float> sums(last - first);
+  pool.for_range(static_cast<std::int64_t>(sums.size()), 1024, [&](index_range r) {
+    for (auto g = static_cast<std::size_t>(r.begin); g < static_cast<std::size_t>(r.end); ++g) {
+      const auto values = tensor.subspan((first + g) * length);
+      const std::size_t count = std::min(length, values.size());
+      float sum = 0;
+      for (std::size_t i = 0; i < count; ++i) sum += std::abs(values[i]);
+      sum *= static_cast<float>(length) / static_cast<float>(count);
+      sums[g] = std::isfinite(sum) ? sum : std::numeric_limits<float>::infinity();
+    }
+  });
+  return sums;
+}
+
+CAUSEWAY_DECL void group_threshold::choose(std::span<const float> sums, std::size_t count, std::uint32_t first,
+                                           std::vector<std::uint32_t>& chosen) {
+  CAUSEWAY_EXPECT(count <= sums.size());
+  if (count == 0) return;
+  const group_threshold before = *this;
+  const bool usable = std::all_of(sums.begin(), sums.end(), [](float sum) { return std::isfinite(sum); });
+  if (!usable) value = std::numeric_limits<float>::infinity();
+  if (!(value > 0)) {
+    std::vector<float> sorted(sums.begin(), sums.end());
+    const auto at = sorted.begin() + static_cast<std::ptrdiff_t>(std::min(count, sums.size() - 1));
+    std::nth_element(sorted.begin(), at, sorted.end(), std::greater<>{});
+    value = *at;
+    rise = 0.01F * value;
+  }
+  const auto begin = static_cast<std::ptrdiff_t>(chosen.size());
+  std::vector<std::uint32_t> rest;
+  std::size_t found = 0;
+  for (std::size_t g = 0; g < sums.size() && found < count; ++g) {
+    const bool reaches = sums[g] >= value;
+    found += reaches ? 1 : 0;
+    (reaches ? chosen : rest).push_back(static_cast<std::uint32_t>(g));
+  }
+  value = found < count ? 0.99F * value : value + rise;
+  if (!usable || !std::isfinite(value)) *this = before;
+  const auto left = static_cast<std::ptrdiff_t>(count - found);  // if any, all were looked at
+  std::partial_sort(rest.begin(), rest.begin() + left, rest.end(),
+                    [&](std::uint32_t a, std::uint32_t b) { return sums[a] != sums[b] ? sums[a] > sums[b] : a < b; });
+  chosen.insert(chosen.end(), rest.begin(), rest.begin() + left);
+  std::sort(chosen.begin() + begin, chosen.end());
+  std::for_each(chosen.begin() + begin, chosen.end(), [&](std::uint32_t& g) { g += first; });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_IMPL_GROUP_MAP_IPP
+#endif
+
+// ---- causeway/axis/group_threshold_mean.hpp ----
+#ifndef CAUSEWAY_AXIS_GROUP_THRESHOLD_MEAN_HPP
+#define CAUSEWAY_AXIS_GROUP_THRESHOLD_MEAN_HPP
+
+// StellaTrain's exchange (Lim et al. 2024, SIGCOMM; github.com/kaist-ina/stellatrain 6dccb2d): of each tensor a peer sends
+// the groups of 16 values that reach a threshold, which it remembers; everybody's to everybody.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+struct group_threshold_options {
+  float share = 0.01F;    ///< of all values that arrive, in (0, 1]: each of n peers sends share / n of each tensor
+  bool in_parts = false;  ///< peers choose from parts of each tensor that take turns, so that no two send the same value
+};
+
+namespace detail {
+
+/// Models collective::Exchange. What was chosen counts for the thresholds when the next round begins, so that a second
+/// attempt of one chooses as the first did.
+class group_threshold_exchange {
+  using mean = collective::gather_mean<compress::value_groups, collective::contributor_mean>;
+
+ public:
+  static constexpr std::string_view name = "group_threshold_mean";
+  static constexpr collective::exchange_traits traits{
+      .bit_parity = true, .own_support = true, .residual = true, .counts = true, .stateful = true};
+
+  CAUSEWAY_DECL explicit group_threshold_exchange(group_threshold_options options);
+
+  CAUSEWAY_DECL result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
+                                   const compress::message_context& ctx);
+  result<void> turn(const collective::exchange_port&, const collective::exchange_row&, const compress::message_context&) {
+    return {};
+  }
+  CAUSEWAY_DECL result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
+                                    const compress::message_context& ctx);
+  /// All three for a peer that is its whole group: it moves by what it would have sent.
+  CAUSEWAY_DECL result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx);
+  CAUSEWAY_DECL void cancel();
+
+  void serialize(auto& ar) { ar(values_, rises_, next_values_, next_rises_, round_); }
+
+ private:
+  /// Fills `chosen_` and `most_`: peer `self` of `peers`.
+  CAUSEWAY_DECL [[nodiscard]] result<void> choose(const collective::exchange_row& row, const compress::message_context& ctx,
+                                                  std::uint32_t self, std::uint32_t peers);
+  [[nodiscard]] compress::group_context context(const compress::message_context& ctx) const {
+    return {ctx, chosen_, most_};
+  }
+
+  group_threshold_options options_;
+  std::vector<float> values_, rises_;            ///< of each tensor's threshold, before round `round_`
+  std::vector<float> next_values_, next_rises_;  ///< after it
+  std::uint64_t round_ = 0;
+  std::vector<std::uint32_t> chosen_;
+  std::size_t most_ = 0;
+  mean mean_;
+};
+
+}  // namespace detail
+
+/// Σ x_i / n of what came; where peers' parts take turns, what came: then results of n peers add up, so that the learning
+/// rate is to be 1/n of that for their mean. Use it with gradients, and error_feedback. A tensor of `size` values sends
+/// max(1, size · share / n / 16) groups. Give the trainer an optimizer that moves only what came: optim::sparse_sgd,
+/// optim::sparse_adam. Bytes: to everybody 64 for each group, and 10 bits or so for its place. State: 8 bytes a tensor;
+/// memory: 4 bytes a group of the largest tensor.
+struct group_threshold_mean {
+  using type = detail::group_threshold_exchange;
+  using codec_type = compress::value_groups;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  group_threshold_options options{};
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{options}; }
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_GROUP_THRESHOLD_MEAN_HPP
+
+// ---- causeway/axis/impl/group_threshold_mean.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_GROUP_THRESHOLD_MEAN_IPP
+#define CAUSEWAY_AXIS_IMPL_GROUP_THRESHOLD_MEAN_IPP
+
+// Bodies of axis/group_threshold_mean.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
+
+CAUSEWAY_DECL group_threshold_exchange::group_threshold_exchange(group_threshold_options options)
+    : options_{options}, mean_{compress::value_groups{}, collective::contributor_mean{.over_all = !options.in_parts}} {}
+
+/// Groups of a tensor of `size` values that each of `peers` sends: in f32, as StellaTrain counts them.
+inline std::size_t groups_to_send(std::size_t size, float share, std::uint32_t peers) {
+  const float values = static_cast<float>(size) * (share / static_cast<float>(peers));
+  return std::max(std::size_t{1}, static_cast<std::size_t>(values) / compress::group_map::length);
+}
+
+CAUSEWAY_DECL result<void> group_threshold_exchange::choose(const collective::exchange_row& row,
+                                                            const compress::message_context& ctx, std::uint32_t self,
+                                                            std::uint32_t peers) {
+  if (!(options_.share > 0 && options_.share <= 1)) {
+    return fail(errc::invalid_argument, std::string{name}, "a share that is not above 0 and at most 1");
+  }
+  const compress::group_map map{ctx.matrices, row.values.size()};
+  if (ctx.round != round_) values_ = next_values_, rises_ = next_rises_;
+  round_ = ctx.round;
+  values_.resize(map.tensors().size());
+  rises_.resize(map.tensors().size());
+  next_values_ = values_, next_rises_ = rises_;
+  chosen_.clear();
+  most_ = 0;
+  const std::uint64_t part = (ctx.round + self) % peers;
+  for (std::size_t t = 0; t < map.tensors().size(); ++t) {
+    const compress::group_map::tensor& tensor = map.tensors()[t];
+    const std::size_t count = groups_to_send(tensor.size, options_.share, peers);
+    most_ += count;
+    if (row.weight == 0) continue;
+    const auto first = options_.in_parts ? static_cast<std::uint32_t>(tensor.groups * part / peers) : 0;
+    const auto last = options_.in_parts ? static_cast<std::uint32_t>(tensor.groups * (part + 1) / peers) : tensor.groups;
+    const auto sums = compress::group_sums(ctx.pool, row.values.subspan(tensor.offset, tensor.size), first, last);
+    compress::group_threshold threshold{values_[t], rises_[t]};
+    threshold.choose(sums, std::min(count, sums.size()), tensor.first + first, chosen_);
+    next_values_[t] = threshold.value;
+    next_rises_[t] = threshold.rise;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<void> group_threshold_exchange::begin(const collective::exchange_port& port,
+                                                           const collective::exchange_row& row,
+                                                           const compress::message_context& ctx) {
+  CAUSEWAY_TRY(choose(row, ctx, port.transport.self(), port.transport.size()));
+  return mean_.begin(port, row, context(ctx));
+}
+
+CAUSEWAY_DECL result<void> group_threshold_exchange::finish(const collective::exchange_port& port,
+                                                            const collective::exchange_row& row,
+                                                            const compress::message_context& ctx) {
+  return mean_.finish(port, row, context(ctx));
+}
+
+CAUSEWAY_DECL result<void> group_threshold_exchange::alone(const collective::exchange_row& row,
+                                                           const compress::message_context& ctx) {
+  CAUSEWAY_TRY(choose(row, ctx, 0, 1));
+  const compress::group_map map{ctx.matrices, row.values.size()};
+  std::vector<float> sent(row.values.size());
+  for (const index_range r : map.places(chosen_))
+    std::copy(row.values.data() + r.begin, row.values.data() + r.end, sent.data() + r.begin);
+  for (std::size_t i = 0; i < row.residual.size(); ++i) row.residual[i] = row.values[i] - sent[i];
+  std::copy(sent.begin(), sent.end(), row.values.begin());
+  return {};
+}
+
+CAUSEWAY_DECL void group_threshold_exchange::cancel() { mean_.cancel(); }
+
+static_assert(collective::Exchange<group_threshold_exchange, compress::message_context>);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
+
+#endif  // CAUSEWAY_AXIS_IMPL_GROUP_THRESHOLD_MEAN_IPP
+#endif
+
 // ---- causeway/kernels/low_rank.hpp ----
 #ifndef CAUSEWAY_KERNELS_LOW_RANK_HPP
 #define CAUSEWAY_KERNELS_LOW_RANK_HPP
@@ -17032,12 +18257,12 @@ struct dot_product {
     CAUSEWAY_EXACT_BODY
     return sum_lanes(
         count,
-        [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
-          f32x16 x, y;
-          load(x, a + i, whole{});
-          load(y, b + i, whole{});
-          sum += x * y;
+          f32x8 y;
+          std::memcpy(&v, a + i, sizeof v);
+          std::memcpy(&y, b + i, sizeof y);
+          v *= y;
         },
         [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
@@ -17278,6 +18503,15 @@ class low_rank_exchange {
 
   CAUSEWAY_DECL void cancel();
 
+  /// For a peer that is its whole group: its row stays as it is, and the next exchange starts where this one would have.
+  CAUSEWAY_DECL result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx);
+
+  /// After `finish`: what all have of its result beside the row, left factors and then right ones.
+  [[nodiscard]] std::span<float> factors() noexcept { return factors_; }
+  /// Where the exchange did not come to its end here, but at another peer, whose result is in row.values and `factors()`:
+  /// all else is as after `finish`. `sent`: what this peer's row was; with a weight of 0 it sent none.
+  CAUSEWAY_DECL void adopt(std::vector<float> sent, const collective::exchange_row& row, thread_pool& pool);
+
   /// For rows of `size` values. Done by `begin`, too.
   CAUSEWAY_DECL void prepare(std::size_t size, std::span<const compress::matrix_range> matrices);
 
@@ -17305,6 +18539,7 @@ class low_rank_exchange {
   CAUSEWAY_DECL static std::span<const float> matrix(const piece& p, std::span<const float> row);
   std::span<float> left(const piece& p) { return std::span{first_}.subspan(p.left, p.shape.left_size()); }
   std::span<float> right(const piece& p) { return std::span{right_}.subspan(p.right, p.shape.right_size()); }
+  std::span<float> right_of_next(const piece& p) { return std::span{next_}.subspan(p.right, p.shape.right_size()); }
 
   /// Factors are rows of their own, without matrices.
   CAUSEWAY_DECL static compress::message_context plain(const compress::message_context& ctx);
@@ -17317,6 +18552,8 @@ class low_rank_exchange {
   CAUSEWAY_DECL result<void> turn_factors(std::span<const float> row, thread_pool& pool);
   /// The result and the residual from both factors; `first_` has what is not factored.
   CAUSEWAY_DECL void expand_factors(const collective::exchange_row& row, thread_pool& pool);
+  CAUSEWAY_DECL void expand_piece(const piece& p, std::span<float> row, thread_pool& pool);
+  CAUSEWAY_DECL void note_factors();
   CAUSEWAY_DECL void to_unit_length(std::span<float> factor, std::size_t length) const;
 
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
@@ -17326,14 +18563,16 @@ class low_rank_exchange {
   std::vector<piece> pieces_;
   std::vector<bounds> rest_;
   std::size_t left_size_ = 0;
-  std::vector<float> first_;  ///< left factors, then what is not factored
-  std::vector<float> right_;  ///< of the round before: where the next one starts
-  std::vector<float> next_;   ///< of this one
+  std::vector<float> first_;    ///< left factors, then what is not factored
+  std::vector<float> right_;    ///< of the round before: where the next one starts
+  std::vector<float> next_;     ///< of this one
+  std::vector<float> factors_;  ///< P and R of the result, thin: rank·(rows + columns) values a matrix
+  bool ended_ = false;          ///< the exchange begun last
   mean first_mean_;
   mean second_mean_;
 };
 
-/// One that is more than a mean: it does something to a single peer's row, too.
+/// One that is more than a mean: it makes its step of a single peer's row, too.
 struct dion_exchange : low_rank_exchange {
   static constexpr std::string_view name = "dion_mean";
   using low_rank_exchange::low_rank_exchange;
@@ -17408,6 +18647,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_p
                                                     const collective::exchange_row& row,
                                                     const compress::message_context& ctx) {
   to_left_factors(row.values, ctx);
+  ended_ = false;
   return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
 }
 
@@ -17415,8 +18655,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::turn_factors(std::span<const float
   next_.resize(right_.size());
   for (const piece& p : pieces_) {
     CAUSEWAY_TRY(kernels::low_rank_orthonormalise(left(p), p.shape.rows));
-    kernels::low_rank_right(pool, p.shape, matrix(p, row), left(p),
-                            std::span{next_}.subspan(p.right, p.shape.right_size()));
+    kernels::low_rank_right(pool, p.shape, matrix(p, row), left(p), right_of_next(p));
   }
   return {};
 }
@@ -17450,14 +18689,33 @@ CAUSEWAY_DECL void low_rank_exchange::to_unit_length(std::span<float> factor, st
   }
 }
 
+CAUSEWAY_DECL void low_rank_exchange::adopt(std::vector<float> sent, const collective::exchange_row& row,
+                                            thread_pool& pool) {
+  std::copy_n(factors_.begin(), left_size_, first_.begin());
+  next_.assign(factors_.begin() + static_cast<std::ptrdiff_t>(left_size_), factors_.end());
+  if (!std::exchange(ended_, true) && row.weight != 0 && !row.residual.empty()) {
+    std::copy(sent.begin(), sent.end(), row.residual.begin());
+    for (const piece& p : pieces_) expand_piece(p, sent, pool);
+    leave_residual({.values = sent, .residual = row.residual, .weight = row.weight});
+  }
+  if (!use_.orthonormal) return;
+  for (const piece& p : pieces_) to_unit_length(right_of_next(p), p.shape.columns);
+}
+
+CAUSEWAY_DECL void low_rank_exchange::note_factors() {
+  ended_ = true;
+  factors_.assign(first_.begin(), first_.begin() + static_cast<std::ptrdiff_t>(left_size_));
+  factors_.insert(factors_.end(), next_.begin(), next_.end());
+}
+
+CAUSEWAY_DECL void low_rank_exchange::expand_piece(const piece& p, std::span<float> row, thread_pool& pool) {
+  kernels::low_rank_expand(pool, p.shape, left(p), right_of_next(p), row.subspan(p.offset, p.shape.matrix_size()));
+}
+
 CAUSEWAY_DECL void low_rank_exchange::expand_factors(const collective::exchange_row& row, thread_pool& pool) {
+  note_factors();
   std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
-  const auto expand = [&](const piece& p) {
-    const auto factor = std::span{next_}.subspan(p.right, p.shape.right_size());
-    kernels::low_rank_expand(pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
-    return factor;
-  };
-  for (const piece& p : pieces_) expand(p);
+  for (const piece& p : pieces_) expand_piece(p, row.values, pool);
   auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
   for (const auto& [begin, end] : rest_) {
     std::copy(from, from + (end - begin), row.values.begin() + begin);
@@ -17466,8 +18724,8 @@ CAUSEWAY_DECL void low_rank_exchange::expand_factors(const collective::exchange_
   if (!row.residual.empty()) leave_residual(row);
   if (!use_.orthonormal) return;
   for (const piece& p : pieces_) {
-    to_unit_length(std::span{next_}.subspan(p.right, p.shape.right_size()), p.shape.columns);
-    expand(p);
+    to_unit_length(right_of_next(p), p.shape.columns);
+    expand_piece(p, row.values, pool);
   }
 }
 
@@ -17476,6 +18734,15 @@ CAUSEWAY_DECL result<void> low_rank_exchange::step_alone(const collective::excha
   to_left_factors(row.values, ctx);
   CAUSEWAY_TRY(turn_factors(row.values, ctx.pool));
   expand_factors(row, ctx.pool);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::alone(const collective::exchange_row& row,
+                                                    const compress::message_context& ctx) {
+  prepare(row.values.size(), ctx.matrices);
+  std::fill(first_.begin(), first_.end(), 0.0F);
+  next_ = right_;
+  note_factors();
   return {};
 }
 
@@ -17527,6 +18794,7 @@ CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const 
   }
   leave(covered, size);
   first_.resize(left_size_ + rest_size);
+  factors_.resize(left_size_ + right_size);
   if (right_.size() == right_size) return;
   right_.resize(right_size);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -18579,6 +19847,7 @@ class stacked {
       .rounds_over_stages = in_stages<First> && in_stages<Second>,
       .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
       .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks,
+      .gathers_samples = First::traits.gathers_samples || Second::traits.gathers_samples,
       .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock};
   static constexpr std::uint32_t state_version = 2;
 
@@ -20456,6 +21725,26 @@ struct gaia_asp_options {
 using gaia_asp = comm::mirrors<detail::gaia_codec>;
 CAUSEWAY_DECL [[nodiscard]] gaia_asp make(const gaia_asp_options& o);
 
+/// StellaTrain (Lim et al. 2024, SIGCOMM) as its authors' code runs it (github.com/kaist-ina/stellatrain 6dccb2d): of each
+/// tensor the groups of 16 values that reach a threshold, which remembers; the rest is kept for later; an optimizer that
+/// moves only what came; one step late, so that the exchange has a whole step. Give the trainer optim::sparse_sgd or
+/// optim::sparse_adam, and no clipping. What is different here: tests/golden/traces/stella_train.golden. Not here: its
+/// search of batch sizes and of the share for the bandwidth of now.
+///
+/// Formula:
+///   e_i ← e_i + g_i;  S_i: groups G of 16 values with Σ_{G} |e_i| ≥ τ_i, at most share/n of each tensor, then the largest
+///   τ_i ← 0.99·τ_i where too few reached it, else τ_i + 0.01·(its first value);  sent_i = e_i[S_i];  e_i[S_i] ← 0
+///   one step later: g = Σ sent_i / n;  the optimizer moves x where g is not 0, and its state there
+///   in_parts: S_i is of the (t + i mod n)-th part of each tensor, and g = Σ sent_i
+/// Sent: places and f32 values of groups, to everybody in every step, while the next one computes.
+struct stella_train_options {
+  double share = 0.01;    ///< of all values that arrive; the authors' code calls 1 - share its compression ratio
+  bool in_parts = false;  ///< as their code does without MERGE: the learning rate is then to be 1/n of that
+};
+using stella_train =
+    comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::one_round_late, axis::group_threshold_mean>;
+CAUSEWAY_DECL [[nodiscard]] stella_train make(const stella_train_options& o);
+
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
 ///
 /// Formula:
@@ -20569,6 +21858,11 @@ CAUSEWAY_DECL gaia_asp make(const gaia_asp_options& o) {
                   detail::gaia_codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}}};
 }
 
+CAUSEWAY_DECL stella_train make(const stella_train_options& o) {
+  return stella_train{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::one_round_late{},
+                      axis::group_threshold_mean{{.share = static_cast<float>(o.share), .in_parts = o.in_parts}}};
+}
+
 CAUSEWAY_DECL power_sgd make(const power_sgd_options& o) {
   return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
 }
@@ -20612,7 +21906,7 @@ using byte_producer = std::function<result<void>(const byte_sink&)>;
 ///   folder. Unfinished writes of `write_atomic` may be listed; their names end in ".tmp".
 /// - `remove(path)`: a file that is not there counts as removed.
 template <class S>
-concept Storage = std::movable<S> && requires(S& s, const std::string& path, const byte_producer& producer) {
+concept Storage = Movable<S> && requires(S& s, const std::string& path, const byte_producer& producer) {
   { s.write_atomic(path, producer) } -> std::same_as<result<void>>;
   { s.read(path) } -> std::same_as<result<byte_vector>>;
   { s.list(path) } -> std::same_as<result<std::vector<std::string>>>;
@@ -22240,9 +23534,9 @@ struct recovery_traits {
 ///   waits for more.
 /// - `interval()`: steps from one entry of cluster_snapshot::history to the next; 0: the policy does not look back.
 template <class R>
-concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const cluster_snapshot& g) {
-  { R::name } -> std::convertible_to<std::string_view>;
-  { R::traits } -> std::convertible_to<recovery_traits>;
+concept Recovery = Movable<R> && DefaultInitializable<R> && requires(R& r, const cluster_snapshot& g) {
+  { R::name } -> ConvertibleTo<std::string_view>;
+  { R::traits } -> ConvertibleTo<recovery_traits>;
   { r.arrange(g) } -> std::same_as<result<layout>>;
   { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
 };
@@ -23701,10 +24995,14 @@ struct embedding_forward_kernel {
     for (std::int64_t row = begin; row < end; ++row) {
       const float* token = token_table + tokens[row] * columns;
       const float* position = position_table == nullptr ? nullptr : position_table + row % positions * columns;
+      if (position == nullptr) {
+        std::memcpy(x + row * columns, token, static_cast<std::size_t>(columns) * sizeof(float));
+        continue;
+      }
       for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, p{};
+        f32x16 v, p;
         load(v, token + i, part);
-        if (position != nullptr) load(p, position + i, part);
+        load(p, position + i, part);
         store(x + row * columns + i, v + p, part);
       });
     }
@@ -24572,10 +25870,10 @@ struct activation_traits {
 ///   tell of other options by their length, those need not be part of it.
 /// - One thread calls. Results are the same bits for every size of `pool`.
 template <class A>
-concept ActivationCodec = std::movable<A> && std::default_initializable<A> && Stateful<A> &&
+concept ActivationCodec = Movable<A> && DefaultInitializable<A> && Stateful<A> &&
     requires(A& a, const A& fixed, thread_pool& pool, const crossing& c, std::span<const float> values,
              std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
-  { A::name } -> std::convertible_to<std::string_view>;
+  { A::name } -> ConvertibleTo<std::string_view>;
   { A::traits } -> std::same_as<const activation_traits&>;
   { fixed.most_bytes(c) } -> std::same_as<std::size_t>;
   { a.encode(pool, c, values, room) } -> std::same_as<result<std::size_t>>;
@@ -25476,8 +26774,8 @@ concept Gemm = requires(G& g, const G& constant, thread_pool& pool, scratch& mem
   { g.multiply(pool, memory, f32) } -> std::same_as<void>;
   { g.multiply(pool, memory, mixed) } -> std::same_as<void>;
   { g.multiply(pool, memory, half) } -> std::same_as<void>;
-  { constant.describe() } -> std::convertible_to<std::string>;
-  { G::name } -> std::convertible_to<std::string_view>;
+  { constant.describe() } -> ConvertibleTo<std::string>;
+  { G::name } -> ConvertibleTo<std::string_view>;
 };
 
 namespace detail {
@@ -29510,12 +30808,11 @@ struct dropout_kernel {
 
   CAUSEWAY_ALWAYS_INLINE static void keep_factors(f32x16& factor, const u64x8& first, const u64x8& second,
                                                   std::uint32_t threshold, float scale) {
-    const u32x8 a = __builtin_convertvector(first, u32x8);
-    const u32x8 b = __builtin_convertvector(second, u32x8);
-    const u32x16 bits = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    f32x16 kept;
-    broadcast(kept, scale);
-    factor = bits >= threshold ? kept : f32x16{};
+    // Words are below 2^32: what is below the threshold borrows. By masks, not comparisons, as in simd_math.hpp.
+    const u32x8 a = __builtin_convertvector((first - std::uint64_t{threshold}) >> 63U, u32x8);
+    const u32x8 b = __builtin_convertvector((second - std::uint64_t{threshold}) >> 63U, u32x8);
+    const u32x16 below = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    factor = reinterpret_cast<f32x16>((below - 1U) & std::bit_cast<std::uint32_t>(scale));
   }
 };
 
@@ -29558,23 +30855,17 @@ namespace detail {
 
 CAUSEWAY_ALWAYS_INLINE float row_sum(const float* x, std::int64_t columns) {
   return sum_lanes(
-      columns,
-      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v;
-        load(v, x + i, whole{});
-        sum += v;
-      },
+      columns, [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA { std::memcpy(&v, x + i, sizeof v); },
       [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
 }
 
 CAUSEWAY_ALWAYS_INLINE float row_sum_of_squares(const float* x, float center, std::int64_t columns) {
   return sum_lanes(
       columns,
-      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v;
-        load(v, x + i, whole{});
+      [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        std::memcpy(&v, x + i, sizeof v);
         v -= center;
-        sum += v * v;
+        v *= v;
       },
       [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return (x[i] - center) * (x[i] - center); });
 }
@@ -29612,7 +30903,7 @@ struct norm_backward_kernel {
   CAUSEWAY_ALWAYS_INLINE static void parameters(const float* x, const float* gain, const In* dy, float* dgain, float* dbias,
                                                 std::int64_t columns, float center, float scale, float& sum,
                                                 float& sum_xhat) {
-    f32x16 sums{}, sums_xhat{};
+    lane_sum sums, sums_xhat;
     for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       f32x16 v, g, d, dg;
       load(v, x + i, part);
@@ -29625,12 +30916,12 @@ struct norm_backward_kernel {
         f32x16 db;
         load(db, dbias + i, part);
         store(dbias + i, db + d, part);
-        sums += d * g;
+        sums.add(d * g);
       }
-      sums_xhat += d * g * xhat;
+      sums_xhat.add(d * g * xhat);
     });
-    sum = horizontal_sum(sums);
-    sum_xhat = horizontal_sum(sums_xhat);
+    sum = sums.total();
+    sum_xhat = sums_xhat.total();
   }
 
   template <class In>
@@ -29646,15 +30937,18 @@ struct norm_backward_kernel {
       parameters(x, gain, dy, dgain, dbias, columns, center, scale, sum, sum_xhat);
       sum *= inverse;
       sum_xhat *= inverse;
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, g, d, before{};
-        load(v, x + i, part);
-        load(g, gain + i, part);
-        load(d, dy + i, part);
-        if (accumulate) load(before, dx + i, part);
-        const f32x16 xhat = (v - center) * scale;
-        store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
-      });
+      const auto input = [&](auto accumulates) CAUSEWAY_INLINE_LAMBDA {
+        for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+          f32x16 v, g, d, before{};
+          load(v, x + i, part);
+          load(g, gain + i, part);
+          load(d, dy + i, part);
+          if constexpr (accumulates) load(before, dx + i, part);
+          const f32x16 xhat = (v - center) * scale;
+          store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
+        });
+      };
+      accumulate ? input(std::true_type{}) : input(std::false_type{});
     }
   }
 };
@@ -30319,7 +31613,7 @@ concept Backend = std::move_constructible<B> &&
   b.zero(values, std::int64_t{});
   b.ops().multiply(f32);
   b.ops().multiply(mixed);
-  { constant.describe() } -> std::convertible_to<std::string>;
+  { constant.describe() } -> ConvertibleTo<std::string>;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -30719,6 +32013,20 @@ CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_s
 // blocks that may be computed again, so it is small and changes nothing.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// What a pass through a stage is for.
+enum class pass_kind : std::uint8_t {
+  recorded,    ///< training: a backward follows
+  forgetful,   ///< training with the same dropout, but nothing is kept
+  evaluation,  ///< no dropout, nothing is kept
+};
+
+/// One micro-batch on its way through one stage, between its forward and its backward.
+struct stage_pass {
+  autograd::variable input;   ///< what came from the stage before; empty in the first
+  autograd::variable output;  ///< what the next stage gets, [batch·T, width] f32; empty in the last
+  double loss = 0.0;          ///< the sum of token losses, in the last stage
+};
 
 /// One forward (and backward) computation over `batch` sequences of `T` tokens.
 template <class Backend>
@@ -31303,20 +32611,6 @@ struct model_engine {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
-/// What a pass through a stage is for.
-enum class pass_kind : std::uint8_t {
-  recorded,    ///< training: a backward follows
-  forgetful,   ///< training with the same dropout, but nothing is kept
-  evaluation,  ///< no dropout, nothing is kept
-};
-
-/// One micro-batch on its way through one stage, between its forward and its backward.
-struct stage_pass {
-  autograd::variable input;   ///< what came from the stage before; empty in the first
-  autograd::variable output;  ///< what the next stage gets, [batch·T, width] f32; empty in the last
-  double loss = 0.0;          ///< the sum of token losses, in the last stage
-};
-
 /// See the head of this file. Movable; one thread at a time.
 template <class Family, class BackendType = kernels::cpu_backend>
   requires kernels::Backend<BackendType>
@@ -31441,6 +32735,20 @@ class language_model {
     const micro_batch b{inputs, targets, batch, 0.0F, 0};
     CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(engine_->tape, {0, blocks()}, b, {}, pass_kind::evaluation));
     return all.loss;
+  }
+
+  /// What the last block makes of these tokens, [batch·T, width] f32, without dropout: features of a text.
+  [[nodiscard]] result<tensor> hidden_states(std::span<const std::int32_t> tokens, std::int64_t batch) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{tokens, {}, batch, 0.0F, 0};
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    tensor hidden;
+    CAUSEWAY_TRY(guarded(engine_->tape, false, [&] {
+      const auto p = prepare(b, false);
+      auto& t = engine_->tape;
+      hidden = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens)).value;
+    }));
+    return hidden;
   }
 
   /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
@@ -31676,8 +32984,8 @@ template <class M>
 concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
                               tensor boundary, const nn::stage_pass& s) {
   { m.make_tape() } -> std::same_as<typename M::tape_type>;
-  { fixed.blocks() } -> std::convertible_to<std::int64_t>;
-  { fixed.width() } -> std::convertible_to<std::int64_t>;
+  { fixed.blocks() } -> ConvertibleTo<std::int64_t>;
+  { fixed.width() } -> ConvertibleTo<std::int64_t>;
   { fixed.part() } -> std::same_as<const nn::model_part&>;
   { fixed.tied_table() } -> std::same_as<std::size_t>;
   { fixed.joined_ends() } -> std::same_as<bool>;
@@ -33437,8 +34745,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 /// - `order()`: whether a rank may run what is ready while it waits for what is next.
 /// - `room()`: micro-batches that a rank may hold beyond what its order needs, so that an opportunistic rank can run ahead.
 template <class S>
-concept Schedule = std::movable<S> && std::default_initializable<S> && requires(const S& s, std::uint32_t n) {
-  { S::name } -> std::convertible_to<std::string_view>;
+concept Schedule = Movable<S> && DefaultInitializable<S> && requires(const S& s, std::uint32_t n) {
+  { S::name } -> ConvertibleTo<std::string_view>;
   { s.chunks() } -> std::same_as<std::uint32_t>;
   { s.order() } -> std::same_as<plan::run_order>;
   { s.room() } -> std::same_as<std::uint32_t>;
@@ -36985,8 +38293,7 @@ class elastic_pipeline {
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .by_blocks = true};
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
   static constexpr std::uint32_t state_version = 3;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
@@ -37361,7 +38668,7 @@ namespace detail {
 /// sum of its squares. Infinite loads are not allowed; an infinite optimum: nothing fits. O(stages blocks^2) loads.
 template <class Load>
   requires requires(Load& f, std::size_t i) {
-    { f(i, i, i) } -> std::convertible_to<double>;
+    { f(i, i, i) } -> ConvertibleTo<double>;
   }
 stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
   constexpr double none = std::numeric_limits<double>::infinity();
@@ -38416,7 +39723,7 @@ struct migration_costs {
 /// Samples per second of a shape, 0 where it cannot train: what a planner or a measurement says.
 template <class F>
 concept ShapeThroughput = requires(const F& f, const pipeline_shape& s) {
-  { f(s) } -> std::convertible_to<double>;
+  { f(s) } -> ConvertibleTo<double>;
 };
 
 struct liveput_options {
@@ -38436,7 +39743,7 @@ class preemption_draws {
   /// The mean of `f(alive instances of each stage)`.
   template <class F>
     requires requires(F& f, const std::vector<std::size_t>& alive) {
-      { f(alive) } -> std::convertible_to<double>;
+      { f(alive) } -> ConvertibleTo<double>;
     }
   [[nodiscard]] double mean(F f) const {
     double sum = 0;
@@ -39621,7 +40928,7 @@ namespace detail {
 /// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
 template <class Enough>
   requires requires(Enough& f, double t) {
-    { f(t) } -> std::convertible_to<bool>;
+    { f(t) } -> ConvertibleTo<bool>;
   }
 double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
   std::vector<double> times;
@@ -40690,8 +41997,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 /// Rows are [rows, width]. `forward(x, y)`: y = f(x). `backward(x, dy, dx)`: dx, the gradient of the loss by x where dy is
 /// that by f(x), with the parameters as they are now; then moves them. On an error nothing moved.
 template <class E>
-concept Expert = std::movable<E> && requires(E& e, std::span<const float> in, std::span<float> out) {
-  { e.width() } -> std::convertible_to<std::int64_t>;
+concept Expert = Movable<E> && requires(E& e, std::span<const float> in, std::span<float> out) {
+  { e.width() } -> ConvertibleTo<std::int64_t>;
   { e.forward(in, out) } -> std::same_as<result<void>>;
   { e.backward(in, in, out) } -> std::same_as<result<void>>;
 };
@@ -41732,30 +43039,58 @@ struct expert_gpt_options {
 };
 
 /// Models train's Model, f32, no dropout, output layer tied to the token table. One thread at a time. A step waits for the
-/// experts of one block after another, there and back: 2 · layers round trips.
-class expert_gpt {
+/// experts of one block after another, there and back: 2 · layers round trips. A template as nn::language_model is: what
+/// computes is another type where oneDNN is linked.
+template <class BackendType = kernels::cpu_backend>
+class basic_expert_gpt {
  public:
-  using backend_type = kernels::cpu_backend;
+  using backend_type = BackendType;
 
   /// `client` outlives the model. errc::invalid_argument for sizes that cannot work.
-  CAUSEWAY_DECL static result<expert_gpt> create(const expert_gpt_options& options, expert_client& client,
-                                                 backend_type backend = backend_type{});
+  static result<basic_expert_gpt> create(const expert_gpt_options& options, expert_client& client,
+                                         backend_type backend = backend_type{}) {
+    const expert_mixture_options& m = client.mixture();
+    if (options.heads < 1 || m.width % options.heads != 0 || options.context < 1 || options.vocabulary < 1) {
+      return fail(errc::invalid_argument, "expert_gpt",
+                  "width " + std::to_string(m.width) + " does not divide by " + std::to_string(options.heads) +
+                      " heads, or context or vocabulary is empty");
+    }
+    std::vector<expert_layer> layers;
+    for (std::uint32_t l = 0; l < m.layers; ++l) {
+      CAUSEWAY_ASSIGN(expert_layer one, expert_layer::create(client, options.gate, l));
+      layers.push_back(std::move(one));
+    }
+    basic_expert_gpt model{options, m, std::move(layers), std::move(backend)};
+    model.initialize(0);
+    return result<basic_expert_gpt>{std::move(model)};  // nvcc does not move by itself
+  }
 
   [[nodiscard]] parameter_store& parameters() noexcept { return engine_->store; }
   [[nodiscard]] backend_type& backend() noexcept { return engine_->backend; }
   /// Of the gate that experts of block l are chosen by, and what was lost there.
   [[nodiscard]] expert_layer& layer(std::size_t l) noexcept { return engine_->layers[l]; }
 
-  CAUSEWAY_DECL [[nodiscard]] std::uint64_t config_hash() const;
+  [[nodiscard]] std::uint64_t config_hash() const {
+    hasher h;
+    h.add_value(hash_text("expert_gpt")).add_value(engine_->options.heads).add_value(engine_->options.epsilon);
+    return h.add_value(engine_->store.layout_hash()).finish();
+  }
 
   /// Fresh parameters, a function of the seed.
-  CAUSEWAY_DECL void initialize(std::uint64_t seed);
+  void initialize(std::uint64_t seed) {
+    nn::fill_initial(engine_->backend.pool(), engine_->store, engine_->initial, seed);
+    engine_->store.touch();
+  }
 
   /// As nn::language_model; errc::timeout where no expert of a block answered. Experts that were asked before have moved.
-  CAUSEWAY_DECL result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                                std::int64_t sequences, float scale, std::uint64_t);
-  CAUSEWAY_DECL result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                        std::int64_t sequences);
+  result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                  std::int64_t sequences, float scale, std::uint64_t) {
+    return run({inputs, targets, sequences, scale, 0}, true);
+  }
+  result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                          std::int64_t sequences) {
+    return run({inputs, targets, sequences, 0.0F, 0}, false);
+  }
 
  private:
   using tape_type = autograd::tape<backend_type>;
@@ -41767,11 +43102,41 @@ class expert_gpt {
 
   // Everything, in one place that stays when the model moves: the tape points into it.
   struct engine {
-    CAUSEWAY_DECL engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given,
-                         backend_type b);
-    CAUSEWAY_DECL [[nodiscard]] block declare(nn::declaration& d, std::size_t l);
-    CAUSEWAY_DECL std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const;
-    CAUSEWAY_DECL [[nodiscard]] autograd::parameter at(std::size_t segment);
+    engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given, backend_type b)
+        : options{o}, width{m.width}, layers{std::move(given)}, backend{std::move(b)} {
+      nn::declaration d{store, nn::model_part{}, static_cast<std::int64_t>(layers.size())};
+      tokens = d.token_table("wte.weight", o.vocabulary, width, true);
+      positions = d.table("wpe.weight", o.context, width);
+      for (std::size_t l = 0; l < layers.size(); ++l) blocks.push_back(declare(d, l));
+      d.in_block(static_cast<std::int64_t>(layers.size()));
+      final_norm = declare_norm(d, "ln_f");
+      initial = std::move(d).take_initial();
+      store.allocate();
+    }
+    [[nodiscard]] block declare(nn::declaration& d, std::size_t l) {
+      const std::string p = "h." + std::to_string(l) + ".";
+      const float residual = nn::residual_deviation(static_cast<std::int64_t>(layers.size()));
+      const auto scores = static_cast<std::int64_t>(layers[l].gate().weights().size()) / width;
+      d.in_block(static_cast<std::int64_t>(l));
+      block b;
+      b.norm1 = declare_norm(d, p + "ln_1");
+      b.qkv = d.matrix(p + "attn.c_attn.weight", 3 * width, width);
+      d.vector(p + "attn.c_attn.bias", 3 * width, 0.0F);
+      b.projection = d.matrix(p + "attn.c_proj.weight", width, width, residual);
+      d.vector(p + "attn.c_proj.bias", width, 0.0F);
+      b.norm2 = declare_norm(d, p + "ln_2");
+      b.gate = d.matrix(p + "gate.weight", scores, width, 1.0F / std::sqrt(static_cast<float>(width)));
+      return b;
+    }
+    std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const {
+      const std::size_t gain = d.vector(prefix + ".weight", width, 1.0F);
+      d.vector(prefix + ".bias", width, 0.0F);
+      return gain;
+    }
+    [[nodiscard]] autograd::parameter at(std::size_t segment) {
+      const parameter_segment& s = store.segments()[segment];
+      return {store.value(segment), nullptr, store.gradient(segment), s.rows, s.columns};
+    }
 
     expert_gpt_options options;
     std::int64_t width;
@@ -41786,172 +43151,69 @@ class expert_gpt {
     std::optional<error> failed;  // an expert layer's, in the pass under way
   };
 
-  CAUSEWAY_DECL expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
-                           backend_type backend);
+  basic_expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
+                   backend_type backend)
+      : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
 
-  CAUSEWAY_DECL result<double> run(const nn::micro_batch& b, bool training);
+  result<double> run(const nn::micro_batch& b, bool training) {
+    engine& e = *engine_;
+    const nn::token_limits limits{"expert_gpt", e.options.context, e.options.vocabulary};
+    return run_remote_pass(limits, b, e.tape, e.failed, training, [&] { return pass(b); });
+  }
 
-  CAUSEWAY_DECL double pass(const nn::micro_batch& b);
+  double pass(const nn::micro_batch& b) {
+    engine& e = *engine_;
+    tape_type& t = e.tape;
+    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
+    const autograd::head_layout layout{b.batch, T, e.options.heads, e.options.heads, e.width / e.options.heads};
+    auto x = autograd::embedding(t, b.inputs, e.at(e.tokens), e.at(e.positions), b.batch);
+    for (std::size_t l = 0; l < e.blocks.size() && !e.failed; ++l) {
+      const block& s = e.blocks[l];
+      const auto qkv = autograd::linear(t, norm(s.norm1, x), e.at(s.qkv), e.at(s.qkv + 1));
+      x = autograd::linear_to_residual(t, autograd::attention(t, qkv, layout), e.at(s.projection), e.at(s.projection + 1),
+                                       x);
+      x = autograd::add(t, x, mixture(l, norm(s.norm2, x)));
+    }
+    if (e.failed) return 0;
+    return autograd::cross_entropy(t, norm(e.final_norm, x), e.at(e.tokens), b.targets, b.grad_scale);
+  }
 
-  CAUSEWAY_DECL [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x);
+  [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x) {
+    engine& e = *engine_;
+    return autograd::layer_norm(e.tape, x, e.at(segment), e.at(segment + 1), e.options.epsilon);
+  }
 
   /// What the experts of block l make of x. Their failure is kept: a tape cannot tell of it.
-  CAUSEWAY_DECL [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x);
+  [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x) {
+    engine& e = *engine_;
+    tensor y = e.tape.make(dtype::f32, x.value.shape());
+    stage::product_key_gate& gate = e.layers[l].gate();
+    std::copy_n(e.store.value(e.blocks[l].gate), gate.weights().size(), gate.weights().begin());
+    auto asked = e.layers[l].forward(e.backend.pool(), x.value.span<float>(), y.span<float>());
+    if (!asked) {
+      e.failed = asked.error();
+      return {std::move(y)};
+    }
+    auto kept = std::make_unique<expert_pass>(std::move(*asked));
+    return e.tape.result(std::move(y), [&e, l, x, kept = std::move(kept)](tape_type& on, const tensor& dy) {
+      tensor dx = on.make(dtype::f32, dy.shape());
+      stage::product_key_gate& scores = e.layers[l].gate();
+      std::fill(scores.gradients().begin(), scores.gradients().end(), 0.0F);
+      const auto done = e.layers[l].backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>());
+      if (!done) e.failed = done.error();
+      float* const gradient = e.store.gradient(e.blocks[l].gate);
+      kernels::add(on.backend().pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
+      on.contribute(x.slot, std::move(dx));
+    });
+  }
 
   std::unique_ptr<engine> engine_;
 };
+using expert_gpt = basic_expert_gpt<>;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_EXPERTS_EXPERT_GPT_HPP
-
-// ---- causeway/parallel/experts/impl/expert_gpt.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_GPT_IPP
-#define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_GPT_IPP
-
-// Bodies of parallel/experts/expert_gpt.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL expert_gpt::expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m,
-                                     std::vector<expert_layer> layers, backend_type backend)
-    : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
-
-CAUSEWAY_DECL result<expert_gpt> expert_gpt::create(const expert_gpt_options& options, expert_client& client,
-                                                    backend_type backend) {
-  const expert_mixture_options& m = client.mixture();
-  if (options.heads < 1 || m.width % options.heads != 0 || options.context < 1 || options.vocabulary < 1) {
-    return fail(errc::invalid_argument, "expert_gpt",
-                "width " + std::to_string(m.width) + " does not divide by " + std::to_string(options.heads) +
-                    " heads, or context or vocabulary is empty");
-  }
-  std::vector<expert_layer> layers;
-  for (std::uint32_t l = 0; l < m.layers; ++l) {
-    CAUSEWAY_ASSIGN(expert_layer one, expert_layer::create(client, options.gate, l));
-    layers.push_back(std::move(one));
-  }
-  expert_gpt model{options, m, std::move(layers), std::move(backend)};
-  model.initialize(0);
-  return result<expert_gpt>{std::move(model)};  // nvcc does not move by itself
-}
-
-CAUSEWAY_DECL std::uint64_t expert_gpt::config_hash() const {
-  hasher h;
-  h.add_value(hash_text("expert_gpt")).add_value(engine_->options.heads).add_value(engine_->options.epsilon);
-  return h.add_value(engine_->store.layout_hash()).finish();
-}
-
-CAUSEWAY_DECL void expert_gpt::initialize(std::uint64_t seed) {
-  nn::fill_initial(engine_->backend.pool(), engine_->store, engine_->initial, seed);
-  engine_->store.touch();
-}
-
-CAUSEWAY_DECL result<double> expert_gpt::forward_backward(std::span<const std::int32_t> inputs,
-                                                          std::span<const std::int32_t> targets, std::int64_t sequences,
-                                                          float scale, std::uint64_t) {
-  return run({inputs, targets, sequences, scale, 0}, true);
-}
-
-CAUSEWAY_DECL result<double> expert_gpt::evaluate(std::span<const std::int32_t> inputs,
-                                                  std::span<const std::int32_t> targets, std::int64_t sequences) {
-  return run({inputs, targets, sequences, 0.0F, 0}, false);
-}
-
-CAUSEWAY_DECL expert_gpt::engine::engine(const expert_gpt_options& o, const expert_mixture_options& m,
-                                         std::vector<expert_layer> given, backend_type b)
-    : options{o}, width{m.width}, layers{std::move(given)}, backend{std::move(b)} {
-  nn::declaration d{store, nn::model_part{}, static_cast<std::int64_t>(layers.size())};
-  tokens = d.token_table("wte.weight", o.vocabulary, width, true);
-  positions = d.table("wpe.weight", o.context, width);
-  for (std::size_t l = 0; l < layers.size(); ++l) blocks.push_back(declare(d, l));
-  d.in_block(static_cast<std::int64_t>(layers.size()));
-  final_norm = declare_norm(d, "ln_f");
-  initial = std::move(d).take_initial();
-  store.allocate();
-}
-
-CAUSEWAY_DECL auto expert_gpt::engine::declare(nn::declaration& d, std::size_t l) -> block {
-  const std::string p = "h." + std::to_string(l) + ".";
-  const float residual = nn::residual_deviation(static_cast<std::int64_t>(layers.size()));
-  const auto scores = static_cast<std::int64_t>(layers[l].gate().weights().size()) / width;
-  d.in_block(static_cast<std::int64_t>(l));
-  block b;
-  b.norm1 = declare_norm(d, p + "ln_1");
-  b.qkv = d.matrix(p + "attn.c_attn.weight", 3 * width, width);
-  d.vector(p + "attn.c_attn.bias", 3 * width, 0.0F);
-  b.projection = d.matrix(p + "attn.c_proj.weight", width, width, residual);
-  d.vector(p + "attn.c_proj.bias", width, 0.0F);
-  b.norm2 = declare_norm(d, p + "ln_2");
-  b.gate = d.matrix(p + "gate.weight", scores, width, 1.0F / std::sqrt(static_cast<float>(width)));
-  return b;
-}
-
-CAUSEWAY_DECL std::size_t expert_gpt::engine::declare_norm(nn::declaration& d, const std::string& prefix) const {
-  const std::size_t gain = d.vector(prefix + ".weight", width, 1.0F);
-  d.vector(prefix + ".bias", width, 0.0F);
-  return gain;
-}
-
-CAUSEWAY_DECL autograd::parameter expert_gpt::engine::at(std::size_t segment) {
-  const parameter_segment& s = store.segments()[segment];
-  return {store.value(segment), nullptr, store.gradient(segment), s.rows, s.columns};
-}
-
-CAUSEWAY_DECL result<double> expert_gpt::run(const nn::micro_batch& b, bool training) {
-  engine& e = *engine_;
-  const nn::token_limits limits{"expert_gpt", e.options.context, e.options.vocabulary};
-  return run_remote_pass(limits, b, e.tape, e.failed, training, [&] { return pass(b); });
-}
-
-CAUSEWAY_DECL double expert_gpt::pass(const nn::micro_batch& b) {
-  engine& e = *engine_;
-  tape_type& t = e.tape;
-  const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
-  const autograd::head_layout layout{b.batch, T, e.options.heads, e.options.heads, e.width / e.options.heads};
-  auto x = autograd::embedding(t, b.inputs, e.at(e.tokens), e.at(e.positions), b.batch);
-  for (std::size_t l = 0; l < e.blocks.size() && !e.failed; ++l) {
-    const block& s = e.blocks[l];
-    const auto qkv = autograd::linear(t, norm(s.norm1, x), e.at(s.qkv), e.at(s.qkv + 1));
-    x = autograd::linear_to_residual(t, autograd::attention(t, qkv, layout), e.at(s.projection), e.at(s.projection + 1), x);
-    x = autograd::add(t, x, mixture(l, norm(s.norm2, x)));
-  }
-  if (e.failed) return 0;
-  return autograd::cross_entropy(t, norm(e.final_norm, x), e.at(e.tokens), b.targets, b.grad_scale);
-}
-
-CAUSEWAY_DECL autograd::variable expert_gpt::norm(std::size_t segment, const autograd::variable& x) {
-  engine& e = *engine_;
-  return autograd::layer_norm(e.tape, x, e.at(segment), e.at(segment + 1), e.options.epsilon);
-}
-
-CAUSEWAY_DECL autograd::variable expert_gpt::mixture(std::size_t l, const autograd::variable& x) {
-  engine& e = *engine_;
-  tensor y = e.tape.make(dtype::f32, x.value.shape());
-  stage::product_key_gate& gate = e.layers[l].gate();
-  std::copy_n(e.store.value(e.blocks[l].gate), gate.weights().size(), gate.weights().begin());
-  auto asked = e.layers[l].forward(e.backend.pool(), x.value.span<float>(), y.span<float>());
-  if (!asked) {
-    e.failed = asked.error();
-    return {std::move(y)};
-  }
-  auto kept = std::make_unique<expert_pass>(std::move(*asked));
-  return e.tape.result(std::move(y), [&e, l, x, kept = std::move(kept)](tape_type& on, const tensor& dy) {
-    tensor dx = on.make(dtype::f32, dy.shape());
-    stage::product_key_gate& scores = e.layers[l].gate();
-    std::fill(scores.gradients().begin(), scores.gradients().end(), 0.0F);
-    const auto done = e.layers[l].backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>());
-    if (!done) e.failed = done.error();
-    float* const gradient = e.store.gradient(e.blocks[l].gate);
-    kernels::add(on.backend().pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
-    on.contribute(x.slot, std::move(dx));
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_GPT_IPP
-#endif
 
 // ---- causeway/presets/experts.hpp ----
 #ifndef CAUSEWAY_PRESETS_EXPERTS_HPP
@@ -41999,307 +43261,6 @@ CAUSEWAY_DECL learning_at_home make(const learning_at_home_options& o) {
 #endif  // CAUSEWAY_PRESETS_IMPL_EXPERTS_IPP
 #endif
 
-// ---- causeway/collective/ring_order.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
-#define CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
-
-// In which order peers should stand in a ring, from what each link costs: a travelling salesman's problem with costs that
-// may differ between the two directions. Exact up to 12 peers (dynamic programming over subsets, Held and Karp 1962), a
-// good local optimum beyond. Every peer works it out from the same costs and gets the same order; a group_view makes it the
-// ring.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// What the best ring is.
-enum class ring_goal : std::uint8_t {
-  slowest,  ///< its slowest link is as fast as can be, then the sum is least: for large rows, where all links are busy at
-            ///< once
-  sum,      ///< the sum of its costs is least: for small rows, where one latency waits for another
-};
-
-/// What `peers` peers pay for a message on each link: `costs[i * peers + j]` is the price of i to j, >= 0, in any unit;
-/// infinite where there is no link. The diagonal is not looked at.
-struct link_costs {
-  std::span<const double> costs;
-  std::uint32_t peers = 0;
-
-  [[nodiscard]] double operator()(net::peer_index from, net::peer_index to) const { return costs[from * peers + to]; }
-};
-
-struct ring_cost {
-  double slowest = 0;
-  double sum = 0;
-};
-
-/// What the ring `order` costs: each peer sends to the next one, the last to the first.
-CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order);
-
-namespace detail {
-
-inline constexpr std::uint32_t exact_ring_peers = 12;
-using ring_list = std::vector<net::peer_index>;
-
-CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal);
-
-/// The best ring by the sum of its links, or by the largest one, over links that cost at most `limit`. best[s][j] is what
-/// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
-class subset_search {
- public:
-  CAUSEWAY_DECL subset_search(const link_costs& links, bool by_sum, double limit);
-
-  /// What the best ring costs, and its order from peer 0 on.
-  CAUSEWAY_DECL [[nodiscard]] std::pair<double, ring_list> ring() const;
-
- private:
-  [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
-  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
-  [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
-
-  CAUSEWAY_DECL void extend(std::uint32_t set, std::uint32_t j);
-
-  const link_costs& links_;
-  bool by_sum_;
-  double limit_;
-  std::uint32_t others_;
-  std::vector<double> best_;
-  std::vector<std::uint8_t> before_;
-};
-
-CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal);
-
-/// From `start`, always to the nearest peer that is left.
-CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start);
-
-/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
-class local_search {
- public:
-  CAUSEWAY_DECL local_search(const link_costs& links, ring_goal goal, ring_list order);
-
-  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
-  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
-
- private:
-  CAUSEWAY_DECL bool reverse_runs();
-
-  CAUSEWAY_DECL bool move_runs();
-
-  CAUSEWAY_DECL bool move_run(std::size_t first, std::size_t length, std::size_t to);
-
-  CAUSEWAY_DECL bool keep_if_better();
-
-  const link_costs& links_;
-  ring_goal goal_;
-  ring_list order_;
-  ring_list tried_;
-  ring_cost cost_;
-};
-
-/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
-/// better.
-CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs);
-
-CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed);
-
-}  // namespace detail
-
-/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
-/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
-/// second for 64.
-CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
-                                                      std::uint64_t seed = 0);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
-
-// ---- causeway/collective/impl/ring_order.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
-
-// Bodies of collective/ring_order.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
-  ring_cost c;
-  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
-    const double link = links(order[i], order[(i + 1) % order.size()]);
-    c.slowest = std::max(c.slowest, link);
-    c.sum += link;
-  }
-  return c;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
-
-CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
-  if (goal == ring_goal::sum) return a.sum < b.sum;
-  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
-}
-
-CAUSEWAY_DECL subset_search::subset_search(const link_costs& links, bool by_sum, double limit)
-    : links_{links},
-      by_sum_{by_sum},
-      limit_{limit},
-      others_{links.peers - 1},
-      best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
-      before_(best_.size(), 0) {
-  for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
-  for (std::uint32_t set = 1; set < (1U << others_); ++set) {
-    for (std::uint32_t j = 0; j < others_; ++j) {
-      if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
-    }
-  }
-}
-
-CAUSEWAY_DECL std::pair<double, ring_list> subset_search::ring() const {
-  std::uint32_t set = (1U << others_) - 1, last = 0;
-  const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
-  for (std::uint32_t j = 1; j < others_; ++j) {
-    if (closed(j) < closed(last)) last = j;
-  }
-  const double cost = closed(last);
-  ring_list order;
-  while (set != 0) {
-    order.push_back(last + 1);
-    const std::uint32_t previous = before_[at(set, last)];
-    set &= ~(1U << last);
-    last = previous;
-  }
-  order.push_back(0);
-  std::reverse(order.begin(), order.end());
-  return {cost, order};
-}
-
-CAUSEWAY_DECL double subset_search::link(net::peer_index from, net::peer_index to) const {
-  const double cost = links_(from, to);
-  return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
-}
-
-CAUSEWAY_DECL void subset_search::extend(std::uint32_t set, std::uint32_t j) {
-  const std::uint32_t rest = set & ~(1U << j);
-  before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
-  for (std::uint32_t k = 0; k < others_; ++k) {
-    if ((rest >> k & 1U) == 0) continue;
-    const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
-    if (cost >= best_[at(set, j)]) continue;
-    best_[at(set, j)] = cost;
-    before_[at(set, j)] = static_cast<std::uint8_t>(k);
-  }
-}
-
-CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal) {
-  double limit = std::numeric_limits<double>::infinity();
-  if (goal == ring_goal::slowest) limit = subset_search{links, false, limit}.ring().first;
-  return subset_search{links, true, limit}.ring().second;
-}
-
-CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
-  ring_list order(links.peers);
-  std::iota(order.begin(), order.end(), 0U);
-  std::swap(order[0], order[start]);
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    const auto nearest = std::min_element(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), [&](auto a, auto b) {
-      return std::pair{links(order[i - 1], a), a} < std::pair{links(order[i - 1], b), b};
-    });
-    std::swap(order[i], *nearest);
-  }
-  return order;
-}
-
-CAUSEWAY_DECL local_search::local_search(const link_costs& links, ring_goal goal, ring_list order)
-    : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
-  while (reverse_runs() || move_runs()) {
-  }
-}
-
-CAUSEWAY_DECL bool local_search::reverse_runs() {
-  bool helped = false;
-  for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
-    for (std::size_t last = first + 2; last <= order_.size(); ++last) {
-      tried_ = order_;
-      std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first), tried_.begin() + static_cast<std::ptrdiff_t>(last));
-      helped = keep_if_better() || helped;
-    }
-  }
-  return helped;
-}
-
-CAUSEWAY_DECL bool local_search::move_runs() {
-  constexpr std::size_t longest = 3;
-  bool helped = false;
-  for (std::size_t length = 1; length <= longest; ++length) {
-    for (std::size_t first = 0; first + length <= order_.size(); ++first) {
-      for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
-    }
-  }
-  return helped;
-}
-
-CAUSEWAY_DECL bool local_search::move_run(std::size_t first, std::size_t length, std::size_t to) {
-  tried_ = order_;
-  const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto size = static_cast<std::ptrdiff_t>(length);
-  const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
-  if (to < first) std::rotate(target, at, at + size);
-  if (to > first) std::rotate(at, at + size, target + size);
-  return keep_if_better();
-}
-
-CAUSEWAY_DECL bool local_search::keep_if_better() {
-  const ring_cost c = cost_of_ring(links_, tried_);
-  if (!is_better(c, cost_, goal_)) return false;
-  cost_ = c;
-  std::swap(order_, tried_);
-  return true;
-}
-
-CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs) {
-  std::vector<double> finite(costs.begin(), costs.end());
-  double penalty = 1;
-  for (const double c : costs) penalty += c < std::numeric_limits<double>::infinity() ? c : 0;
-  for (double& c : finite) c = std::min(c, penalty);
-  return finite;
-}
-
-CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
-  constexpr int starts = 8;
-  const std::vector<double> finite = with_penalties(with_gaps.costs);
-  const link_costs links{finite, with_gaps.peers};
-  rng draw{seed};
-  local_search best{links, goal, nearest_neighbours(links, 0)};
-  ring_list order = best.order();
-  ring_cost cost = best.cost();
-  for (int i = 1; i < starts; ++i) {
-    const auto start = static_cast<net::peer_index>(draw.below(links.peers));
-    const local_search next{links, goal, nearest_neighbours(links, start)};
-    if (!is_better(next.cost(), cost, goal)) continue;
-    cost = next.cost();
-    order = next.order();
-  }
-  std::rotate(order.begin(), std::find(order.begin(), order.end(), 0U), order.end());
-  return order;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal, std::uint64_t seed) {
-  CAUSEWAY_EXPECT(links.costs.size() == std::size_t{links.peers} * links.peers);
-  if (links.peers < 2) return std::vector<net::peer_index>(links.peers, 0);
-  if (links.peers <= detail::exact_ring_peers) return detail::exact_ring(links, goal);
-  return detail::searched_ring(links, goal, seed);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
-#endif
-
 // ---- causeway/axis/linked_groups.hpp ----
 #ifndef CAUSEWAY_AXIS_LINKED_GROUPS_HPP
 #define CAUSEWAY_AXIS_LINKED_GROUPS_HPP
@@ -42312,7 +43273,8 @@ CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, r
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 /// As random_groups, but of those that are left a group takes the peer whose worst link to it, in either direction, is the
-/// cheapest; with the probability `explore` for each place, any peer. All links alike, or no costs: random_groups.
+/// cheapest; with the probability `explore` for each place, any peer. All links alike, or no costs: random_groups. With
+/// `links.every` peers of a fixed set measure what links cost, after so many exchanges again, in place of `costs`.
 struct linked_groups {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
@@ -42320,6 +43282,7 @@ struct linked_groups {
   std::uint32_t size = 2;
   std::vector<double> costs{};  ///< as collective::link_costs has them: seconds of a row, say. Equal on all peers
   double explore = 0.1;         ///< ε: above 0, for peers of good links would never meet the others
+  collective::link_probe links{};
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
@@ -42330,10 +43293,10 @@ struct linked_groups {
  private:
   /// Takes `count` peers out of those that are left.
   CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> take_group(std::vector<net::peer_index>& left, std::size_t count,
-                                                                      std::uint32_t peers, rng& draw) const;
+                                                                      const collective::link_costs& all, rng& draw) const;
 
-  CAUSEWAY_DECL [[nodiscard]] double worst(const std::vector<net::peer_index>& group, net::peer_index p,
-                                           std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] static double worst(const std::vector<net::peer_index>& group, net::peer_index p,
+                                                  const collective::link_costs& all);
 };
 
 static_assert(Group<linked_groups>);
@@ -42355,9 +43318,9 @@ CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
   if (size < 2 && peers > 1) {
     return fail(errc::invalid_argument, "linked_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
   }
-  if (peers == 0 && !costs.empty()) {
+  if (peers == 0 && (!costs.empty() || links.every > 0)) {
     return fail(errc::invalid_argument, "linked_groups",
-                "`costs` are of links between certain peers; leave them out where peers come and go");
+                "`costs` and `links` are of links between certain peers; leave them out where peers come and go");
   }
   const bool costly = std::all_of(costs.begin(), costs.end(), [](double c) { return c >= 0; });
   if (!costs.empty() && (costs.size() != std::size_t{peers} * peers || !costly)) {
@@ -42371,23 +43334,24 @@ CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
 CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::members(const group_question& q) const {
   std::vector<net::peer_index> left = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
   rng draw{q.seed, mix(detail::group_stream, q.number, 1)};
+  const collective::link_costs all{q.link_costs.empty() ? std::span<const double>{costs} : q.link_costs, q.peers};
   std::vector<net::peer_index> group;
   do {
     const bool last = left.size() < 2 * std::size_t{size};
-    group = take_group(left, last ? left.size() : size, q.peers, draw);
+    group = take_group(left, last ? left.size() : size, all, draw);
   } while (std::find(group.begin(), group.end(), q.self) == group.end());
   std::sort(group.begin(), group.end());
   return group;
 }
 
 CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::take_group(std::vector<net::peer_index>& left, std::size_t count,
-                                                                     std::uint32_t peers, rng& draw) const {
+                                                                     const collective::link_costs& all, rng& draw) const {
   std::vector<net::peer_index> group;
   while (group.size() < count) {
     auto next = left.begin();  // they are in a random order
-    if (!costs.empty() && !group.empty() && draw.uniform() >= explore) {
+    if (!all.costs.empty() && !group.empty() && draw.uniform() >= explore) {
       next = std::min_element(left.begin(), left.end(), [&](net::peer_index a, net::peer_index b) {
-        return worst(group, a, peers) < worst(group, b, peers);
+        return worst(group, a, all) < worst(group, b, all);
       });
     }
     group.push_back(*next);
@@ -42397,10 +43361,9 @@ CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::take_group(std::vector
 }
 
 CAUSEWAY_DECL double linked_groups::worst(const std::vector<net::peer_index>& group, net::peer_index p,
-                                          std::uint32_t peers) const {
-  const collective::link_costs links{costs, peers};
+                                          const collective::link_costs& all) {
   double most = 0;
-  for (const net::peer_index m : group) most = std::max({most, links(m, p), links(p, m)});
+  for (const net::peer_index m : group) most = std::max({most, all(m, p), all(p, m)});
   return most;
 }
 
@@ -42450,8 +43413,9 @@ using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis
 CAUSEWAY_DECL [[nodiscard]] moshpit_sgd make(const moshpit_sgd_options& o);
 
 /// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
-/// good link but for a share ε of random ones, and each counts by its samples. Who pulls from whom is mutual here. Measure
-/// the links before (seconds of a row, say); without costs all are drawn at random.
+/// good link but for a share ε of random ones, and each counts by its samples. Who pulls from whom is mutual here. What
+/// links cost is measured while a run goes on (`measure_every`, fixed peers), or before it (`link_costs`, in any unit);
+/// without costs all are drawn at random.
 ///
 /// Formula:
 ///   for each segment s a group G of its own:  x_i[s] ← Σ n_j·x_j[s] / Σ n_j over G
@@ -42463,6 +43427,7 @@ struct bacombo_options {
   std::uint32_t group_size = 2;
   std::vector<double> link_costs{};  ///< of each peer to each peer, row by row; equal on all peers
   double explore = 0.1;              ///< ε
+  std::uint32_t measure_every = 0;   ///< exchanges after which links are measured again, in place of `link_costs`; 0: never
 };
 using bacombo =
     comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>, axis::by_samples>;
@@ -42470,23 +43435,25 @@ CAUSEWAY_DECL [[nodiscard]] bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
 /// inside a cluster are not this policy's; there a cluster is one model, and one ring for each range of parameters, among
-/// the peers that have it, takes the place of the hubs': the mean is the same. Not here: how clusters are chosen (a genetic
-/// algorithm over memory and bandwidth).
+/// the peers that have it, takes the place of the hubs': the mean is the same. Where peers come and go each says in every
+/// exchange in which cluster it is, and the first who is there is the hub. Which peers should be a cluster, by memory and
+/// bandwidth: plan::plan_clusters, a genetic search, which `causeway plan --clusters` prints.
 ///
 /// Formula:
 ///   in each cluster: its mean;  between hubs: the mean of all by a ring;  x_i ← mean of all x_j
 /// Sent: f32 rows to the cluster's hub, around the ring of hubs, and back, after every H-th step.
 struct ravnest_options {
   std::uint32_t local_steps = 20;
-  collective::region_list clusters{{0, 1}, {2, 3}};  ///< all peers, hubs first
+  collective::region_list clusters{{0, 1}, {2, 3}};  ///< all peers, hubs first; none where peers come and go
+  collective::told_regions told{};                   ///< where there are none: this peer's cluster
 };
 using ravnest =
     comm::rounds<axis::every, axis::two_level_mean<axis::quantised_ring<compress::none>>, axis::outer<optim::sgd>>;
 CAUSEWAY_DECL [[nodiscard]] ravnest make(const ravnest_options& o);
 
-/// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index: order
-/// the peers by measured links (collective/ring_order.hpp) first. Not here: trees that follow bandwidths while a run goes
-/// on, and auxiliary paths.
+/// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index; with
+/// `measure_every` peers of a fixed set measure what each link gives, and trees are planned again by that, of the fastest
+/// paths to their roots. Not here: auxiliary paths.
 ///
 /// Formula:
 ///   share s of the gradient: summed up a tree to root s, the mean down again;  x ← x − lr·(mean of g_i)
@@ -42495,6 +43462,7 @@ struct netstorm_options {
   std::uint32_t shares = 4;
   std::uint32_t arity = 2;
   std::vector<net::peer_index> roots{0, 1, 2, 3};
+  std::uint32_t measure_every = 0;  ///< steps after which links are measured again; 0: never
 };
 using netstorm = comm::rounds<axis::every, axis::gradient, axis::balanced, axis::tree_mean<>>;
 CAUSEWAY_DECL [[nodiscard]] netstorm make(const netstorm_options& o);
@@ -42523,18 +43491,21 @@ CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o) {
 }
 
 CAUSEWAY_DECL bacombo make(const bacombo_options& o) {
-  return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore},
-                 axis::parameters{},         axis::balanced{o.segments},
-                 axis::gather_mean<>{},      axis::by_samples{}};
+  return bacombo{
+      axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore, {.every = o.measure_every}},
+      axis::parameters{},         axis::balanced{o.segments},
+      axis::gather_mean<>{},      axis::by_samples{}};
 }
 
 CAUSEWAY_DECL ravnest make(const ravnest_options& o) {
-  return ravnest{axis::every{o.local_steps}, axis::two_level_mean<axis::quantised_ring<compress::none>>{o.clusters},
-                 axis::outer<optim::sgd>{1.0F}};
+  axis::two_level_mean<axis::quantised_ring<compress::none>> exchange{o.clusters};
+  exchange.told = o.told;
+  return ravnest{axis::every{o.local_steps}, exchange, axis::outer<optim::sgd>{1.0F}};
 }
 
 CAUSEWAY_DECL netstorm make(const netstorm_options& o) {
-  return netstorm{axis::every{1}, axis::gradient{}, axis::balanced{o.shares}, axis::tree_mean<>{o.arity, o.roots}};
+  return netstorm{axis::every{1}, axis::gradient{}, axis::balanced{o.shares},
+                  axis::tree_mean<>{.arity = o.arity, .roots = o.roots, .links = {.every = o.measure_every}}};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
@@ -42567,6 +43538,12 @@ struct every_seconds_options {
 /// steps that were. Cost: 16 bytes to each other peer in a meeting, and one latency. Groups are those of the exchange; all
 /// peers meet. A run repeats to the bit only on a clock that does. Gradients, and exchanges without weights or whose
 /// results are not taken at once, are errors (A15, A17).
+///
+/// Where peers come and go they tell the leader of the membership after each step how many they have made, from the half of
+/// T seconds on: 100 bytes. Once all together have made `fewest_steps`, each goes to meet the others when T seconds have
+/// passed for it; until then they train on, and time does not count anew. Each such meeting is an exchange, and nobody
+/// waits there for a peer that is lost. Give members samples for all steps between two meetings
+/// (`member_options::protocol.quota`): who has used up its own waits there.
 class every_seconds {
  public:
   static constexpr part decides = part::trigger;
@@ -42574,6 +43551,7 @@ class every_seconds {
   static constexpr bool follows_speed = true;
   static constexpr bool weighs = true;
   static constexpr bool meets = true;
+  static constexpr bool tells = true;
 
   explicit every_seconds(every_seconds_options options = {}) : options_{options} {}
 
@@ -42582,7 +43560,11 @@ class every_seconds {
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
   [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
-  result<void> exchanged(auto&, const exchange_report&) { return {}; }
+  /// Where peers come and go, an exchange was one meeting.
+  result<void> exchanged(auto& ctx, const exchange_report&) {
+    if (ctx.elastic()) begin_anew(ctx);
+    return {};
+  }
 
   /// From here on time counts; in a run that goes on, from where it was after the last step.
   result<void> open(auto& ctx) {
@@ -42611,6 +43593,35 @@ class every_seconds {
   }
   void step_is_over() noexcept { met_ = false; }
 
+  // ---- where peers come and go ------------------------------------------------------------------------------------------
+
+  /// Time counts from now on: after an exchange, whoever made it.
+  void begin_anew(auto& ctx) {
+    met_at_ = ctx.clock().now();
+    met_ = false;
+  }
+  /// Whether this peer goes to meet the others after the step under way; it has made `steps` since its last exchange.
+  bool is_time(auto& ctx, std::uint64_t steps) {
+    passed_ = ctx.clock().now() - met_at_;
+    if (2 * seconds(passed_) < options_.seconds) return false;
+    ctx.contribution().gathered(steps);
+    return met_ = met_ || (ctx.announce_samples() && seconds(passed_) >= options_.seconds);
+  }
+  /// Tells all peers how many steps this one has made: 8 bytes to each.
+  result<void> tell(auto& ctx, const exchange_report& report) {
+    std::vector<std::uint64_t> all(ctx.peers(), report.steps);
+    if (ctx.peers() > 1) {
+      const std::uint64_t own = report.steps;
+      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::metrics),
+                                          std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}),
+                                          ctx.exchange_options()));
+    }
+    mean_steps_ = mean_of(all);
+    return {};
+  }
+  /// Steps between the last exchange and the one before it: the mean of those who made any.
+  [[nodiscard]] std::uint64_t mean_steps() const noexcept { return mean_steps_; }
+
   /// That meetings decided on, since the run began.
   [[nodiscard]] std::uint64_t exchanges() const noexcept { return exchanges_; }
   /// Whether all peers have ended their training.
@@ -42621,10 +43632,12 @@ class every_seconds {
     ar(passed, exchanges_, met_);
     passed_ = duration{passed};
   }
+  void shared(auto&) {}  ///< each peer's time is its own
 
  private:
   /// `all`: of each peer its steps, and whether it has ended.
   CAUSEWAY_DECL void decide(const std::vector<std::uint64_t>& all);
+  CAUSEWAY_DECL static std::uint64_t mean_of(const std::vector<std::uint64_t>& steps);
 
   every_seconds_options options_;
   time_point met_at_{};
@@ -42633,6 +43646,7 @@ class every_seconds {
   std::uint64_t exchanges_ = 0;
   bool met_ = false;  ///< in this step
   bool all_ended_ = false;
+  std::uint64_t mean_steps_ = 1;
 };
 static_assert(Trigger<every_seconds>);
 
@@ -42665,6 +43679,15 @@ CAUSEWAY_DECL void every_seconds::decide(const std::vector<std::uint64_t>& all) 
   ++meetings_;
   passed_ = duration{0};
   met_ = true;
+}
+
+CAUSEWAY_DECL std::uint64_t every_seconds::mean_of(const std::vector<std::uint64_t>& steps) {
+  std::uint64_t sum = 0, peers = 0;
+  for (const std::uint64_t s : steps) {
+    sum += std::min(s, std::uint64_t{1} << 48U);
+    peers += s > 0 ? 1 : 0;
+  }
+  return peers == 0 ? 1 : std::max<std::uint64_t>(1, sum / peers);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
@@ -43530,8 +44553,9 @@ CAUSEWAY_DECL [[nodiscard]] edit make(const edit_options& o);
 /// steps each has made, unless all together made fewer than a least number: then time begins anew. So quick peers do not
 /// wait for slow ones but for one step. A peer that has made the steps of its run goes on meeting the others until all
 /// have; it counts for nothing once it has no steps that were not exchanged (its authors' code does not say: it stops all
-/// at once). Not built: peers that come and go. Not here: what is not in presets::edit, and weights with a share for steps,
-/// which are off in that code, too.
+/// at once). Where peers come and go they train on until they have made the least number, instead of beginning time anew,
+/// and each meeting is an exchange of those who are there. Not here: what is not in presets::edit, and weights with a share
+/// for steps, which are off in that code, too.
 ///
 /// Formula:
 ///   T seconds after the last meeting, each peer on its own clock: s = Σ steps since the last exchange;  s < s_min: T anew
@@ -43765,9 +44789,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// DiPaCo (Douillard et al. 2024): blocks are cut into levels with several versions each, and a peer trains one path
 /// through them by DiLoCo's rounds; every module moves by the mean pseudo-gradient of the peers whose paths have it, times
-/// the square root of how many paths those are (section 2.7). What lies outside of blocks is shared by all. Which documents
-/// go to which path (the paper: k-means of their features, then a router that is trained) is the caller's: give each peer
-/// its shard. All peers start from one model. Rounds are DiLoCo's; the paper's own numbers are not known to us.
+/// the square root of how many paths those are (section 2.7). What lies outside of blocks is shared by all. All peers start
+/// from one model. Rounds are DiLoCo's; the paper's own numbers are not known to us. Which documents go to which path, and
+/// which path answers for a text, is said by its first tokens (section 2.4): nn::prefix_features, data::product_k_means,
+/// and later data::document_router::trained on which path predicts each best; data::shards_of gives each peer its shard,
+/// with overlap if wanted, and its size is the peer's weight, which `policy.group().weights` changes between rounds.
 ///
 /// Formula:
 ///   module m, P of n paths have it:  Δ = √P·Σ w_i·(x̄_m − x_i,m) / Σ w_i over these;  outer step as DiLoCo's
@@ -48565,14 +49591,14 @@ struct span_pass {
 /// - `maps()`: the linear maps of a block.
 /// - `agreement()`: equal where blocks mean the same.
 template <class B>
-concept BlockSpan = std::movable<B> &&
+concept BlockSpan = Movable<B> &&
     requires(B& b, const B& fixed, nn::block_range r, const span_pass& p, std::span<const float> in, std::span<float> out) {
-  { fixed.layers() } -> std::convertible_to<std::int64_t>;
-  { fixed.width() } -> std::convertible_to<std::int64_t>;
-  { fixed.context() } -> std::convertible_to<std::int64_t>;
+  { fixed.layers() } -> ConvertibleTo<std::int64_t>;
+  { fixed.width() } -> ConvertibleTo<std::int64_t>;
+  { fixed.context() } -> ConvertibleTo<std::int64_t>;
   { fixed.maps() } -> std::same_as<nn::map_sizes>;
   { fixed.held() } -> std::same_as<nn::block_range>;
-  { fixed.agreement() } -> std::convertible_to<std::uint64_t>;
+  { fixed.agreement() } -> ConvertibleTo<std::uint64_t>;
   { b.hold(r) } -> std::same_as<result<void>>;
   { b.forward(p, out) } -> std::same_as<result<void>>;
   { b.backward(p, in, out, out) } -> std::same_as<result<void>>;
@@ -50222,7 +51248,7 @@ class subspace {
 
   /// The basis in use; empty before the first crossing.
   [[nodiscard]] const subspace_basis& basis() const noexcept { return basis_; }
-  /// Takes another basis, between steps, on all peers at once and with the same bits (subspace_refresh.hpp).
+  /// Takes another basis, between steps, on all peers at once and with the same bits (subspace_adamw::use).
   void use(subspace_basis basis) {
     CAUSEWAY_EXPECT(!basis.empty());
     options_.rank = static_cast<std::int64_t>(basis.rank());
@@ -50313,8 +51339,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 /// after that many steps, with moments of zero.
 template <class O>
 concept Divisible = Optimizer<O> && requires(O& o) {
-  { o.moments().size() } -> std::convertible_to<std::size_t>;
-  { o.moments()[0] } -> std::convertible_to<std::span<float>>;
+  { o.moments().size() } -> ConvertibleTo<std::size_t>;
+  { o.moments()[0] } -> ConvertibleTo<std::span<float>>;
   { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
 };
 
@@ -50692,8 +51718,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// Protocol Models (Ramasinghe et al. 2025): blocks write into the residual stream along `rank` directions only, which all
 /// stages know, so that `rank` numbers for each token cross a boundary in place of `width`, both ways, and nothing is lost
 /// of the model that is trained. That model is a smaller one than without the limit: see the benchmark. The order of
-/// micro-batches and the first directions are our choice; directions stay as they are, for stage::refreshed is not wired
-/// in. The same codec and optimizer go with stages whose peers come and go (rule P6).
+/// micro-batches and the first directions are our choice. Directions stay as they are, as in the authors' programs; the
+/// paper also turns them now and then, by a rule that no public text has whole (docs/reference/not_here.md). The same codec
+/// and optimizer go with stages whose peers come and go (rule P6).
 ///
 /// Formula:
 ///   U: width × rank, orthonormal, the same on all peers;  weights W that write into the residual stream: W = W·U·Uᵀ
@@ -51905,9 +52932,9 @@ struct swarm_holding {
   swarm_wire::batch_set done;  ///< micro-batches in its own gradient
   bool released = false;       ///< other stages are through with the round: what is missing stays missing
   bool part = false;           ///< it has the first stage's part of a tied table's gradient, and this is the last stage
-  // With local steps:
+  // Where rows are exchanged, not parts of a sum:
   bool lacks_values = false;  ///< it has none that its row could be made of
-  std::uint64_t samples = 0;  ///< behind the row that it would send
+  std::uint64_t samples = 0;  ///< behind the row that it would send; of a gradient: micro-batches
   std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
   std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
 };
@@ -51934,8 +52961,13 @@ struct swarm_plan {
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
-/// With local steps: whether a peer sent a row in the attempt that somebody has the result of.
+/// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
 CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
+
+/// Of a gradient that is a row of a mean: whether this peer has to give its own up. Others have a part of it, or all of it
+/// is in a result that is there already, and this peer's row is not.
+CAUSEWAY_DECL [[nodiscard]] bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan,
+                                                std::size_t self);
 
 /// With local steps: whether a micro-batch that this peer stepped on is in the values of another, too, who keeps it. That
 /// is one who is in a result of an earlier attempt, or has it, or else the one before. What an exchange leaves alone would
@@ -51960,6 +52992,8 @@ class swarm_gradients {
 
   /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
   CAUSEWAY_DECL void put_in(swarm_part part, std::span<float> gradients);
+  /// `gradients`, this peer's own, times `factor`; `restore` undoes it.
+  CAUSEWAY_DECL void put_in_mean(float factor, std::span<float> gradients);
   /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
   CAUSEWAY_DECL void add_part(std::span<const float> part, std::span<float> table);
   /// `table`: the place of `add_part`, or empty.
@@ -52021,6 +53055,12 @@ CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_
   return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
 }
 
+CAUSEWAY_DECL bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+  if (plan.parts[self] == swarm_part::dropped) return true;
+  const bool known = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum) != plan.parts.end();
+  return known && all[self].done.count() > 0 && plan.parts[self] != swarm_part::sum && !is_in_result(all, plan, self);
+}
+
 CAUSEWAY_DECL bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
   if (plan.parts[self] == swarm_part::dropped) return true;
   if (plan.parts[self] == swarm_part::sum || is_in_result(all, plan, self)) return false;
@@ -52075,6 +53115,11 @@ CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gra
   } else {
     std::fill(gradients.begin(), gradients.end(), 0.0F);
   }
+}
+
+CAUSEWAY_DECL void swarm_gradients::put_in_mean(float factor, std::span<float> gradients) {
+  own_.assign(gradients.begin(), gradients.end());
+  for (float& v : gradients) v *= factor;
 }
 
 CAUSEWAY_DECL void swarm_gradients::add_part(std::span<const float> part, std::span<float> table) {
@@ -52201,13 +53246,13 @@ struct swarm_tied_table {
 struct swarm_sum {
   std::uint64_t step = 0;
   double squares = 0;         ///< of its 2-norm
-  std::span<float> values{};  ///< in the gradients; none where peers take local steps, which write none to a disk
+  std::span<float> values{};  ///< in the gradients; none where rows are exchanged, which the stage's group has
 };
 
 /// What a peer puts into its stage's exchange.
 struct swarm_part_taken {
   std::vector<double> weights;               ///< of every peer's row
-  std::optional<std::uint32_t> result_at{};  ///< with local steps: who has what an earlier attempt came to, which counts
+  std::optional<std::uint32_t> result_at{};  ///< of rows: who has what an earlier attempt came to, which counts
   std::span<const float> result{};           ///< that, where this peer has it
   /// With local steps: others have a part of what this peer has moved, which it gives up. It begins the round anew.
   bool gives_up = false;
@@ -52223,6 +53268,10 @@ class swarm_round {
   virtual void open(std::uint64_t agreement) = 0;
   /// Before that, at both ends of a model with a tied table.
   virtual void tie(swarm_tied_table table) = 0;
+  /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
+  /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
+  /// errc::unsupported with a tied table.
+  virtual result<void> exchange_means() = 0;
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
   virtual void committed(bool adopted) = 0;
@@ -52245,13 +53294,13 @@ class swarm_round {
   [[nodiscard]] virtual bool called_away() const noexcept = 0;
   /// What this peer could put into its stage's sum.
   [[nodiscard]] virtual swarm_holding holding() = 0;
-  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless it takes local steps,
-  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole.
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless rows are exchanged,
+  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole, or this peer's row is another now.
   virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// `sum` is the stage's, in the gradients; where peers take local steps, all rows of the exchange, one after the other.
-  /// Nobody has been told. What is on disk before `all_summed` tells the other stages lets this one take the step, whoever
-  /// is lost afterwards. `sum` must stay until then.
-  virtual result<swarm_sum> keep_sum(std::span<const float> sum) = 0;
+  /// `sum` is the stage's, in the gradients; where rows are exchanged, all that came of the exchange, one after the other.
+  /// `gradient`: what of it counts in the norm. Nobody has been told. What is on disk before `all_summed` tells the other
+  /// stages lets this one take the step, whoever is lost afterwards. `sum` must stay until then.
+  virtual result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) = 0;
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;
@@ -52507,6 +53556,10 @@ result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_roun
 /// whoever computed which part of it and whoever was lost. Every peer of every stage is given the same global batch (the
 /// first stage reads the inputs, the last the targets), as a function of trainer.context().step(). Needs an environment
 /// whose group is a train::swarm_group over the same swarm_round, fault::quorum and a communication policy of global steps.
+///
+/// comm::every_step without a codec adds the peers' gradients up. Any other policy of gradients (rule C5) makes a row of
+/// each peer's, the mean over its micro-batches, and exchanges the mean of the rows weighted by them, with its codec and
+/// what it keeps; then the table below is not tied.
 ///
 /// Activations and their gradients cross through `Codec`, one that remembers nothing: what a micro-batch comes to must not
 /// depend on who computed the one before. With stage::plain the result is that of the unsplit model up to the order of
@@ -53620,9 +54673,9 @@ struct step_size {
 /// - `runs(size, stage, micro_batch)`: whether the micro-batch passes the stage at all. A function of its arguments and the
 ///   router's options alone, so that all peers know it. The first and the last stage always run.
 template <class R>
-concept Router = std::movable<R> && std::default_initializable<R> &&
+concept Router = Movable<R> && DefaultInitializable<R> &&
     requires(R& r, const R& fixed, const roster& known, const step_size& size, std::uint32_t n) {
-  { R::name } -> std::convertible_to<std::string_view>;
+  { R::name } -> ConvertibleTo<std::string_view>;
   r.begin(size, known);
   { r.choose(known, n, n) } -> std::same_as<net::peer_id>;
   { fixed.runs(size, n, n) } -> std::same_as<bool>;
@@ -54911,7 +55964,7 @@ class swarm_work : protected swarm_message_handler<Router> {
   void drop_everything() {
     log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
     if (this->steps_alone()) return leave_with_nothing();
-    std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    forget_gradient();
     locked([this] { micro_batches_.drop_contributions(); });
   }
 
@@ -54924,7 +55977,7 @@ class swarm_work : protected swarm_message_handler<Router> {
     leave_with_nothing();
   }
   void leave_with_nothing() {
-    if (computer_ != nullptr) std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    if (computer_ != nullptr) forget_gradient();
     locked([this] {
       if (this->steps_alone()) micro_batches_.set_applied(false);
       progress_ = {};
@@ -54932,6 +55985,11 @@ class swarm_work : protected swarm_message_handler<Router> {
       added_ = 0;
       this->leave_turn();
     });
+  }
+
+  void forget_gradient() {
+    std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    this->gradients_.begin(this->step());
   }
 
   /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
@@ -55010,7 +56068,8 @@ class swarm_work : protected swarm_message_handler<Router> {
   }
 
   swarm_computer* computer_ = nullptr;
-  swarm_wire::batch_set progress_;  // of the micro-batches since the last exchange: those that this peer has stepped on
+  // Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
+  swarm_wire::batch_set progress_;
 
  private:
   [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {
@@ -55123,6 +56182,16 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
 
+  result<void> exchange_means() override {
+    if (this->tied_.length > 0) {
+      return fail(errc::unsupported, "swarm",
+                  "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
+                  "round apart; build the model with untied embeddings, or use comm::every_step without a codec");
+    }
+    averages_ = true;
+    return {};
+  }
+
   void open(std::uint64_t agreement) override {
     if (std::exchange(open_, true)) return;
     this->run_ = mix(options_.run, agreement,
@@ -55140,6 +56209,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     if (this->steps_alone()) return run_alone(step, computer);
     this->begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
     CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
+    if (averages_) (void)make_mean({});
     return with_lock([&] { return verdict_.turn == micro_batches_.turn() ? verdict_.loss : 0.0; });
   }
 
@@ -55148,8 +56218,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     if (swarm_wire::is_local(micro_batches_.turn())) begin_closing_turn();
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
+    const auto row_of = averages_ ? std::exchange(progress_, {}) : swarm_wire::batch_set{};
     CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
     CAUSEWAY_TRY(check_contribution());
+    if (averages_) return make_mean(row_of);
     return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
   }
 
@@ -55204,9 +56276,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
     const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
-    const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : plan.parts[self] == swarm_part::dropped;
-    if (drops) this->drop_everything();
+    const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
+    if (drops || plan.parts[self] == swarm_part::dropped) this->drop_everything();
     if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
+    if (drops) return without_gradient();
     if (!plan.complete) {
       const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
       locked([this, asks = lacks_part && self == 0] {
@@ -55219,20 +56292,20 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
                   "micro-batches are missing; they are computed first");
     }
-    if (this->steps_alone()) return part_of_mean(all, plan);
+    if (exchanges_rows()) return part_of_mean(all, plan);
     gradients_.put_in(plan.parts[self], computer_->gradients());
     if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
     return swarm_part_taken{std::vector(all.size(), 1.0)};  // so that parts are summed
   }
 
-  result<swarm_sum> keep_sum(std::span<const float> sum) override {
-    const double squares = this->steps_alone() ? sum_of_squares(sum) : computer_->squares();
+  result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) override {
+    const double squares = exchanges_rows() ? sum_of_squares(gradient) : computer_->squares();
     if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
     kept_ = {this->step(), squares};
     summed_ = sum;
-    return swarm_sum{kept_.step, squares, this->steps_alone() ? std::span<float>{} : computer_->gradients()};
+    return swarm_sum{kept_.step, squares, exchanges_rows() ? std::span<float>{} : computer_->gradients()};
   }
 
   void restore_sum(const swarm_sum& kept) override {
@@ -55303,6 +56376,24 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
  private:
+  [[nodiscard]] bool exchanges_rows() const { return averages_ || this->steps_alone(); }
+
+  // The gradients become the mean over this peer's micro-batches, for the policy to make its row of. `row_of`: those that
+  // its last row is of. errc::cancelled: it must make another one.
+  result<void> make_mean(const swarm_wire::batch_set& row_of) {
+    progress_ = with_lock([&] { return micro_batches_.done(); });
+    const auto own = static_cast<float>(std::max(progress_.count(), 1U));
+    gradients_.put_in_mean(static_cast<float>(this->wanted().count()) / own, computer_->gradients());
+    if (progress_ == row_of) return {};
+    return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
+  }
+
+  // All of it was dropped, and the policy's row of it with that.
+  error without_gradient() {
+    progress_ = with_lock([&] { return micro_batches_.done(); });
+    return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
+  }
+
   // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
   [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
     swarm_part_taken part{weights_of(all, plan)};
@@ -55409,6 +56500,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   bool open_ = false;
+  bool averages_ = false;  // see exchange_means
   time_point again_from_;  // another attempt at the exchange
   duration waited_{0};
   duration say_at_;

@@ -926,6 +926,44 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) no
 
 #endif  // CAUSEWAY_CORE_HASH_HPP
 
+// ---- causeway/core/concepts.hpp ----
+#ifndef CAUSEWAY_CORE_CONCEPTS_HPP
+#define CAUSEWAY_CORE_CONCEPTS_HPP
+
+// What <concepts> asks of a type, asked of the language instead of <type_traits>: no class is instantiated for an answer.
+// std::movable instantiates some forty for each type, std::convertible_to ten for each pair: together a sixth of all that
+// including the presets instantiated.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Can be moved into a new object, and into an old one.
+template <class T>
+concept Movable = requires(T from, T& to) {
+  T(static_cast<T&&>(from));
+  to = static_cast<T&&>(from);
+};
+
+/// Can be copied likewise, besides.
+template <class T>
+concept Copyable = Movable<T> && requires(const T& from, T& to) {
+  T(from);
+  to = from;
+};
+
+template <class T>
+concept DefaultInitializable = requires {
+  T{};
+};
+
+template <class From, class To>
+concept ConvertibleTo = requires(From (&make)(), void (&take)(To)) {
+  take(make());
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_CONCEPTS_HPP
+
 // ---- causeway/core/metrics.hpp ----
 #ifndef CAUSEWAY_CORE_METRICS_HPP
 #define CAUSEWAY_CORE_METRICS_HPP
@@ -1006,7 +1044,7 @@ using operation = std::uint64_t;
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
-concept Transport = std::movable<T> &&
+concept Transport = Movable<T> &&
     requires(T& t, const T& c, peer_index peer, const message_id& id, std::span<const std::byte> out,
              std::span<std::byte> in, operation op, time_point deadline) {
   { c.self() } -> std::same_as<peer_index>;
@@ -9945,7 +9983,6 @@ struct exchange_traits {
   bool residual = false;     ///< fills exchange_row::residual
   bool counts = false;       ///< fills exchange_row::counts
   bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
-  bool names_peers = false;  ///< its options name peers by their numbers, which change where peers come and go
 };
 
 /// Requirements. For a blocking exchange, call the three in a row.
@@ -9962,10 +9999,9 @@ struct exchange_traits {
 /// - `begin` while a conversation is under way cancels that one first.
 /// - Threading: one thread at a time. Deterministic: the bits depend on the inputs and the order of the peers alone.
 template <class E, class Context>
-concept Exchange = std::movable<E> &&
-    requires(E& e, const exchange_port& port, const exchange_row& row, const Context& ctx) {
-  { E::name } -> std::convertible_to<std::string_view>;
-  { E::traits } -> std::convertible_to<exchange_traits>;
+concept Exchange = Movable<E> && requires(E& e, const exchange_port& port, const exchange_row& row, const Context& ctx) {
+  { E::name } -> ConvertibleTo<std::string_view>;
+  { E::traits } -> ConvertibleTo<exchange_traits>;
   { e.begin(port, row, ctx) } -> std::same_as<result<void>>;
   { e.turn(port, row, ctx) } -> std::same_as<result<void>>;
   { e.finish(port, row, ctx) } -> std::same_as<result<void>>;
@@ -10793,11 +10829,23 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const bf16*) {
   v = reinterpret_cast<f32x16>(bits);
 }
 
+// Below, lanes are told apart by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into
+// single elements: a mask of all ones where `least` > value, for values whose sign bit is not set.
+CAUSEWAY_ALWAYS_INLINE void mask_below(u32x16& mask, const u32x16& value, std::int32_t least) {
+  mask = reinterpret_cast<u32x16>((reinterpret_cast<i32x16>(value) - least) >> 31);
+}
+CAUSEWAY_ALWAYS_INLINE void mask_above(u32x16& mask, const u32x16& value, std::int32_t most) {
+  mask = reinterpret_cast<u32x16>((most - reinterpret_cast<i32x16>(value)) >> 31);
+}
+inline constexpr std::int32_t f32_infinity = 0x7F800000;
+
 /// Rounds to nearest even; a NaN stays one.
 CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const bf16*) {
   const u32x16 bits = reinterpret_cast<u32x16>(v);
   const u32x16 rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
-  const u32x16 result = v != v ? (bits | 0x400000U) : rounded;
+  u32x16 not_a_number;
+  mask_above(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
+  const u32x16 result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
   raw = __builtin_convertvector(result >> 16U, u16x16);
 }
 
@@ -10806,9 +10854,9 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
   const u32x16 half = __builtin_convertvector(raw, u32x16);
   const u32x16 shifted = (half & 0x7FFFU) << 13U;
   const f32x16 scaled = reinterpret_cast<f32x16>(shifted) * 0x1.0p112F;
-  const u32x16 infinite = shifted | 0x7F800000U;
-  const u32x16 finite = reinterpret_cast<u32x16>(scaled);
-  const u32x16 magnitude = reinterpret_cast<i32x16>(shifted) >= 0x0F800000 ? infinite : finite;
+  u32x16 infinite;
+  mask_above(infinite, shifted, 0x0F7FFFFF);
+  const u32x16 magnitude = reinterpret_cast<u32x16>(scaled) | (infinite & 0x7F800000U);
   const u32x16 bits = magnitude | ((half & 0x8000U) << 16U);
   v = reinterpret_cast<f32x16>(bits);
 }
@@ -10817,15 +10865,15 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
 CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const f16*) {
   const u32x16 bits = reinterpret_cast<u32x16>(v);
   const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  const i32x16 order = reinterpret_cast<i32x16>(magnitude);
   const u32x16 normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
   const f32x16 shifted = reinterpret_cast<f32x16>(magnitude) + 0.5F;
   const u32x16 subnormal = reinterpret_cast<u32x16>(shifted) - 0x3F000000U;
-  const u32x16 infinite = (magnitude & 0U) + 0x7C00U;
-  const u32x16 not_a_number = infinite + 0x200U;
-  u32x16 half = order < 0x38800000 ? subnormal : normal;
-  half = order >= 0x477FF000 ? infinite : half;
-  half = order > 0x7F800000 ? not_a_number : half;
+  u32x16 is_subnormal, is_infinite, is_not_a_number;
+  mask_below(is_subnormal, magnitude, 0x38800000);
+  mask_above(is_infinite, magnitude, 0x477FEFFF);
+  mask_above(is_not_a_number, magnitude, f32_infinity);
+  u32x16 half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+  half = (half & ~is_infinite) | (0x7C00U & is_infinite) | (0x200U & is_not_a_number);
   raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), u16x16);
 }
 
@@ -10883,15 +10931,23 @@ CAUSEWAY_ALWAYS_INLINE void square_root(f32x16& v) {
 #endif
 }
 
+/// What is beyond ±87 becomes ±87; NaN stays. By masks: comparisons would cost six times as much as all of e^x with AVX2.
+CAUSEWAY_ALWAYS_INLINE void clamp_to_87(f32x16& x) {
+  constexpr std::uint32_t limit = 0x42AE0000;  // 87
+  const u32x16 bits = reinterpret_cast<u32x16>(x);
+  const u32x16 magnitude = bits & 0x7FFFFFFFU;
+  u32x16 beyond, not_a_number;
+  mask_above(beyond, magnitude, limit);
+  mask_above(not_a_number, magnitude, f32_infinity);
+  beyond &= ~not_a_number;
+  x = reinterpret_cast<f32x16>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
+}
+
 /// e^x in place, relative error below 1e-7 (Cephes' polynomial). Arguments beyond ±87 are taken as ±87, so that neither
 /// the result nor its reciprocal is subnormal or infinite; NaN stays NaN.
 CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
   constexpr float round = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
-  f32x16 high, low;
-  broadcast(high, 87.0F);
-  broadcast(low, -87.0F);
-  x = high < x ? high : x;  // in this order it is one instruction, and NaN stays
-  x = low > x ? low : x;
+  clamp_to_87(x);
   const f32x16 shifted = x * 1.44269504088896341F + round;
   const f32x16 n = shifted - round;
   const f32x16 r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
@@ -10920,25 +10976,86 @@ CAUSEWAY_ALWAYS_INLINE float horizontal_sum(const f32x16& v) {
   return (c[0] + c[2]) + (c[1] + c[3]);
 }
 
-/// Adds `term(accumulator, i)` over the whole vectors of [0, count), then `last(i)` for what is left, and returns the sum.
-/// Four accumulators, because one would wait for itself.
+/// Sum of `term(v, i)`, which puts what is to be added for i to i + 7 into v, over the whole sixteens of [0, count), and of
+/// `last(i)` for what is left. In vectors of 32 bytes: GCC keeps sums of 64 bytes in memory where the machine has no
+/// registers for them. Four sums of sixteen lanes, because one would wait for itself.
 template <class Term, class Last>
 CAUSEWAY_ALWAYS_INLINE float sum_lanes(std::int64_t count, Term&& term, Last&& last) {
   CAUSEWAY_EXACT_BODY
-  f32x16 a{}, b{}, c{}, d{};
+  f32x8 sums[8] = {};
+  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    CAUSEWAY_EXACT_BODY
+    f32x8 v;
+    term(v, i);
+    sum += v;
+  };
   std::int64_t i = 0;
-  for (; i + 4 * vector_lanes <= count; i += 4 * vector_lanes) {
-    term(a, i);
-    term(b, i + vector_lanes);
-    term(c, i + 2 * vector_lanes);
-    term(d, i + 3 * vector_lanes);
+  for (; i + 64 <= count; i += 64) {
+    CAUSEWAY_UNROLL
+    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
   }
-  for (; i + vector_lanes <= count; i += vector_lanes) term(a, i);
-  a = (a + b) + (c + d);
-  float sum = horizontal_sum(a);
+  for (; i + 16 <= count; i += 16) {
+    add(sums[0], i);
+    add(sums[1], i + 8);
+  }
+  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
+  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
+  float sum = horizontal_sum(__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
   for (; i < count; ++i) sum += last(i);
   return sum;
 }
+
+/// A sum of sixteen lanes that lives across a loop: in halves, as those of sum_lanes.
+class lane_sum {
+ public:
+  CAUSEWAY_ALWAYS_INLINE void add(const f32x16& v) {
+    low_ += __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+    high_ += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE float total() const {
+    return horizontal_sum(__builtin_shufflevector(low_, high_, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  }
+
+ private:
+  f32x8 low_{}, high_{};
+};
+
+/// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
+/// highest bit. In vectors of 32 bytes, as sums are.
+template <class Element>
+class exponent_watch {
+  using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
+  using vector [[gnu::vector_size(32)]] = integer;
+  static constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>  ? 0x7F800000U
+                                                        : std::is_same_v<Element, bf16> ? 0x7F80U
+                                                                                        : 0x7C00U);
+  static constexpr integer unit = exponent & (0U - exponent);
+  static constexpr std::size_t lanes = sizeof(vector) / sizeof(integer), parts = 16 / lanes;
+
+ public:
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, whole) {
+    for (std::size_t k = 0; k < parts; ++k) {
+      vector bits;
+      std::memcpy(&bits, p + k * lanes, sizeof bits);
+      seen_[k] |= (bits & exponent) + unit;
+    }
+  }
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, tail part) {
+    Element padded[16] = {};
+    std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(Element));
+    see(padded, whole{});
+  }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE bool all_finite() const {
+    integer all = 0;
+    for (std::size_t k = 0; k < parts; ++k) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) all = static_cast<integer>(all | seen_[k][lane]);
+    }
+    return all >> (8 * sizeof(integer) - 1) == 0;
+  }
+
+ private:
+  vector seen_[parts] = {};
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
@@ -11175,18 +11292,18 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 /// What a codec is told besides the values: where matrices lie in the row (ascending, apart), seeds, a reference row.
 template <class X>
 concept MessageContext = std::copy_constructible<X> && requires(X& x) {
-  { x.pool } -> std::convertible_to<thread_pool&>;
-  { x.matrices.front().offset } -> std::convertible_to<std::size_t>;
-  { x.matrices.front().rows } -> std::convertible_to<std::size_t>;
-  { x.matrices.front().columns } -> std::convertible_to<std::size_t>;
-  { x.seed } -> std::convertible_to<std::uint64_t>;
-  { x.own_seed } -> std::convertible_to<std::uint64_t>;
-  { x.reference } -> std::convertible_to<std::span<const float>>;
+  { x.pool } -> ConvertibleTo<thread_pool&>;
+  { x.matrices.front().offset } -> ConvertibleTo<std::size_t>;
+  { x.matrices.front().rows } -> ConvertibleTo<std::size_t>;
+  { x.matrices.front().columns } -> ConvertibleTo<std::size_t>;
+  { x.seed } -> ConvertibleTo<std::uint64_t>;
+  { x.own_seed } -> ConvertibleTo<std::uint64_t>;
+  { x.reference } -> ConvertibleTo<std::span<const float>>;
 };
 
 /// See compress::MessageCodec, which says what the members do.
 template <class C, class X>
-concept MessageCodec = std::copyable<C> && MessageContext<X> &&
+concept MessageCodec = Copyable<C> && MessageContext<X> &&
     requires(const C& c, const X& ctx, std::size_t n, std::span<const float> values, std::span<std::byte> room,
              std::span<const std::byte> bytes, std::span<float> sum, float weight) {
   {bool{C::traits.sparse}};
@@ -11363,41 +11480,26 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 namespace detail {
 
-/// Whether any lane of `v` is NaN or infinite, accumulated in `bad`.
-CAUSEWAY_ALWAYS_INLINE void look_for_not_finite(kernels::detail::i32x16& bad, const kernels::detail::f32x16& v) {
-  bad |= (reinterpret_cast<kernels::detail::i32x16>(v) & 0x7F800000) == 0x7F800000;
-}
-
-CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
-  std::int32_t all = 0;
-  for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
-  return all != 0;
-}
-
 struct finite_values_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
-    kernels::detail::i32x16 bad{};
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, p + i, part);
-      look_for_not_finite(bad, v);
-    });
-    return !any_lane(bad);
+    kernels::detail::exponent_watch<float> watch;
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(p + i, part); });
+    return watch.all_finite();
   }
 };
 
 struct copy_finite_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* from, float* to, std::int64_t count) {
-    kernels::detail::i32x16 bad{};
+    kernels::detail::exponent_watch<float> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
       kernels::detail::f32x16 v;
       kernels::detail::load(v, from + i, part);
-      look_for_not_finite(bad, v);
       kernels::detail::store(to + i, v, part);
     });
-    return !any_lane(bad);
+    return watch.all_finite();
   }
 };
 
@@ -11419,7 +11521,6 @@ struct sum_parts_kernel {
                                                std::int64_t at, std::int64_t count) {
     CAUSEWAY_EXACT_BODY
     alignas(64) float sums[block];
-    kernels::detail::i32x16 bad{};
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       kernels::detail::f32x16 sum, next;
       kernels::detail::load(sum, parts[0] + at + i, part);
@@ -11428,10 +11529,9 @@ struct sum_parts_kernel {
         sum += next;
       }
       sum *= factor;
-      look_for_not_finite(bad, sum);
       kernels::detail::store(sums + i, sum, part);
     });
-    if (any_lane(bad)) return false;
+    if (!finite_values_kernel::run(sums, count)) return false;
     std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
     return true;
   }
@@ -11525,9 +11625,9 @@ struct aggregation {
 /// - `A::scratch_rows`: rows of working memory it needs. `A::counts`: it fills `counts` where there are any.
 /// - `A::drops_unusable`: a message that cannot be decoded counts for nothing; without it, nobody uses the round's result.
 template <class A, class C, class X>
-concept Aggregator = std::copyable<A> && requires(const A& a, const aggregation<C, X>& all) {
-  { A::name } -> std::convertible_to<std::string_view>;
-  { A::scratch_rows } -> std::convertible_to<std::size_t>;
+concept Aggregator = Copyable<A> && requires(const A& a, const aggregation<C, X>& all) {
+  { A::name } -> ConvertibleTo<std::string_view>;
+  { A::scratch_rows } -> ConvertibleTo<std::size_t>;
   {bool{A::counts}};
   {bool{A::drops_unusable}};
   { a.combine(all) } -> std::same_as<std::optional<refusal>>;
@@ -11756,6 +11856,7 @@ inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of
 inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
 inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
 inline constexpr std::uint32_t stages = 9 * channel_stride;       ///< what all stages of a model decide alike
+inline constexpr std::uint32_t links = 10 * channel_stride;       ///< probes of what each link gives
 inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
 }  // namespace channels
 
@@ -13091,6 +13192,545 @@ CAUSEWAY_DECL bool group_view::are_distinct() const {
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 #endif
 
+// ---- causeway/collective/link_times.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_LINK_TIMES_HPP
+#define CAUSEWAY_COLLECTIVE_LINK_TIMES_HPP
+
+// What each link takes for a byte, measured while a run goes on: by a short probe on each link, one after another at each
+// peer, and then told to all, so that all peers plan alike.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// Equal on all peers.
+struct link_probe {
+  std::uint32_t every = 0;          ///< exchanges from one measurement to the next; 0: links are not measured
+  std::uint32_t bytes = 1U << 16U;  ///< of a probe, at least 1
+};
+
+/// The partner of `self` in turn `turn` of `peers` - 1, or of `peers` where they are an odd number: everybody meets
+/// everybody once, two by two. Oneself, where one is left over.
+CAUSEWAY_DECL [[nodiscard]] net::peer_index probe_partner(net::peer_index self, std::uint32_t peers, std::uint32_t turn);
+
+/// costs[from · peers + to] ← seconds per byte, as link_costs has them, equal on all peers; where there were some, half of
+/// them stays. The receiver says when it listens, and takes the time between two messages that were sent one right after
+/// the other: neither a delay nor who comes late is in it. What else is on a line at that time is.
+///
+/// All peers call it at once. `id`: 16 channels from id.channel on are ours; a number of its own for each measurement.
+/// Bytes: 2 · peers probes a peer, and 8 · peers to each; about 4 delays and 2 probes a turn. Errors name the peer.
+CAUSEWAY_DECL result<void> measure_links(net::any_transport& transport, const any_clock& clock, const net::message_id& id,
+                                         const collective_options& options, std::uint32_t bytes,
+                                         std::vector<double>& costs);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_LINK_TIMES_HPP
+
+// ---- causeway/collective/impl/link_times.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
+
+// Bodies of collective/link_times.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+// A table of the "circle method": one peer stays where it is, the others go round.
+CAUSEWAY_DECL net::peer_index probe_partner(net::peer_index self, std::uint32_t peers, std::uint32_t turn) {
+  const std::uint32_t round = peers % 2 == 0 ? peers - 1 : peers;  // places that go round
+  if (self == round) return turn % round;                          // the one that stays
+  const std::uint32_t partner = (2 * turn + round - self) % round;
+  if (partner != self) return partner;
+  return peers % 2 == 0 ? round : self;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+/// The talk of two peers: `ready`, then a byte and a probe. Channels: 0, 1, 2.
+struct link_talk {
+  const exchange_port& port;
+  net::peer_index other;
+  std::span<std::byte> probe;
+
+  /// Seconds from the byte to the end of the probe.
+  result<double> listen(const any_clock& clock) const {
+    conversation talk;
+    talk.open(port, 3);
+    std::byte ready{1}, first{};
+    talk.receive(1, other, part{1}, {&first, 1});
+    talk.receive(2, other, part{2}, probe);
+    talk.send(0, other, part{0}, {&ready, 1});
+    CAUSEWAY_TRY(talk.finish(0, other, port.options.deadline));
+    CAUSEWAY_TRY(talk.wait(1, other, port.options.deadline));
+    const time_point begin = clock.now();
+    CAUSEWAY_TRY(talk.wait(2, other, port.options.deadline));
+    return seconds(clock.now() - begin);
+  }
+  result<void> answer() const {
+    conversation talk;
+    talk.open(port, 3);
+    std::byte ready{}, first{1};
+    talk.receive(0, other, part{0}, {&ready, 1});
+    CAUSEWAY_TRY(talk.wait(0, other, port.options.deadline));
+    talk.send(1, other, part{1}, {&first, 1});
+    talk.send(2, other, part{2}, probe);
+    CAUSEWAY_TRY(talk.finish(1, other, port.options.deadline));
+    return talk.finish(2, other, port.options.deadline);
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL result<void> measure_links(net::any_transport& transport, const any_clock& clock, const net::message_id& id,
+                                         const collective_options& options, std::uint32_t bytes,
+                                         std::vector<double>& costs) {
+  const std::uint32_t peers = transport.size();
+  const net::peer_index self = transport.self();
+  if (bytes == 0) return fail(errc::invalid_argument, "link_probe", "a probe of 0 bytes takes no time; use 1 or more");
+  std::vector<std::byte> probe(bytes);
+  std::vector<double> own(peers), all(std::size_t{peers} * peers);  // own[p]: from p to here
+  const exchange_port port{transport, id, options};
+  for (std::uint32_t turn = 0; turn < (peers % 2 == 0 ? peers - 1 : peers); ++turn) {
+    const net::peer_index other = probe_partner(self, peers, turn);
+    if (other == self) continue;
+    const detail::link_talk talk{port, other, probe};
+    if (self > other) CAUSEWAY_TRY(talk.answer());
+    CAUSEWAY_ASSIGN(const double taken, talk.listen(clock));
+    own[other] = taken / bytes;
+    if (self < other) CAUSEWAY_TRY(talk.answer());
+  }
+  net::message_id told = id;
+  told.channel += 3;
+  if (peers > 1) {
+    CAUSEWAY_TRY(
+        all_gather(transport, told, std::as_bytes(std::span{own}), std::as_writable_bytes(std::span{all}), options));
+  }
+  const bool known = costs.size() == all.size();
+  costs.resize(all.size());
+  for (net::peer_index to = 0; to < peers; ++to) {
+    for (net::peer_index from = 0; from < peers; ++from) {
+      double& cost = costs[std::size_t{from} * peers + to];
+      const double now = all[std::size_t{to} * peers + from];
+      cost = known ? (cost + now) / 2 : now;
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
+#endif
+
+// ---- causeway/collective/ring_order.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+#define CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// In which order peers should stand in a ring, from what each link costs: a travelling salesman's problem with costs that
+// may differ between the two directions. Exact up to 12 peers (dynamic programming over subsets, Held and Karp 1962), a
+// good local optimum beyond. Every peer works it out from the same costs and gets the same order; a group_view makes it the
+// ring.
+
+#include <numeric>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// What the best ring is.
+enum class ring_goal : std::uint8_t {
+  slowest,  ///< its slowest link is as fast as can be, then the sum is least: for large rows, where all links are busy at
+            ///< once
+  sum,      ///< the sum of its costs is least: for small rows, where one latency waits for another
+};
+
+/// What `peers` peers pay for a message on each link: `costs[i * peers + j]` is the price of i to j, >= 0, in any unit;
+/// infinite where there is no link. The diagonal is not looked at.
+struct link_costs {
+  std::span<const double> costs;
+  std::uint32_t peers = 0;
+
+  [[nodiscard]] double operator()(net::peer_index from, net::peer_index to) const { return costs[from * peers + to]; }
+};
+
+struct ring_cost {
+  double slowest = 0;
+  double sum = 0;
+};
+
+/// What the ring `order` costs: each peer sends to the next one, the last to the first.
+CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order);
+
+namespace detail {
+
+inline constexpr std::uint32_t exact_ring_peers = 12;
+using ring_list = std::vector<net::peer_index>;
+
+CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal);
+
+/// The best ring by the sum of its links, or by the largest one, over links that cost at most `limit`. best[s][j] is what
+/// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
+class subset_search {
+ public:
+  CAUSEWAY_DECL subset_search(const link_costs& links, bool by_sum, double limit);
+
+  /// What the best ring costs, and its order from peer 0 on.
+  CAUSEWAY_DECL [[nodiscard]] std::pair<double, ring_list> ring() const;
+
+ private:
+  [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
+  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
+  [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
+
+  CAUSEWAY_DECL void extend(std::uint32_t set, std::uint32_t j);
+
+  const link_costs& links_;
+  bool by_sum_;
+  double limit_;
+  std::uint32_t others_;
+  std::vector<double> best_;
+  std::vector<std::uint8_t> before_;
+};
+
+CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal);
+
+/// From `start`, always to the nearest peer that is left.
+CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start);
+
+/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
+class local_search {
+ public:
+  CAUSEWAY_DECL local_search(const link_costs& links, ring_goal goal, ring_list order);
+
+  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
+  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
+
+ private:
+  CAUSEWAY_DECL bool reverse_runs();
+
+  CAUSEWAY_DECL bool move_runs();
+
+  CAUSEWAY_DECL bool move_run(std::size_t first, std::size_t length, std::size_t to);
+
+  CAUSEWAY_DECL bool keep_if_better();
+
+  const link_costs& links_;
+  ring_goal goal_;
+  ring_list order_;
+  ring_list tried_;
+  ring_cost cost_;
+};
+
+/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
+/// better.
+CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs);
+
+CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed);
+
+}  // namespace detail
+
+/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
+/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
+/// second for 64.
+CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
+                                                      std::uint64_t seed = 0);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// ---- causeway/collective/impl/ring_order.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+
+// Bodies of collective/ring_order.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
+  ring_cost c;
+  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
+    const double link = links(order[i], order[(i + 1) % order.size()]);
+    c.slowest = std::max(c.slowest, link);
+    c.sum += link;
+  }
+  return c;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
+  if (goal == ring_goal::sum) return a.sum < b.sum;
+  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
+}
+
+CAUSEWAY_DECL subset_search::subset_search(const link_costs& links, bool by_sum, double limit)
+    : links_{links},
+      by_sum_{by_sum},
+      limit_{limit},
+      others_{links.peers - 1},
+      best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
+      before_(best_.size(), 0) {
+  for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
+  for (std::uint32_t set = 1; set < (1U << others_); ++set) {
+    for (std::uint32_t j = 0; j < others_; ++j) {
+      if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
+    }
+  }
+}
+
+CAUSEWAY_DECL std::pair<double, ring_list> subset_search::ring() const {
+  std::uint32_t set = (1U << others_) - 1, last = 0;
+  const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
+  for (std::uint32_t j = 1; j < others_; ++j) {
+    if (closed(j) < closed(last)) last = j;
+  }
+  const double cost = closed(last);
+  ring_list order;
+  while (set != 0) {
+    order.push_back(last + 1);
+    const std::uint32_t previous = before_[at(set, last)];
+    set &= ~(1U << last);
+    last = previous;
+  }
+  order.push_back(0);
+  std::reverse(order.begin(), order.end());
+  return {cost, order};
+}
+
+CAUSEWAY_DECL double subset_search::link(net::peer_index from, net::peer_index to) const {
+  const double cost = links_(from, to);
+  return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
+}
+
+CAUSEWAY_DECL void subset_search::extend(std::uint32_t set, std::uint32_t j) {
+  const std::uint32_t rest = set & ~(1U << j);
+  before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
+  for (std::uint32_t k = 0; k < others_; ++k) {
+    if ((rest >> k & 1U) == 0) continue;
+    const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
+    if (cost >= best_[at(set, j)]) continue;
+    best_[at(set, j)] = cost;
+    before_[at(set, j)] = static_cast<std::uint8_t>(k);
+  }
+}
+
+CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal) {
+  double limit = std::numeric_limits<double>::infinity();
+  if (goal == ring_goal::slowest) limit = subset_search{links, false, limit}.ring().first;
+  return subset_search{links, true, limit}.ring().second;
+}
+
+CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
+  ring_list order(links.peers);
+  std::iota(order.begin(), order.end(), 0U);
+  std::swap(order[0], order[start]);
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const auto nearest = std::min_element(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), [&](auto a, auto b) {
+      return std::pair{links(order[i - 1], a), a} < std::pair{links(order[i - 1], b), b};
+    });
+    std::swap(order[i], *nearest);
+  }
+  return order;
+}
+
+CAUSEWAY_DECL local_search::local_search(const link_costs& links, ring_goal goal, ring_list order)
+    : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
+  while (reverse_runs() || move_runs()) {
+  }
+}
+
+CAUSEWAY_DECL bool local_search::reverse_runs() {
+  bool helped = false;
+  for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
+    for (std::size_t last = first + 2; last <= order_.size(); ++last) {
+      tried_ = order_;
+      std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first), tried_.begin() + static_cast<std::ptrdiff_t>(last));
+      helped = keep_if_better() || helped;
+    }
+  }
+  return helped;
+}
+
+CAUSEWAY_DECL bool local_search::move_runs() {
+  constexpr std::size_t longest = 3;
+  bool helped = false;
+  for (std::size_t length = 1; length <= longest; ++length) {
+    for (std::size_t first = 0; first + length <= order_.size(); ++first) {
+      for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
+    }
+  }
+  return helped;
+}
+
+CAUSEWAY_DECL bool local_search::move_run(std::size_t first, std::size_t length, std::size_t to) {
+  tried_ = order_;
+  const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto size = static_cast<std::ptrdiff_t>(length);
+  const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
+  if (to < first) std::rotate(target, at, at + size);
+  if (to > first) std::rotate(at, at + size, target + size);
+  return keep_if_better();
+}
+
+CAUSEWAY_DECL bool local_search::keep_if_better() {
+  const ring_cost c = cost_of_ring(links_, tried_);
+  if (!is_better(c, cost_, goal_)) return false;
+  cost_ = c;
+  std::swap(order_, tried_);
+  return true;
+}
+
+CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs) {
+  std::vector<double> finite(costs.begin(), costs.end());
+  double penalty = 1;
+  for (const double c : costs) penalty += c < std::numeric_limits<double>::infinity() ? c : 0;
+  for (double& c : finite) c = std::min(c, penalty);
+  return finite;
+}
+
+CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
+  constexpr int starts = 8;
+  const std::vector<double> finite = with_penalties(with_gaps.costs);
+  const link_costs links{finite, with_gaps.peers};
+  rng draw{seed};
+  local_search best{links, goal, nearest_neighbours(links, 0)};
+  ring_list order = best.order();
+  ring_cost cost = best.cost();
+  for (int i = 1; i < starts; ++i) {
+    const auto start = static_cast<net::peer_index>(draw.below(links.peers));
+    const local_search next{links, goal, nearest_neighbours(links, start)};
+    if (!is_better(next.cost(), cost, goal)) continue;
+    cost = next.cost();
+    order = next.order();
+  }
+  std::rotate(order.begin(), std::find(order.begin(), order.end(), 0U), order.end());
+  return order;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal, std::uint64_t seed) {
+  CAUSEWAY_EXPECT(links.costs.size() == std::size_t{links.peers} * links.peers);
+  if (links.peers < 2) return std::vector<net::peer_index>(links.peers, 0);
+  if (links.peers <= detail::exact_ring_peers) return detail::exact_ring(links, goal);
+  return detail::searched_ring(links, goal, seed);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+#endif
+
+// ---- causeway/collective/link_trees.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_LINK_TREES_HPP
+#define CAUSEWAY_COLLECTIVE_LINK_TREES_HPP
+
+// Trees that follow what links cost, several of them with roots of their own, which use different links where that is no
+// detour (NETSTORM's multi-root trees of fastest paths, 2024). Every peer works them out from the same costs and gets the
+// same ones.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// The parent of each peer in tree `index` of those with these roots, of at most `arity` children a peer; the root's is
+/// itself. Peers join in the order in which a row from the root could reach them, the nearest first: a link counts as slow
+/// as its slower direction, a parent's lines are shared by its children, and a link is as many times slower as earlier
+/// trees have it. Of equal ones the first by index, counted from the root. Time: O(trees · peers³).
+CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> link_tree(const link_costs& links,
+                                                                   const std::vector<net::peer_index>& roots,
+                                                                   std::size_t index, std::uint32_t arity);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_LINK_TREES_HPP
+
+// ---- causeway/collective/impl/link_trees.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
+
+// Bodies of collective/link_trees.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+/// Trees over the same links, one after another.
+class tree_builder {
+ public:
+  tree_builder(const link_costs& links, std::uint32_t arity)
+      : links_{links}, arity_{std::max(arity, 1U)}, used_(links.costs.size()) {}
+
+  std::vector<net::peer_index> grow(net::peer_index root) {
+    parents_.assign(links_.peers, root);
+    children_.assign(links_.peers, 0);
+    reached_.assign(links_.peers, 0.0);
+    joined_.assign(1, root);
+    outside_.clear();
+    for (net::peer_index p = 0; p + 1 < links_.peers; ++p) outside_.push_back((root + 1 + p) % links_.peers);
+    while (!outside_.empty()) join_next();
+    return parents_;
+  }
+
+ private:
+  [[nodiscard]] double weight(net::peer_index a, net::peer_index b) const {
+    return std::max(links_(a, b), links_(b, a)) * (1 + used_[a * links_.peers + b]);
+  }
+
+  void join_next() {
+    net::peer_index parent = joined_.front();
+    std::size_t child = 0;
+    double soonest = std::numeric_limits<double>::infinity();
+    bool found = false;
+    for (const net::peer_index p : joined_) {
+      if (children_[p] >= arity_) continue;
+      for (std::size_t c = 0; c < outside_.size(); ++c) {
+        const double at = reached_[p] + (1 + children_[p]) * weight(p, outside_[c]);
+        if (found && !(at < soonest)) continue;  // the first of equal ones
+        found = true;
+        soonest = at, parent = p, child = c;
+      }
+    }
+    const net::peer_index joins = outside_[child];
+    parents_[joins] = parent;
+    reached_[joins] = soonest;
+    ++children_[parent];
+    joined_.push_back(joins);
+    outside_.erase(outside_.begin() + static_cast<std::ptrdiff_t>(child));
+    ++used_[parent * links_.peers + joins];
+    ++used_[joins * links_.peers + parent];
+  }
+
+  const link_costs& links_;
+  std::uint32_t arity_;
+  std::vector<std::uint32_t> used_;
+  std::vector<net::peer_index> parents_, joined_, outside_;
+  std::vector<std::uint32_t> children_;
+  std::vector<double> reached_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::vector<net::peer_index> link_tree(const link_costs& links, const std::vector<net::peer_index>& roots,
+                                                     std::size_t index, std::uint32_t arity) {
+  CAUSEWAY_EXPECT(!roots.empty() && links.costs.size() == std::size_t{links.peers} * links.peers);
+  detail::tree_builder builder{links, arity};
+  std::vector<net::peer_index> tree;
+  for (std::size_t t = 0; t <= index % roots.size(); ++t) tree = builder.grow(roots[t] % links.peers);
+  return tree;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
+#endif
+
 // ---- causeway/collective/mpi_site_options.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_MPI_SITE_OPTIONS_HPP
 #define CAUSEWAY_COLLECTIVE_MPI_SITE_OPTIONS_HPP
@@ -13246,13 +13886,9 @@ struct dot_kernel {
 struct finite_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
-    f32x16 seen{};  // x * 0 is NaN where x is not finite, and NaN stays
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      detail::load(v, x + i, part);
-      seen += v * 0.0F;
-    });
-    return horizontal_sum(seen) == 0.0F;
+    exponent_watch<float> watch;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(x + i, part); });
+    return watch.all_finite();
   }
 };
 
@@ -13849,8 +14485,6 @@ class own_sum_mean {
 
 // Peers two by two: who meets whom, and the mean of what the two hold.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
@@ -14176,307 +14810,6 @@ class quantised_ring {
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
-
-// ---- causeway/collective/ring_order.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
-#define CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
-
-// In which order peers should stand in a ring, from what each link costs: a travelling salesman's problem with costs that
-// may differ between the two directions. Exact up to 12 peers (dynamic programming over subsets, Held and Karp 1962), a
-// good local optimum beyond. Every peer works it out from the same costs and gets the same order; a group_view makes it the
-// ring.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// What the best ring is.
-enum class ring_goal : std::uint8_t {
-  slowest,  ///< its slowest link is as fast as can be, then the sum is least: for large rows, where all links are busy at
-            ///< once
-  sum,      ///< the sum of its costs is least: for small rows, where one latency waits for another
-};
-
-/// What `peers` peers pay for a message on each link: `costs[i * peers + j]` is the price of i to j, >= 0, in any unit;
-/// infinite where there is no link. The diagonal is not looked at.
-struct link_costs {
-  std::span<const double> costs;
-  std::uint32_t peers = 0;
-
-  [[nodiscard]] double operator()(net::peer_index from, net::peer_index to) const { return costs[from * peers + to]; }
-};
-
-struct ring_cost {
-  double slowest = 0;
-  double sum = 0;
-};
-
-/// What the ring `order` costs: each peer sends to the next one, the last to the first.
-CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order);
-
-namespace detail {
-
-inline constexpr std::uint32_t exact_ring_peers = 12;
-using ring_list = std::vector<net::peer_index>;
-
-CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal);
-
-/// The best ring by the sum of its links, or by the largest one, over links that cost at most `limit`. best[s][j] is what
-/// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
-class subset_search {
- public:
-  CAUSEWAY_DECL subset_search(const link_costs& links, bool by_sum, double limit);
-
-  /// What the best ring costs, and its order from peer 0 on.
-  CAUSEWAY_DECL [[nodiscard]] std::pair<double, ring_list> ring() const;
-
- private:
-  [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
-  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
-  [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
-
-  CAUSEWAY_DECL void extend(std::uint32_t set, std::uint32_t j);
-
-  const link_costs& links_;
-  bool by_sum_;
-  double limit_;
-  std::uint32_t others_;
-  std::vector<double> best_;
-  std::vector<std::uint8_t> before_;
-};
-
-CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal);
-
-/// From `start`, always to the nearest peer that is left.
-CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start);
-
-/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
-class local_search {
- public:
-  CAUSEWAY_DECL local_search(const link_costs& links, ring_goal goal, ring_list order);
-
-  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
-  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
-
- private:
-  CAUSEWAY_DECL bool reverse_runs();
-
-  CAUSEWAY_DECL bool move_runs();
-
-  CAUSEWAY_DECL bool move_run(std::size_t first, std::size_t length, std::size_t to);
-
-  CAUSEWAY_DECL bool keep_if_better();
-
-  const link_costs& links_;
-  ring_goal goal_;
-  ring_list order_;
-  ring_list tried_;
-  ring_cost cost_;
-};
-
-/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
-/// better.
-CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs);
-
-CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed);
-
-}  // namespace detail
-
-/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
-/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
-/// second for 64.
-CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
-                                                      std::uint64_t seed = 0);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
-
-// ---- causeway/collective/impl/ring_order.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
-
-// Bodies of collective/ring_order.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
-  ring_cost c;
-  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
-    const double link = links(order[i], order[(i + 1) % order.size()]);
-    c.slowest = std::max(c.slowest, link);
-    c.sum += link;
-  }
-  return c;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
-
-CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
-  if (goal == ring_goal::sum) return a.sum < b.sum;
-  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
-}
-
-CAUSEWAY_DECL subset_search::subset_search(const link_costs& links, bool by_sum, double limit)
-    : links_{links},
-      by_sum_{by_sum},
-      limit_{limit},
-      others_{links.peers - 1},
-      best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
-      before_(best_.size(), 0) {
-  for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
-  for (std::uint32_t set = 1; set < (1U << others_); ++set) {
-    for (std::uint32_t j = 0; j < others_; ++j) {
-      if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
-    }
-  }
-}
-
-CAUSEWAY_DECL std::pair<double, ring_list> subset_search::ring() const {
-  std::uint32_t set = (1U << others_) - 1, last = 0;
-  const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
-  for (std::uint32_t j = 1; j < others_; ++j) {
-    if (closed(j) < closed(last)) last = j;
-  }
-  const double cost = closed(last);
-  ring_list order;
-  while (set != 0) {
-    order.push_back(last + 1);
-    const std::uint32_t previous = before_[at(set, last)];
-    set &= ~(1U << last);
-    last = previous;
-  }
-  order.push_back(0);
-  std::reverse(order.begin(), order.end());
-  return {cost, order};
-}
-
-CAUSEWAY_DECL double subset_search::link(net::peer_index from, net::peer_index to) const {
-  const double cost = links_(from, to);
-  return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
-}
-
-CAUSEWAY_DECL void subset_search::extend(std::uint32_t set, std::uint32_t j) {
-  const std::uint32_t rest = set & ~(1U << j);
-  before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
-  for (std::uint32_t k = 0; k < others_; ++k) {
-    if ((rest >> k & 1U) == 0) continue;
-    const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
-    if (cost >= best_[at(set, j)]) continue;
-    best_[at(set, j)] = cost;
-    before_[at(set, j)] = static_cast<std::uint8_t>(k);
-  }
-}
-
-CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal) {
-  double limit = std::numeric_limits<double>::infinity();
-  if (goal == ring_goal::slowest) limit = subset_search{links, false, limit}.ring().first;
-  return subset_search{links, true, limit}.ring().second;
-}
-
-CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
-  ring_list order(links.peers);
-  std::iota(order.begin(), order.end(), 0U);
-  std::swap(order[0], order[start]);
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    const auto nearest = std::min_element(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), [&](auto a, auto b) {
-      return std::pair{links(order[i - 1], a), a} < std::pair{links(order[i - 1], b), b};
-    });
-    std::swap(order[i], *nearest);
-  }
-  return order;
-}
-
-CAUSEWAY_DECL local_search::local_search(const link_costs& links, ring_goal goal, ring_list order)
-    : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
-  while (reverse_runs() || move_runs()) {
-  }
-}
-
-CAUSEWAY_DECL bool local_search::reverse_runs() {
-  bool helped = false;
-  for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
-    for (std::size_t last = first + 2; last <= order_.size(); ++last) {
-      tried_ = order_;
-      std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first), tried_.begin() + static_cast<std::ptrdiff_t>(last));
-      helped = keep_if_better() || helped;
-    }
-  }
-  return helped;
-}
-
-CAUSEWAY_DECL bool local_search::move_runs() {
-  constexpr std::size_t longest = 3;
-  bool helped = false;
-  for (std::size_t length = 1; length <= longest; ++length) {
-    for (std::size_t first = 0; first + length <= order_.size(); ++first) {
-      for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
-    }
-  }
-  return helped;
-}
-
-CAUSEWAY_DECL bool local_search::move_run(std::size_t first, std::size_t length, std::size_t to) {
-  tried_ = order_;
-  const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto size = static_cast<std::ptrdiff_t>(length);
-  const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
-  if (to < first) std::rotate(target, at, at + size);
-  if (to > first) std::rotate(at, at + size, target + size);
-  return keep_if_better();
-}
-
-CAUSEWAY_DECL bool local_search::keep_if_better() {
-  const ring_cost c = cost_of_ring(links_, tried_);
-  if (!is_better(c, cost_, goal_)) return false;
-  cost_ = c;
-  std::swap(order_, tried_);
-  return true;
-}
-
-CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs) {
-  std::vector<double> finite(costs.begin(), costs.end());
-  double penalty = 1;
-  for (const double c : costs) penalty += c < std::numeric_limits<double>::infinity() ? c : 0;
-  for (double& c : finite) c = std::min(c, penalty);
-  return finite;
-}
-
-CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
-  constexpr int starts = 8;
-  const std::vector<double> finite = with_penalties(with_gaps.costs);
-  const link_costs links{finite, with_gaps.peers};
-  rng draw{seed};
-  local_search best{links, goal, nearest_neighbours(links, 0)};
-  ring_list order = best.order();
-  ring_cost cost = best.cost();
-  for (int i = 1; i < starts; ++i) {
-    const auto start = static_cast<net::peer_index>(draw.below(links.peers));
-    const local_search next{links, goal, nearest_neighbours(links, start)};
-    if (!is_better(next.cost(), cost, goal)) continue;
-    cost = next.cost();
-    order = next.order();
-  }
-  std::rotate(order.begin(), std::find(order.begin(), order.end(), 0U), order.end());
-  return order;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal, std::uint64_t seed) {
-  CAUSEWAY_EXPECT(links.costs.size() == std::size_t{links.peers} * links.peers);
-  if (links.peers < 2) return std::vector<net::peer_index>(links.peers, 0);
-  if (links.peers <= detail::exact_ring_peers) return detail::exact_ring(links, goal);
-  return detail::searched_ring(links, goal, seed);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
-#endif
 
 // ---- causeway/collective/server_residual.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP
@@ -15293,6 +15626,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 struct tree_options {
   std::uint32_t arity = 2;   ///< children of a peer, at least 1
   net::peer_index root = 0;  ///< modulo the peers; the others follow it in the order of their indices, level by level
+  std::vector<net::peer_index> parents{};  ///< none: so; else of each peer, the root's is itself (link_trees.hpp)
 };
 
 /// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
@@ -15317,25 +15651,23 @@ class tree_mean {
     peers_ = port.transport.size();
     CAUSEWAY_EXPECT(options_.arity > 0);
     self_ = port.transport.self();
-    position_ = (self_ + peers_ - options_.root % peers_) % peers_;
+    CAUSEWAY_EXPECT(options_.parents.empty() || options_.parents.size() == peers_);
+    take_place();
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
-    for_children(
-        [&](net::peer_index child, std::size_t i) { talk_.receive(place(sum_in, child), child, part{0}, from_child(i)); });
-    if (!is_root()) talk_.receive(place(mean_in, parent()), parent(), part{1}, mean_message());
-    if (children() == 0 && !is_root()) send_sum(row, ctx);
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      talk_.receive(place(sum_in, children_[i]), children_[i], part{0}, from_child(i));
+    }
+    if (!is_root()) talk_.receive(place(mean_in, parent_), parent_, part{1}, mean_message());
+    if (children_.empty() && !is_root()) send_sum(row, ctx);
     return {};
   }
 
   template <MessageContext X>
   result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
-    if (children() == 0 && !is_root()) return {};
-    result<void> outcome;
-    for_children([&](net::peer_index child, std::size_t i) {
-      if (outcome) outcome = take_sum(port, child, i);
-    });
-    CAUSEWAY_TRY(std::move(outcome));
+    if (children_.empty() && !is_root()) return {};
+    for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port, children_[i], i));
     if (!is_root()) {
       send_sum(row, ctx);
       return {};
@@ -15350,8 +15682,8 @@ class tree_mean {
     CAUSEWAY_EXPECT(talk_.is_open());
     const time_point deadline = port.options.deadline;
     if (!is_root()) {
-      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent()), parent(), deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent()), parent(), deadline));
+      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
       pass_down();
     }
     std::optional<refusal> bad = adopt(row, ctx);
@@ -15363,24 +15695,33 @@ class tree_mean {
 
   void cancel() { talk_.close(); }
 
+  /// The tree from the next conversation on; equal on all peers.
+  void follow(std::vector<net::peer_index> parents) { options_.parents = std::move(parents); }
+
  private:
   enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
 
-  // --- the tree: positions 0 to n-1, level by level
-  // -----------------------------------------------------------------------
+  // --- the tree ----------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] net::peer_index peer_at(std::uint64_t position) const {
-    return static_cast<net::peer_index>((position + options_.root) % peers_);
-  }
-  [[nodiscard]] bool is_root() const { return position_ == 0; }
-  [[nodiscard]] net::peer_index parent() const { return peer_at((position_ - 1) / options_.arity); }
-  [[nodiscard]] std::size_t children() const {
-    const std::uint64_t first = position_ * options_.arity + 1;
-    return first >= peers_ ? 0 : std::min<std::uint64_t>(options_.arity, peers_ - first);
-  }
-  template <class F>
-  void for_children(F&& f) const {
-    for (std::size_t i = 0; i < children(); ++i) f(peer_at(position_ * options_.arity + 1 + i), i);
+  [[nodiscard]] bool is_root() const { return parent_ == self_; }
+  /// Whose child this peer is, and who are its own; by index they are at positions 0 to n-1, level by level.
+  void take_place() {
+    children_.clear();
+    if (!options_.parents.empty()) {
+      parent_ = options_.parents[self_];
+      for (net::peer_index p = 0; p < peers_; ++p) {
+        if (p != self_ && options_.parents[p] == self_) children_.push_back(p);
+      }
+      return;
+    }
+    const auto peer_at = [&](std::uint64_t position) {
+      return static_cast<net::peer_index>((position + options_.root) % peers_);
+    };
+    const std::uint64_t position = (self_ + peers_ - options_.root % peers_) % peers_;
+    parent_ = position == 0 ? self_ : peer_at((position - 1) / options_.arity);
+    for (std::uint64_t c = 1; c <= options_.arity && position * options_.arity + c < peers_; ++c) {
+      children_.push_back(peer_at(position * options_.arity + c));
+    }
   }
 
   // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
@@ -15397,7 +15738,7 @@ class tree_mean {
   void lay_out(std::size_t count, const X& ctx) {
     up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
     down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
-    const std::size_t bytes = (1 + children()) * up_slot_ + down_slot_;
+    const std::size_t bytes = (1 + children_.size()) * up_slot_ + down_slot_;
     if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
     if (sum_.size() < count) sum_ = aligned_buffer<float>{count};
     count_ = count;
@@ -15446,7 +15787,7 @@ class tree_mean {
     if (bad) used = 0;
     detail::write_header(room, bad ? 0.0F : weight, count_, bad.value_or(detail::no_refusal));
     used += message_header_bytes;
-    talk_.send(place(sum_out, parent()), parent(), part{0}, room.first(used));
+    talk_.send(place(sum_out, parent_), parent_, part{0}, room.first(used));
   }
 
   // --- down
@@ -15466,15 +15807,14 @@ class tree_mean {
   }
 
   void pass_down() {
-    for_children([&](net::peer_index child, std::size_t) {
+    for (const net::peer_index child : children_) {
       talk_.send(place(mean_out, child), child, part{1}, mean_message().first(mean_bytes_));
-    });
+    }
   }
 
   template <class X>
   std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
-    const peer_message m =
-        detail::read_message(is_root() ? self_ : parent(), mean_message().first(mean_bytes_), count_, peers_);
+    const peer_message m = detail::read_message(parent_, mean_message().first(mean_bytes_), count_, peers_);
     if (m.bad) return m.bad;
     kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count_));
     const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
@@ -15488,7 +15828,8 @@ class tree_mean {
   DownCodec down_;
   net::peer_index self_ = 0;
   std::uint32_t peers_ = 1;
-  std::uint64_t position_ = 0;
+  net::peer_index parent_ = 0;
+  std::vector<net::peer_index> children_;
   std::size_t count_ = 0;
   std::size_t up_slot_ = 0;
   std::size_t down_slot_ = 0;
@@ -15517,7 +15858,22 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 /// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
 using region_list = std::vector<std::vector<net::peer_index>>;
 
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct told_regions {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
+
 namespace detail {
+
+/// Tells all peers this one's region, and finds out which ones there are.
+CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found);
 
 /// A transport that stays where it is when its owner moves. Assigning swaps: what still talks over it goes after it.
 class held_transport {
@@ -15540,6 +15896,9 @@ class held_transport {
 /// peers as there are regions, and a row encoded by DownCodec to each peer of its region; 16 bytes more for each message. 2
 /// latencies within a region and those of `Across`.
 ///
+/// Regions are those of `set_regions`, or, after `tell_region`, those that the peers say, in a message of 4 bytes to each
+/// other peer, which `begin` waits for: a latency more, of the longest line. The result is the same, whatever the regions.
+///
 /// The residual is what the own message left out. What `Across` loses of a region's mean is lost, unless it keeps that
 /// itself (split_options::server_residual). Where a region has values that cannot be used, its own peers are told whose,
 /// the others the name of its hub.
@@ -15551,8 +15910,7 @@ class two_level_mean {
                                           .own_support = Across::traits.own_support,
                                           .residual = true,
                                           .counts = false,
-                                          .stateful = Across::traits.stateful,
-                                          .names_peers = true};
+                                          .stateful = Across::traits.stateful};
 
   explicit two_level_mean(region_list regions, Across across = Across{}, UpCodec up = UpCodec{},
                           DownCodec down = DownCodec{})
@@ -15560,6 +15918,8 @@ class two_level_mean {
 
   /// For the next round, on all peers alike: as the group changes.
   void set_regions(region_list regions) { regions_ = std::move(regions); }
+  /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
+  void tell_region(const told_regions& told) { told_ = told, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
   [[nodiscard]] Across& across() noexcept { return across_; }
 
@@ -15570,6 +15930,7 @@ class two_level_mean {
     self_ = port.transport.self();
     peers_ = port.transport.size();
     cancel();
+    if (asks_) CAUSEWAY_TRY(detail::ask_regions(port, told_, regions_));
     CAUSEWAY_TRY(find_region());
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
@@ -15775,6 +16136,8 @@ class two_level_mean {
   }
 
   region_list regions_;
+  told_regions told_;
+  bool asks_ = false;
   UpCodec up_;
   DownCodec down_;
   net::peer_index self_ = 0;
@@ -15805,7 +16168,36 @@ class two_level_mean {
 
 // Bodies of collective/two_level_mean.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
+  std::map<std::uint32_t, std::vector<net::peer_index>> named;
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != told_regions::any) named[own[p]].push_back(p);
+  }
+  region_list all;
+  for (auto& [name, peers] : named) all.push_back(std::move(peers));
+  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != told_regions::any) continue;
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
+  }
+  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
+  return all;
+}
+
+namespace detail {
+
+CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found) {
+  std::vector<std::uint32_t> all(port.transport.size(), told.own);
+  net::message_id id = port.id;
+  id.channel += 1;  // the first of ours has the rows
+  CAUSEWAY_TRY(all_gather(port.transport, id, std::as_bytes(std::span{&told.own, 1}),
+                          std::as_writable_bytes(std::span{all}), port.options));
+  found = regions_told(all, told.fewest);
+  return {};
+}
 
 CAUSEWAY_DECL void held_transport::hold(group_view group) {
   transport_ = std::make_unique<net::any_transport>(std::move(group));
@@ -15816,7 +16208,8 @@ CAUSEWAY_INLINE held_transport& held_transport::operator=(held_transport&& other
   return *this;
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+}  // namespace detail
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
 #endif
@@ -15937,11 +16330,11 @@ struct codec_traits {
 /// - `block()`: values may be cut at multiples of it, and encoded apart, without changing what they decode to.
 /// - `raw`: the bytes are the values.
 template <class C>
-concept Codec = std::copyable<C> &&
+concept Codec = Copyable<C> &&
     requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values, std::span<std::byte> room,
              std::span<const std::byte> bytes, std::span<float> decoded) {
-  { C::name } -> std::convertible_to<std::string_view>;
-  { C::traits } -> std::convertible_to<codec_traits>;
+  { C::name } -> ConvertibleTo<std::string_view>;
+  { C::traits } -> ConvertibleTo<codec_traits>;
   {bool{C::raw}};
   { c.block() } -> std::same_as<std::size_t>;
   { c.encoded_size(n) } -> std::same_as<std::size_t>;
@@ -16027,11 +16420,11 @@ struct message_context {
 /// that is not 0 (the mean over contributors); then `inverse` once. A peer that keeps what it did not send has
 /// `residual_of(codec, ctx, values, own message, residual)`.
 template <class C>
-concept MessageCodec = std::copyable<C> &&
+concept MessageCodec = Copyable<C> &&
     requires(const C& c, const message_context& ctx, std::size_t n, std::span<const float> values,
              std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> sum, float weight) {
-  { C::name } -> std::convertible_to<std::string_view>;
-  { C::traits } -> std::convertible_to<codec_traits>;
+  { C::name } -> ConvertibleTo<std::string_view>;
+  { C::traits } -> ConvertibleTo<codec_traits>;
   { c.most_bytes(ctx, n) } -> std::same_as<std::size_t>;
   { c.encode(ctx, values, room) } -> std::same_as<std::size_t>;
   { c.decode_add(ctx, bytes, sum, weight, sum) } -> std::same_as<result<void>>;
@@ -16075,7 +16468,7 @@ class dense_message {
   static constexpr std::string_view name = C::name;
   static constexpr codec_traits traits = C::traits;
 
-  dense_message() requires std::default_initializable<C>
+  dense_message() requires DefaultInitializable<C>
   = default;
   explicit dense_message(C codec) : codec_{std::move(codec)} {}
 
@@ -16237,43 +16630,25 @@ struct decode_elements {
   static constexpr bool exact = true;
   template <class Element>
   CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
-    kernels::detail::u32x16 sums{};  // an exponent of all ones becomes a sign bit by adding one to it
+    kernels::detail::exponent_watch<Element> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
       kernels::detail::f32x16 v;
       kernels::detail::load(v, from + i, part);
-      sums |= (reinterpret_cast<kernels::detail::u32x16>(v) & 0x7F800000U) + 0x00800000U;
       kernels::detail::store(to + i, v, part);
     });
-    return !any_lane(reinterpret_cast<kernels::detail::i32x16>(sums) >> 31);
+    return watch.all_finite();
   }
 };
 
-/// Without converting them: not finite is what has all bits of the exponent set.
+/// Without converting them.
 struct finite_elements {
   static constexpr bool exact = true;
   template <class Element>
   CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
-    using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
-    constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>            ? 0x7F800000U
-                                                   : std::is_same_v<Element, causeway::bf16> ? 0x7F80U
-                                                                                             : 0x7C00U);
-    constexpr integer unit = exponent & (0U - exponent);  // adding its lowest bit to all ones overflows
-    using vector [[gnu::vector_size(16 * sizeof(integer))]] = integer;
-    vector sums{};
-    std::int64_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-      vector bits;
-      std::memcpy(&bits, from + i, sizeof bits);
-      sums |= (bits & exponent) + unit;
-    }
-    integer all = 0;
-    for (int lane = 0; lane < 16; ++lane) all = static_cast<integer>(all | sums[lane]);
-    for (; i < count; ++i) {
-      integer bits = 0;
-      std::memcpy(&bits, from + i, sizeof bits);
-      all = static_cast<integer>(all | ((bits & exponent) + unit));
-    }
-    return all >> (8 * sizeof(integer) - 1) == 0;
+    kernels::detail::exponent_watch<Element> watch;
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(from + i, part); });
+    return watch.all_finite();
   }
 };
 
@@ -16404,7 +16779,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 /// `make(fragment)`: a new collective exchange. `traits`: its traits. `codec_type`: what makes a peer's message, where it
 /// is a codec's.
 template <class E>
-concept ExchangeRecipe = E::decides == part::exchange&& std::copyable<E>&& requires {
+concept ExchangeRecipe = E::decides == part::exchange&& Copyable<E>&& requires {
   { E::traits } -> std::same_as<const collective::exchange_traits&>;
 };
 
@@ -16483,7 +16858,9 @@ struct quantised_ring {
 };
 
 /// Up a tree to its root and down again (collective/tree_mean.hpp): fragment f has the root roots[f mod size], so that
-/// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child.
+/// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child. With
+/// `links.every` peers of a fixed set measure their links, after so many exchanges again, and each fragment's tree follows
+/// them (collective/link_trees.hpp).
 template <class Up = compress::none, class Down = Up>
 struct tree_mean {
   using codec_type = compress::as_message<Up>;
@@ -16496,14 +16873,21 @@ struct tree_mean {
   std::vector<net::peer_index> roots{0};
   Up up{};
   Down down{};
+  collective::link_probe links{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
     return type{{.arity = arity, .root = roots[fragment % roots.size()]}, codec_type{up}, down_type{down}};
   }
+  /// How that exchange goes on where links cost so much.
+  [[nodiscard]] std::vector<net::peer_index> plan(const collective::link_costs& costs, std::size_t fragment) const {
+    return collective::link_tree(costs, roots, fragment, arity);
+  }
 };
 
 /// The mean of each region at its hub, the hubs' mean among each other through `Across`, and back (collective/
-/// two_level_mean.hpp): what crosses regions is one row for each of them. Regions list all peers, hubs first.
+/// two_level_mean.hpp): what crosses regions is one row for each of them. Regions list all peers, hubs first. Where there
+/// are none, and so where peers come and go, each peer says in every exchange in which one it is, and the first of those
+/// who are there is the hub.
 template <class Across = split_mean<>, class Up = compress::none, class Down = Up>
 struct two_level_mean {
   using codec_type = compress::as_message<Up>;
@@ -16516,9 +16900,12 @@ struct two_level_mean {
   Across across{};
   Up up{};
   Down down{};
+  collective::told_regions told{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
-    return type{regions, across.make(fragment), codec_type{up}, down_type{down}};
+    type made{regions, across.make(fragment), codec_type{up}, down_type{down}};
+    if (regions.size() == 0) made.tell_region(told);
+    return made;
   }
 };
 

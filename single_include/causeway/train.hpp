@@ -553,6 +553,44 @@ CAUSEWAY_DECL float rng::normal() noexcept {
 #endif  // CAUSEWAY_CORE_IMPL_RNG_IPP
 #endif
 
+// ---- causeway/core/concepts.hpp ----
+#ifndef CAUSEWAY_CORE_CONCEPTS_HPP
+#define CAUSEWAY_CORE_CONCEPTS_HPP
+
+// What <concepts> asks of a type, asked of the language instead of <type_traits>: no class is instantiated for an answer.
+// std::movable instantiates some forty for each type, std::convertible_to ten for each pair: together a sixth of all that
+// including the presets instantiated.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Can be moved into a new object, and into an old one.
+template <class T>
+concept Movable = requires(T from, T& to) {
+  T(static_cast<T&&>(from));
+  to = static_cast<T&&>(from);
+};
+
+/// Can be copied likewise, besides.
+template <class T>
+concept Copyable = Movable<T> && requires(const T& from, T& to) {
+  T(from);
+  to = from;
+};
+
+template <class T>
+concept DefaultInitializable = requires {
+  T{};
+};
+
+template <class From, class To>
+concept ConvertibleTo = requires(From (&make)(), void (&take)(To)) {
+  take(make());
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_CONCEPTS_HPP
+
 // ---- causeway/io/storage.hpp ----
 #ifndef CAUSEWAY_IO_STORAGE_HPP
 #define CAUSEWAY_IO_STORAGE_HPP
@@ -583,7 +621,7 @@ using byte_producer = std::function<result<void>(const byte_sink&)>;
 ///   folder. Unfinished writes of `write_atomic` may be listed; their names end in ".tmp".
 /// - `remove(path)`: a file that is not there counts as removed.
 template <class S>
-concept Storage = std::movable<S> && requires(S& s, const std::string& path, const byte_producer& producer) {
+concept Storage = Movable<S> && requires(S& s, const std::string& path, const byte_producer& producer) {
   { s.write_atomic(path, producer) } -> std::same_as<result<void>>;
   { s.read(path) } -> std::same_as<result<byte_vector>>;
   { s.list(path) } -> std::same_as<result<std::vector<std::string>>>;
@@ -1743,7 +1781,7 @@ enum class folder_state : std::uint8_t {
 /// - `list(folder)`: names of the regular files right in it, sorted. `read(path)`: the whole content.
 /// - `process_id()`: differs between processes that write the same folder at the same time.
 template <class F>
-concept FileSystem = std::movable<F> && std::move_constructible<typename F::file_type> &&
+concept FileSystem = Movable<F> && std::move_constructible<typename F::file_type> &&
     requires(F& files, typename F::file_type& file, const std::string& path, std::span<const std::byte> bytes) {
   { files.create(path) } -> std::same_as<result<typename F::file_type>>;
   { files.write(file, bytes) } -> std::same_as<result<void>>;
@@ -1757,7 +1795,7 @@ concept FileSystem = std::movable<F> && std::move_constructible<typename F::file
   { files.remove_folder(path) } -> std::same_as<result<void>>;
   { files.list(path) } -> std::same_as<result<std::vector<std::string>>>;
   { files.read(path) } -> std::same_as<result<byte_vector>>;
-  { files.process_id() } -> std::convertible_to<std::uint64_t>;
+  { files.process_id() } -> ConvertibleTo<std::uint64_t>;
 };
 
 /// The error for an errno, with what to do about it.
@@ -1775,7 +1813,7 @@ CAUSEWAY_DECL std::string folder_of(const std::string& path);
 template <FileSystem F>
 class basic_file_storage {
  public:
-  basic_file_storage() requires std::default_initializable<F> : basic_file_storage(F{}) {}
+  basic_file_storage() requires DefaultInitializable<F> : basic_file_storage(F{}) {}
   explicit basic_file_storage(F files) : files_{std::move(files)}, known_{std::make_shared<known_folders>()} {}
 
   /// Errors: errc::disk_full (no space, quota or file size limit), errc::io_failed, or the producer's own. If the very last
@@ -2404,7 +2442,7 @@ using operation = std::uint64_t;
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
-concept Transport = std::movable<T> &&
+concept Transport = Movable<T> &&
     requires(T& t, const T& c, peer_index peer, const message_id& id, std::span<const std::byte> out,
              std::span<std::byte> in, operation op, time_point deadline) {
   { c.self() } -> std::same_as<peer_index>;
@@ -3208,12 +3246,16 @@ struct sampler_options {
   /// Shifts the grid of windows by a random 0..T-1 tokens each epoch, so that windows are not always cut at the same
   /// places. Leaves out up to T tokens of an epoch (other ones each time); done only from 64 windows on.
   bool shift_grid = true;
+  /// Only these windows of the grid, each once: the documents of a shard. Empty: all. They need `shift_grid` false, since a
+  /// shifted window is no document any more.
+  std::vector<std::uint32_t> only{};
 };
 
 /// Maps the n-th sample of a run to a window. Thread-safe: sample_at changes nothing.
 class sampler {
  public:
-  /// errc::bad_text if there is not a single window of T + 1 tokens.
+  /// errc::bad_text if there is not a single window of T + 1 tokens; errc::invalid_argument where `only` names others than
+  /// there are, or goes with a shifted grid.
   CAUSEWAY_DECL static result<sampler> make(std::int64_t tokens, const sampler_options& options);
 
   /// Windows per epoch, the same in every epoch.
@@ -3233,7 +3275,7 @@ class sampler {
   static constexpr std::uint64_t order_stream = 0x6F72646572;  // "order"
   static constexpr std::uint64_t shift_stream = 0x7368696674;  // "shift"
 
-  CAUSEWAY_DECL sampler(std::int64_t tokens, const sampler_options& options) noexcept;
+  CAUSEWAY_DECL sampler(std::int64_t tokens, const sampler_options& options);
 
   sampler_options options_;
   std::int64_t tokens_ = 0;
@@ -3262,6 +3304,14 @@ CAUSEWAY_DECL result<sampler> sampler::make(std::int64_t tokens, const sampler_o
                 "too short: " + std::to_string(tokens) + " tokens, one window of context length " + std::to_string(length) +
                     " needs " + std::to_string(length + 1) + ". Give more text, or shorten the context");
   }
+  const std::int64_t windows = (tokens - 1) / length;
+  const auto missing = [&](std::uint32_t window) { return window >= windows; };
+  const bool others = std::any_of(options.only.begin(), options.only.end(), missing);
+  if (others || (!options.only.empty() && options.shift_grid)) {
+    return fail(errc::invalid_argument, "sampler",
+                others ? "`only` names windows that are none of the " + std::to_string(windows)
+                       : "`only` names windows of a grid that stays: set shift_grid = false");
+  }
   return sampler{tokens, options};
 }
 
@@ -3269,7 +3319,8 @@ CAUSEWAY_DECL sample sampler::sample_at(std::uint64_t n) const noexcept {
   const auto count = static_cast<std::uint64_t>(windows_);
   const std::uint64_t epoch = n / count;
   const permutation order{count, options_.seed, mix(epoch, order_stream)};
-  const auto window = static_cast<std::int64_t>(order(n % count));
+  const std::uint64_t at = order(n % count);
+  const auto window = static_cast<std::int64_t>(options_.only.empty() ? at : options_.only[at]);
   return {epoch, window, offset_of(epoch) + window * options_.context_length};
 }
 
@@ -3280,17 +3331,19 @@ CAUSEWAY_DECL std::int64_t sampler::offset_of(std::uint64_t epoch) const noexcep
 }
 
 CAUSEWAY_DECL std::uint64_t sampler::hash() const noexcept {
-  return mix(mix(options_.seed, static_cast<std::uint64_t>(options_.context_length), shifted_ ? 1 : 0),
-             static_cast<std::uint64_t>(tokens_));
+  const std::uint64_t whole = mix(mix(options_.seed, static_cast<std::uint64_t>(options_.context_length), shifted_ ? 1 : 0),
+                                  static_cast<std::uint64_t>(tokens_));
+  if (options_.only.empty()) return whole;
+  return mix(whole, hash_bytes(std::as_bytes(std::span{options_.only})));
 }
 
-CAUSEWAY_DECL sampler::sampler(std::int64_t tokens, const sampler_options& options) noexcept
-    : options_{options}, tokens_{tokens} {
+CAUSEWAY_DECL sampler::sampler(std::int64_t tokens, const sampler_options& options) : options_{options}, tokens_{tokens} {
   const std::int64_t length = options.context_length;
   windows_ = (tokens - 1) / length;
   // The last window of the most shifted grid ends at T-1 + W*T, its last target one later: W = tokens/T - 1.
   shifted_ = options.shift_grid && tokens / length - 1 >= 64;
   if (shifted_) windows_ = tokens / length - 1;
+  if (!options.only.empty()) windows_ = std::ssize(options.only);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::data
@@ -4608,8 +4661,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 /// - `end_of_text()` is what stands between documents, if the tokenizer has it.
 /// - `hash()` is equal where the same text gives the same tokens.
 template <class T>
-concept Tokenizer = std::movable<T> && requires(T& t, const T& c, std::string_view text, std::vector<std::int32_t>& tokens,
-                                                std::span<const std::int32_t> numbers, std::string& bytes) {
+concept Tokenizer = Movable<T> && requires(T& t, const T& c, std::string_view text, std::vector<std::int32_t>& tokens,
+                                           std::span<const std::int32_t> numbers, std::string& bytes) {
   { c.vocabulary() } -> std::same_as<std::int64_t>;
   { c.end_of_text() } -> std::same_as<std::optional<std::int32_t>>;
   { c.hash() } -> std::same_as<std::uint64_t>;
@@ -6223,11 +6276,23 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const bf16*) {
   v = reinterpret_cast<f32x16>(bits);
 }
 
+// Below, lanes are told apart by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into
+// single elements: a mask of all ones where `least` > value, for values whose sign bit is not set.
+CAUSEWAY_ALWAYS_INLINE void mask_below(u32x16& mask, const u32x16& value, std::int32_t least) {
+  mask = reinterpret_cast<u32x16>((reinterpret_cast<i32x16>(value) - least) >> 31);
+}
+CAUSEWAY_ALWAYS_INLINE void mask_above(u32x16& mask, const u32x16& value, std::int32_t most) {
+  mask = reinterpret_cast<u32x16>((most - reinterpret_cast<i32x16>(value)) >> 31);
+}
+inline constexpr std::int32_t f32_infinity = 0x7F800000;
+
 /// Rounds to nearest even; a NaN stays one.
 CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const bf16*) {
   const u32x16 bits = reinterpret_cast<u32x16>(v);
   const u32x16 rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
-  const u32x16 result = v != v ? (bits | 0x400000U) : rounded;
+  u32x16 not_a_number;
+  mask_above(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
+  const u32x16 result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
   raw = __builtin_convertvector(result >> 16U, u16x16);
 }
 
@@ -6236,9 +6301,9 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
   const u32x16 half = __builtin_convertvector(raw, u32x16);
   const u32x16 shifted = (half & 0x7FFFU) << 13U;
   const f32x16 scaled = reinterpret_cast<f32x16>(shifted) * 0x1.0p112F;
-  const u32x16 infinite = shifted | 0x7F800000U;
-  const u32x16 finite = reinterpret_cast<u32x16>(scaled);
-  const u32x16 magnitude = reinterpret_cast<i32x16>(shifted) >= 0x0F800000 ? infinite : finite;
+  u32x16 infinite;
+  mask_above(infinite, shifted, 0x0F7FFFFF);
+  const u32x16 magnitude = reinterpret_cast<u32x16>(scaled) | (infinite & 0x7F800000U);
   const u32x16 bits = magnitude | ((half & 0x8000U) << 16U);
   v = reinterpret_cast<f32x16>(bits);
 }
@@ -6247,15 +6312,15 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
 CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const f16*) {
   const u32x16 bits = reinterpret_cast<u32x16>(v);
   const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  const i32x16 order = reinterpret_cast<i32x16>(magnitude);
   const u32x16 normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
   const f32x16 shifted = reinterpret_cast<f32x16>(magnitude) + 0.5F;
   const u32x16 subnormal = reinterpret_cast<u32x16>(shifted) - 0x3F000000U;
-  const u32x16 infinite = (magnitude & 0U) + 0x7C00U;
-  const u32x16 not_a_number = infinite + 0x200U;
-  u32x16 half = order < 0x38800000 ? subnormal : normal;
-  half = order >= 0x477FF000 ? infinite : half;
-  half = order > 0x7F800000 ? not_a_number : half;
+  u32x16 is_subnormal, is_infinite, is_not_a_number;
+  mask_below(is_subnormal, magnitude, 0x38800000);
+  mask_above(is_infinite, magnitude, 0x477FEFFF);
+  mask_above(is_not_a_number, magnitude, f32_infinity);
+  u32x16 half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+  half = (half & ~is_infinite) | (0x7C00U & is_infinite) | (0x200U & is_not_a_number);
   raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), u16x16);
 }
 
@@ -6313,15 +6378,23 @@ CAUSEWAY_ALWAYS_INLINE void square_root(f32x16& v) {
 #endif
 }
 
+/// What is beyond ±87 becomes ±87; NaN stays. By masks: comparisons would cost six times as much as all of e^x with AVX2.
+CAUSEWAY_ALWAYS_INLINE void clamp_to_87(f32x16& x) {
+  constexpr std::uint32_t limit = 0x42AE0000;  // 87
+  const u32x16 bits = reinterpret_cast<u32x16>(x);
+  const u32x16 magnitude = bits & 0x7FFFFFFFU;
+  u32x16 beyond, not_a_number;
+  mask_above(beyond, magnitude, limit);
+  mask_above(not_a_number, magnitude, f32_infinity);
+  beyond &= ~not_a_number;
+  x = reinterpret_cast<f32x16>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
+}
+
 /// e^x in place, relative error below 1e-7 (Cephes' polynomial). Arguments beyond ±87 are taken as ±87, so that neither
 /// the result nor its reciprocal is subnormal or infinite; NaN stays NaN.
 CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
   constexpr float round = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
-  f32x16 high, low;
-  broadcast(high, 87.0F);
-  broadcast(low, -87.0F);
-  x = high < x ? high : x;  // in this order it is one instruction, and NaN stays
-  x = low > x ? low : x;
+  clamp_to_87(x);
   const f32x16 shifted = x * 1.44269504088896341F + round;
   const f32x16 n = shifted - round;
   const f32x16 r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
@@ -6350,25 +6423,86 @@ CAUSEWAY_ALWAYS_INLINE float horizontal_sum(const f32x16& v) {
   return (c[0] + c[2]) + (c[1] + c[3]);
 }
 
-/// Adds `term(accumulator, i)` over the whole vectors of [0, count), then `last(i)` for what is left, and returns the sum.
-/// Four accumulators, because one would wait for itself.
+/// Sum of `term(v, i)`, which puts what is to be added for i to i + 7 into v, over the whole sixteens of [0, count), and of
+/// `last(i)` for what is left. In vectors of 32 bytes: GCC keeps sums of 64 bytes in memory where the machine has no
+/// registers for them. Four sums of sixteen lanes, because one would wait for itself.
 template <class Term, class Last>
 CAUSEWAY_ALWAYS_INLINE float sum_lanes(std::int64_t count, Term&& term, Last&& last) {
   CAUSEWAY_EXACT_BODY
-  f32x16 a{}, b{}, c{}, d{};
+  f32x8 sums[8] = {};
+  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    CAUSEWAY_EXACT_BODY
+    f32x8 v;
+    term(v, i);
+    sum += v;
+  };
   std::int64_t i = 0;
-  for (; i + 4 * vector_lanes <= count; i += 4 * vector_lanes) {
-    term(a, i);
-    term(b, i + vector_lanes);
-    term(c, i + 2 * vector_lanes);
-    term(d, i + 3 * vector_lanes);
+  for (; i + 64 <= count; i += 64) {
+    CAUSEWAY_UNROLL
+    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
   }
-  for (; i + vector_lanes <= count; i += vector_lanes) term(a, i);
-  a = (a + b) + (c + d);
-  float sum = horizontal_sum(a);
+  for (; i + 16 <= count; i += 16) {
+    add(sums[0], i);
+    add(sums[1], i + 8);
+  }
+  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
+  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
+  float sum = horizontal_sum(__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
   for (; i < count; ++i) sum += last(i);
   return sum;
 }
+
+/// A sum of sixteen lanes that lives across a loop: in halves, as those of sum_lanes.
+class lane_sum {
+ public:
+  CAUSEWAY_ALWAYS_INLINE void add(const f32x16& v) {
+    low_ += __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+    high_ += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE float total() const {
+    return horizontal_sum(__builtin_shufflevector(low_, high_, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  }
+
+ private:
+  f32x8 low_{}, high_{};
+};
+
+/// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
+/// highest bit. In vectors of 32 bytes, as sums are.
+template <class Element>
+class exponent_watch {
+  using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
+  using vector [[gnu::vector_size(32)]] = integer;
+  static constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>  ? 0x7F800000U
+                                                        : std::is_same_v<Element, bf16> ? 0x7F80U
+                                                                                        : 0x7C00U);
+  static constexpr integer unit = exponent & (0U - exponent);
+  static constexpr std::size_t lanes = sizeof(vector) / sizeof(integer), parts = 16 / lanes;
+
+ public:
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, whole) {
+    for (std::size_t k = 0; k < parts; ++k) {
+      vector bits;
+      std::memcpy(&bits, p + k * lanes, sizeof bits);
+      seen_[k] |= (bits & exponent) + unit;
+    }
+  }
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, tail part) {
+    Element padded[16] = {};
+    std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(Element));
+    see(padded, whole{});
+  }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE bool all_finite() const {
+    integer all = 0;
+    for (std::size_t k = 0; k < parts; ++k) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) all = static_cast<integer>(all | seen_[k][lane]);
+    }
+    return all >> (8 * sizeof(integer) - 1) == 0;
+  }
+
+ private:
+  vector seen_[parts] = {};
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
@@ -6681,8 +6815,8 @@ concept Gemm = requires(G& g, const G& constant, thread_pool& pool, scratch& mem
   { g.multiply(pool, memory, f32) } -> std::same_as<void>;
   { g.multiply(pool, memory, mixed) } -> std::same_as<void>;
   { g.multiply(pool, memory, half) } -> std::same_as<void>;
-  { constant.describe() } -> std::convertible_to<std::string>;
-  { G::name } -> std::convertible_to<std::string_view>;
+  { constant.describe() } -> ConvertibleTo<std::string>;
+  { G::name } -> ConvertibleTo<std::string_view>;
 };
 
 namespace detail {
@@ -8910,17 +9044,22 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 namespace detail {
 
+// Whether weights decay is asked outside of the loop: GCC keeps vectors of 64 bytes that one of two ways changes in memory
+// where the machine has no registers for them.
 struct sgd_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
+    c.weight_decay != 0.0F ? pass<true>(p, g, count, c) : pass<false>(p, g, count, c);
+  }
+  template <bool Decays>
+  CAUSEWAY_ALWAYS_INLINE static void pass(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient;
       load(value, p + i, part);
       load(gradient, g + i, part);
       gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
+      if constexpr (Decays) gradient += c.weight_decay * value;
       store(p + i, value - c.learning_rate * gradient, part);
     });
   }
@@ -8930,7 +9069,10 @@ template <bool Nesterov>
 struct momentum_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
+    c.weight_decay != 0.0F ? pass<true>(p, g, u, count, c) : pass<false>(p, g, u, count, c);
+  }
+  template <bool Decays>
+  CAUSEWAY_ALWAYS_INLINE static void pass(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient, velocity;
@@ -8938,7 +9080,7 @@ struct momentum_kernel {
       load(gradient, g + i, part);
       load(velocity, u + i, part);
       gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
+      if constexpr (Decays) gradient += c.weight_decay * value;
       velocity = c.momentum * velocity + gradient;
       store(u + i, velocity, part);
       if constexpr (Nesterov) velocity = gradient + c.momentum * velocity;
@@ -10941,12 +11083,11 @@ struct dropout_kernel {
 
   CAUSEWAY_ALWAYS_INLINE static void keep_factors(f32x16& factor, const u64x8& first, const u64x8& second,
                                                   std::uint32_t threshold, float scale) {
-    const u32x8 a = __builtin_convertvector(first, u32x8);
-    const u32x8 b = __builtin_convertvector(second, u32x8);
-    const u32x16 bits = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    f32x16 kept;
-    broadcast(kept, scale);
-    factor = bits >= threshold ? kept : f32x16{};
+    // Words are below 2^32: what is below the threshold borrows. By masks, not comparisons, as in simd_math.hpp.
+    const u32x8 a = __builtin_convertvector((first - std::uint64_t{threshold}) >> 63U, u32x8);
+    const u32x8 b = __builtin_convertvector((second - std::uint64_t{threshold}) >> 63U, u32x8);
+    const u32x16 below = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    factor = reinterpret_cast<f32x16>((below - 1U) & std::bit_cast<std::uint32_t>(scale));
   }
 };
 
@@ -11139,23 +11280,17 @@ namespace detail {
 
 CAUSEWAY_ALWAYS_INLINE float row_sum(const float* x, std::int64_t columns) {
   return sum_lanes(
-      columns,
-      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v;
-        load(v, x + i, whole{});
-        sum += v;
-      },
+      columns, [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA { std::memcpy(&v, x + i, sizeof v); },
       [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
 }
 
 CAUSEWAY_ALWAYS_INLINE float row_sum_of_squares(const float* x, float center, std::int64_t columns) {
   return sum_lanes(
       columns,
-      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v;
-        load(v, x + i, whole{});
+      [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        std::memcpy(&v, x + i, sizeof v);
         v -= center;
-        sum += v * v;
+        v *= v;
       },
       [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return (x[i] - center) * (x[i] - center); });
 }
@@ -11193,7 +11328,7 @@ struct norm_backward_kernel {
   CAUSEWAY_ALWAYS_INLINE static void parameters(const float* x, const float* gain, const In* dy, float* dgain, float* dbias,
                                                 std::int64_t columns, float center, float scale, float& sum,
                                                 float& sum_xhat) {
-    f32x16 sums{}, sums_xhat{};
+    lane_sum sums, sums_xhat;
     for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       f32x16 v, g, d, dg;
       load(v, x + i, part);
@@ -11206,12 +11341,12 @@ struct norm_backward_kernel {
         f32x16 db;
         load(db, dbias + i, part);
         store(dbias + i, db + d, part);
-        sums += d * g;
+        sums.add(d * g);
       }
-      sums_xhat += d * g * xhat;
+      sums_xhat.add(d * g * xhat);
     });
-    sum = horizontal_sum(sums);
-    sum_xhat = horizontal_sum(sums_xhat);
+    sum = sums.total();
+    sum_xhat = sums_xhat.total();
   }
 
   template <class In>
@@ -11227,15 +11362,18 @@ struct norm_backward_kernel {
       parameters(x, gain, dy, dgain, dbias, columns, center, scale, sum, sum_xhat);
       sum *= inverse;
       sum_xhat *= inverse;
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, g, d, before{};
-        load(v, x + i, part);
-        load(g, gain + i, part);
-        load(d, dy + i, part);
-        if (accumulate) load(before, dx + i, part);
-        const f32x16 xhat = (v - center) * scale;
-        store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
-      });
+      const auto input = [&](auto accumulates) CAUSEWAY_INLINE_LAMBDA {
+        for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+          f32x16 v, g, d, before{};
+          load(v, x + i, part);
+          load(g, gain + i, part);
+          load(d, dy + i, part);
+          if constexpr (accumulates) load(before, dx + i, part);
+          const f32x16 xhat = (v - center) * scale;
+          store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
+        });
+      };
+      accumulate ? input(std::true_type{}) : input(std::false_type{});
     }
   }
 };
@@ -11575,8 +11713,8 @@ struct step_options {
 /// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
 /// `serialize` visits all that a checkpoint must keep.
 template <class O>
-concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
-  { O::name } -> std::convertible_to<std::string_view>;
+concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
+  { O::name } -> ConvertibleTo<std::string_view>;
   { o.reset(std::int64_t{}) } -> std::same_as<void>;
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
@@ -11917,13 +12055,9 @@ struct dot_kernel {
 struct finite_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
-    f32x16 seen{};  // x * 0 is NaN where x is not finite, and NaN stays
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      detail::load(v, x + i, part);
-      seen += v * 0.0F;
-    });
-    return horizontal_sum(seen) == 0.0F;
+    exponent_watch<float> watch;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(x + i, part); });
+    return watch.all_finite();
   }
 };
 
@@ -12261,12 +12395,12 @@ struct dot_product {
     CAUSEWAY_EXACT_BODY
     return sum_lanes(
         count,
-        [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
-          f32x16 x, y;
-          load(x, a + i, whole{});
-          load(y, b + i, whole{});
-          sum += x * y;
+          f32x8 y;
+          std::memcpy(&v, a + i, sizeof v);
+          std::memcpy(&y, b + i, sizeof y);
+          v *= y;
         },
         [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
@@ -12628,8 +12762,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 /// after that many steps, with moments of zero.
 template <class O>
 concept Divisible = Optimizer<O> && requires(O& o) {
-  { o.moments().size() } -> std::convertible_to<std::size_t>;
-  { o.moments()[0] } -> std::convertible_to<std::span<float>>;
+  { o.moments().size() } -> ConvertibleTo<std::size_t>;
+  { o.moments()[0] } -> ConvertibleTo<std::span<float>>;
   { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
 };
 
@@ -12818,7 +12952,7 @@ inline std::int64_t muon_second_moments(std::span<const parameter_segment> segme
 /// Keller Jordan's scaling, in f32. Costs about 4·iterations·rows·columns·min(rows, columns) multiply-adds a step and
 /// keeps 4 bytes a matrix parameter, 8 for others; the working memory is twice the largest matrix and twice its square.
 template <kernels::Gemm Gemm = kernels::default_gemm>
-  requires std::default_initializable<Gemm> && std::movable<Gemm>
+  requires DefaultInitializable<Gemm> && Movable<Gemm>
 class muon {
  public:
   static constexpr std::string_view name = "muon";
@@ -13514,11 +13648,11 @@ struct codec_traits {
 /// - `block()`: values may be cut at multiples of it, and encoded apart, without changing what they decode to.
 /// - `raw`: the bytes are the values.
 template <class C>
-concept Codec = std::copyable<C> &&
+concept Codec = Copyable<C> &&
     requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values, std::span<std::byte> room,
              std::span<const std::byte> bytes, std::span<float> decoded) {
-  { C::name } -> std::convertible_to<std::string_view>;
-  { C::traits } -> std::convertible_to<codec_traits>;
+  { C::name } -> ConvertibleTo<std::string_view>;
+  { C::traits } -> ConvertibleTo<codec_traits>;
   {bool{C::raw}};
   { c.block() } -> std::same_as<std::size_t>;
   { c.encoded_size(n) } -> std::same_as<std::size_t>;
@@ -13623,43 +13757,25 @@ struct decode_elements {
   static constexpr bool exact = true;
   template <class Element>
   CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
-    kernels::detail::u32x16 sums{};  // an exponent of all ones becomes a sign bit by adding one to it
+    kernels::detail::exponent_watch<Element> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
       kernels::detail::f32x16 v;
       kernels::detail::load(v, from + i, part);
-      sums |= (reinterpret_cast<kernels::detail::u32x16>(v) & 0x7F800000U) + 0x00800000U;
       kernels::detail::store(to + i, v, part);
     });
-    return !any_lane(reinterpret_cast<kernels::detail::i32x16>(sums) >> 31);
+    return watch.all_finite();
   }
 };
 
-/// Without converting them: not finite is what has all bits of the exponent set.
+/// Without converting them.
 struct finite_elements {
   static constexpr bool exact = true;
   template <class Element>
   CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
-    using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
-    constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>            ? 0x7F800000U
-                                                   : std::is_same_v<Element, causeway::bf16> ? 0x7F80U
-                                                                                             : 0x7C00U);
-    constexpr integer unit = exponent & (0U - exponent);  // adding its lowest bit to all ones overflows
-    using vector [[gnu::vector_size(16 * sizeof(integer))]] = integer;
-    vector sums{};
-    std::int64_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-      vector bits;
-      std::memcpy(&bits, from + i, sizeof bits);
-      sums |= (bits & exponent) + unit;
-    }
-    integer all = 0;
-    for (int lane = 0; lane < 16; ++lane) all = static_cast<integer>(all | sums[lane]);
-    for (; i < count; ++i) {
-      integer bits = 0;
-      std::memcpy(&bits, from + i, sizeof bits);
-      all = static_cast<integer>(all | ((bits & exponent) + unit));
-    }
-    return all >> (8 * sizeof(integer) - 1) == 0;
+    kernels::detail::exponent_watch<Element> watch;
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(from + i, part); });
+    return watch.all_finite();
   }
 };
 
@@ -14154,35 +14270,18 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
 }
 
 /// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind
-/// the last whole sixteen. The order of kernels::detail::sum_lanes, in vectors of 32 bytes: GCC keeps sums of 64 bytes in
-/// memory where the machine has no registers for them.
+/// the last whole sixteen.
 template <class Term, class Last>
 CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term&& term, Last&& last) {
   CAUSEWAY_EXACT_BODY
-  using kernels::detail::f32x8;
-  f32x8 sums[8] = {};
-  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-    CAUSEWAY_EXACT_BODY
-    f32x8 v;
-    std::memcpy(&v, x + i, sizeof v);
-    term(v);
-    sum += v;
-  };
-  std::int64_t i = 0;
-  for (; i + 64 <= count; i += 64) {
-    CAUSEWAY_UNROLL
-    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
-  }
-  for (; i + 16 <= count; i += 16) {
-    add(sums[0], i);
-    add(sums[1], i + 8);
-  }
-  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
-  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
-  float sum = kernels::detail::horizontal_sum(
-      __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-  for (; i < count; ++i) sum += last(x[i]);
-  return sum;
+  return kernels::detail::sum_lanes(
+      count,
+      [&](kernels::detail::f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        std::memcpy(&v, x + i, sizeof v);
+        term(v);
+      },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return last(x[i]); });
 }
 
 /// As two vectors of 32 bytes: where registers are no wider g++ would put one of 64 together in memory.
@@ -15160,11 +15259,11 @@ struct message_context {
 /// that is not 0 (the mean over contributors); then `inverse` once. A peer that keeps what it did not send has
 /// `residual_of(codec, ctx, values, own message, residual)`.
 template <class C>
-concept MessageCodec = std::copyable<C> &&
+concept MessageCodec = Copyable<C> &&
     requires(const C& c, const message_context& ctx, std::size_t n, std::span<const float> values,
              std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> sum, float weight) {
-  { C::name } -> std::convertible_to<std::string_view>;
-  { C::traits } -> std::convertible_to<codec_traits>;
+  { C::name } -> ConvertibleTo<std::string_view>;
+  { C::traits } -> ConvertibleTo<codec_traits>;
   { c.most_bytes(ctx, n) } -> std::same_as<std::size_t>;
   { c.encode(ctx, values, room) } -> std::same_as<std::size_t>;
   { c.decode_add(ctx, bytes, sum, weight, sum) } -> std::same_as<result<void>>;
@@ -15208,7 +15307,7 @@ class dense_message {
   static constexpr std::string_view name = C::name;
   static constexpr codec_traits traits = C::traits;
 
-  dense_message() requires std::default_initializable<C>
+  dense_message() requires DefaultInitializable<C>
   = default;
   explicit dense_message(C codec) : codec_{std::move(codec)} {}
 
@@ -15703,9 +15802,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 /// - `inverse(ctx, row)`: coefficients to values in place.
 /// - `identity`: both do nothing, and are not called.
 template <class T>
-concept Transform = std::copyable<T> &&
+concept Transform = Copyable<T> &&
     requires(const T& t, const message_context& ctx, std::span<const float> values, std::span<float> row) {
-  { T::name } -> std::convertible_to<std::string_view>;
+  { T::name } -> ConvertibleTo<std::string_view>;
   {bool{T::identity}};
   { t.forward(ctx, values, row) } -> std::same_as<void>;
   { t.inverse(ctx, row) } -> std::same_as<void>;
@@ -16280,10 +16379,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 /// - `exact_count`: each selection has `most_kept` coordinates.
 /// - `shared_support`: `kept` is the same on all peers of an exchange, whatever their values.
 template <class S>
-concept Sparsifier = std::copyable<S> &&
+concept Sparsifier = Copyable<S> &&
     requires(const S& s, const message_context& ctx, std::size_t n, std::span<const float> values,
              std::vector<std::uint32_t>& kept, std::span<std::byte> room, std::span<const std::byte> bytes) {
-  { S::name } -> std::convertible_to<std::string_view>;
+  { S::name } -> ConvertibleTo<std::string_view>;
   {bool{S::shared_support}};
   {bool{S::exact_count}};
   { s.most_kept(ctx, n) } -> std::same_as<std::size_t>;
@@ -17297,17 +17396,15 @@ struct sum_squares {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
     CAUSEWAY_EXACT_BODY
-    return kernels::detail::sum_lanes(
-        count,
-        [&](kernels::detail::f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    return sum_values(
+        x, count,
+        [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
-          kernels::detail::f32x16 v;
-          kernels::detail::load(v, x + i, kernels::detail::whole{});
-          sum += v * v;
+          v *= v;
         },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        [](float v) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
-          return x[i] * x[i];
+          return v * v;
         });
   }
 };
@@ -19324,10 +19421,14 @@ struct embedding_forward_kernel {
     for (std::int64_t row = begin; row < end; ++row) {
       const float* token = token_table + tokens[row] * columns;
       const float* position = position_table == nullptr ? nullptr : position_table + row % positions * columns;
+      if (position == nullptr) {
+        std::memcpy(x + row * columns, token, static_cast<std::size_t>(columns) * sizeof(float));
+        continue;
+      }
       for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, p{};
+        f32x16 v, p;
         load(v, token + i, part);
-        if (position != nullptr) load(p, position + i, part);
+        load(p, position + i, part);
         store(x + row * columns + i, v + p, part);
       });
     }
@@ -19639,7 +19740,7 @@ concept Backend = std::move_constructible<B> &&
   b.zero(values, std::int64_t{});
   b.ops().multiply(f32);
   b.ops().multiply(mixed);
-  { constant.describe() } -> std::convertible_to<std::string>;
+  { constant.describe() } -> ConvertibleTo<std::string>;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -19907,6 +20008,20 @@ CAUSEWAY_FAST_KERNEL((attention_shape, const bf16*, const bf16*, const bf16*, st
 // blocks that may be computed again, so it is small and changes nothing.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// What a pass through a stage is for.
+enum class pass_kind : std::uint8_t {
+  recorded,    ///< training: a backward follows
+  forgetful,   ///< training with the same dropout, but nothing is kept
+  evaluation,  ///< no dropout, nothing is kept
+};
+
+/// One micro-batch on its way through one stage, between its forward and its backward.
+struct stage_pass {
+  autograd::variable input;   ///< what came from the stage before; empty in the first
+  autograd::variable output;  ///< what the next stage gets, [batch·T, width] f32; empty in the last
+  double loss = 0.0;          ///< the sum of token losses, in the last stage
+};
 
 /// One forward (and backward) computation over `batch` sequences of `T` tokens.
 template <class Backend>
@@ -20608,20 +20723,6 @@ struct model_engine {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
-/// What a pass through a stage is for.
-enum class pass_kind : std::uint8_t {
-  recorded,    ///< training: a backward follows
-  forgetful,   ///< training with the same dropout, but nothing is kept
-  evaluation,  ///< no dropout, nothing is kept
-};
-
-/// One micro-batch on its way through one stage, between its forward and its backward.
-struct stage_pass {
-  autograd::variable input;   ///< what came from the stage before; empty in the first
-  autograd::variable output;  ///< what the next stage gets, [batch·T, width] f32; empty in the last
-  double loss = 0.0;          ///< the sum of token losses, in the last stage
-};
-
 /// See the head of this file. Movable; one thread at a time.
 template <class Family, class BackendType = kernels::cpu_backend>
   requires kernels::Backend<BackendType>
@@ -20746,6 +20847,20 @@ class language_model {
     const micro_batch b{inputs, targets, batch, 0.0F, 0};
     CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(engine_->tape, {0, blocks()}, b, {}, pass_kind::evaluation));
     return all.loss;
+  }
+
+  /// What the last block makes of these tokens, [batch·T, width] f32, without dropout: features of a text.
+  [[nodiscard]] result<tensor> hidden_states(std::span<const std::int32_t> tokens, std::int64_t batch) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{tokens, {}, batch, 0.0F, 0};
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    tensor hidden;
+    CAUSEWAY_TRY(guarded(engine_->tape, false, [&] {
+      const auto p = prepare(b, false);
+      auto& t = engine_->tape;
+      hidden = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens)).value;
+    }));
+    return hidden;
   }
 
   /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
@@ -21557,7 +21672,7 @@ struct waiting_pushes {
 /// + DS). Peers that are done or lost hold nobody up.
 template <class A>
 concept Arrivals = A::decides == part::participation&& requires(const A& a, const waiting_pushes& g) {
-  { a.most_ahead } -> std::convertible_to<std::uint32_t>;
+  { a.most_ahead } -> ConvertibleTo<std::uint32_t>;
   { a.check(std::uint32_t{}) } -> std::same_as<result<void>>;
   { a.closes_after(g) } -> std::same_as<double>;
   {bool{A::merges}};
@@ -21653,6 +21768,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 struct exchange_report {
   std::size_t fragment = 0;
   std::uint32_t steps = 0;     ///< inner steps since the fragment's exchange before
+  std::uint64_t samples = 0;   ///< that this peer trained on in them
   double movement = 0;         ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
   double compute_seconds = 0;  ///< that these steps took, without waiting for others
 };
@@ -21660,7 +21776,9 @@ struct exchange_report {
 /// Requirements. `count` is the number of fragments.
 /// - `check(count)`: errc::invalid_argument for options that cannot work;
 /// - `first(f, count)`, `next(f, count)`: inner steps before the first and between later exchanges of fragment f, >= 1;
-/// - `exchanged(ctx, report)`: called after every exchange; may talk to the other peers, who do the same;
+/// - `exchanged(ctx, report)`: called after every exchange; may talk to the other peers, who do the same. Where peers come
+/// and go an exchange is over then, and nobody talks: `tell(ctx, report)`, if there is one, is called as its last part;
+/// - `shared(ar)`, if there is one: what of it all peers hold alike, where that is not all that `serialize` has;
 /// - `watches_movement`: report.movement is wanted, which costs two passes over the fragment, and where a model is in
 /// stages
 ///   16 bytes to each other one.
@@ -21812,6 +21930,7 @@ inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of
 inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
 inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
 inline constexpr std::uint32_t stages = 9 * channel_stride;       ///< what all stages of a model decide alike
+inline constexpr std::uint32_t links = 10 * channel_stride;       ///< probes of what each link gives
 inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
 }  // namespace channels
 
@@ -22248,15 +22367,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace 
 
 /// speeds[peer] ← what it has done a second; 0: it does not know. This one has `done` that much in `seconds`. The speed of
 /// a stage is that of its pipeline, the same at all stages: done over the mean of their seconds. `number` of such exchanges
-/// went before. Bytes: 8 to each other peer, and 8 to each other stage.
+/// went before; where peers come and go it is a part of the exchange entered last. Bytes: 8 to each other peer, and 8 to
+/// each other stage.
 result<void> speeds_of_all(auto& ctx, double done, double seconds, std::uint64_t number, std::vector<double>& speeds) {
   CAUSEWAY_TRY(ctx.stages().sum(std::span{&seconds, 1}, ctx.exchange_options()));
   const double speed = seconds > 0 ? done * static_cast<double>(ctx.stages().count()) / seconds : 0;
   speeds.assign(ctx.peers(), speed);
   if (ctx.peers() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = number},
-                                        std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
-                                        ctx.exchange_options()));
+    net::message_id id{.channel = collective::channels::metrics, .step = number};
+    if (ctx.elastic()) id = ctx.exchange_id(id.channel);
+    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), id, std::as_bytes(std::span{&speed, 1}),
+                                        std::as_writable_bytes(std::span{speeds}), ctx.exchange_options()));
   }
   return {};
 }
@@ -22397,12 +22518,18 @@ struct batch_by_speed_options {
 /// the trainer asks `sequences()` before each step, and where this peer's begin: `batcher.at(first +
 /// trigger.sequences_before(), trigger.sequences())`. What is measured is time: a run repeats to the bit only on a clock
 /// that does. Groups, merge rules that mix this peer's fresh row in, and exchanges without weights are errors (A15).
+///
+/// Where peers come and go the speeds are the last part of each exchange, and batches are divided among those who took part
+/// in it: until the next one, a peer that was lost takes its part of a step along, and one that was not there has the batch
+/// that it had. A newcomer counts as the mean of the others. Who begins has the part of one of the peers that the run
+/// expects. Of more peers than there are multiples each gets one. Which sequences, says `trainer.draw(sequences())`.
 class batch_by_speed {
  public:
   static constexpr part decides = part::trigger;
   static constexpr bool watches_movement = false;
   static constexpr bool follows_speed = true;
   static constexpr bool weighs = true;
+  static constexpr bool tells = true;
 
   explicit batch_by_speed(batch_by_speed_options options = {}) : options_{options} {}
 
@@ -22418,30 +22545,35 @@ class batch_by_speed {
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
   result<void> open(auto& ctx) {
-    if (options_.sequences / options_.multiple < ctx.peers()) {
+    const auto peers = ctx.elastic() ? static_cast<std::size_t>(std::lround(1 / ctx.own_share())) : ctx.peers();
+    if (options_.sequences / options_.multiple < peers) {
       return fail(errc::invalid_argument, "batch_by_speed",
-                  std::to_string(options_.sequences) + " sequences a step for " + std::to_string(ctx.peers()) +
+                  std::to_string(options_.sequences) + " sequences a step for " + std::to_string(peers) +
                       " peers; every peer needs " + std::to_string(options_.multiple));
     }
-    if (sequences_ == 0) take(ctx.self(), std::vector<double>(ctx.peers(), 1.0));
+    if (sequences_ == 0) take(ctx.elastic() ? 0 : ctx.self(), std::vector<double>(peers, 1.0));
     return {};
   }
 
-  /// Of each of at most `sequences` peers of these speeds; those that are unknown (0, negative, not finite) count as the
-  /// mean of the others. They add up to `sequences`.
+  /// Of each of the peers of these speeds; those that are unknown (0, negative, not finite) count as the mean of the
+  /// others. They add up to `sequences`, or, of more peers than it has multiples, are one multiple each.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sequences_for(std::vector<double> speeds) const;
 
-  /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
-    const double trained = static_cast<double>(report.steps) * sequences_;
+    return ctx.elastic() ? result<void>{} : tell(ctx, report);
+  }
+  /// Tells all peers this one's speed: the last one that it knows, if it has made no step since.
+  result<void> tell(auto& ctx, const exchange_report& report) {
+    if (report.samples > 0) trained_ = static_cast<double>(report.samples), seconds_ = report.compute_seconds;
     std::vector<double> speeds;
-    CAUSEWAY_TRY(detail::speeds_of_all(ctx, trained, report.compute_seconds, heard_, speeds));
+    CAUSEWAY_TRY(detail::speeds_of_all(ctx, trained_, seconds_, heard_, speeds));
     ++heard_;
     take(ctx.self(), std::move(speeds));
     return {};
   }
 
   void serialize(auto& ar) { ar(sequences_, before_, heard_); }
+  void shared(auto&) {}  ///< each peer's batch is its own
 
  private:
   static bool is_known(double speed) { return std::isfinite(speed) && speed > 0; }
@@ -22450,7 +22582,8 @@ class batch_by_speed {
   batch_by_speed_options options_;
   std::uint32_t sequences_ = 0;
   std::uint32_t before_ = 0;
-  std::uint64_t heard_ = 0;  ///< exchanges of speeds so far
+  std::uint64_t heard_ = 0;           ///< exchanges of speeds so far
+  double trained_ = 0, seconds_ = 0;  ///< sequences, and how long they took; not in a checkpoint
 };
 static_assert(Trigger<batch_by_speed>);
 
@@ -22482,7 +22615,8 @@ CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector
     if (is_known(s)) sum += s, ++known;
   }
   for (double& s : speeds) s = is_known(s) ? s : known > 0 ? sum / known : 1.0;
-  const std::size_t rest = options_.sequences / options_.multiple - speeds.size();
+  const std::size_t parts = options_.sequences / options_.multiple;
+  const std::size_t rest = parts - std::min(parts, speeds.size());
   std::vector<std::size_t> all = collective::whole_parts(rest, speeds);
   for (std::size_t& one : all) one = (one + 1) * options_.multiple;
   return all;
@@ -22875,7 +23009,6 @@ struct exchange_traits {
   bool residual = false;     ///< fills exchange_row::residual
   bool counts = false;       ///< fills exchange_row::counts
   bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
-  bool names_peers = false;  ///< its options name peers by their numbers, which change where peers come and go
 };
 
 /// Requirements. For a blocking exchange, call the three in a row.
@@ -22892,10 +23025,9 @@ struct exchange_traits {
 /// - `begin` while a conversation is under way cancels that one first.
 /// - Threading: one thread at a time. Deterministic: the bits depend on the inputs and the order of the peers alone.
 template <class E, class Context>
-concept Exchange = std::movable<E> &&
-    requires(E& e, const exchange_port& port, const exchange_row& row, const Context& ctx) {
-  { E::name } -> std::convertible_to<std::string_view>;
-  { E::traits } -> std::convertible_to<exchange_traits>;
+concept Exchange = Movable<E> && requires(E& e, const exchange_port& port, const exchange_row& row, const Context& ctx) {
+  { E::name } -> ConvertibleTo<std::string_view>;
+  { E::traits } -> ConvertibleTo<exchange_traits>;
   { e.begin(port, row, ctx) } -> std::same_as<result<void>>;
   { e.turn(port, row, ctx) } -> std::same_as<result<void>>;
   { e.finish(port, row, ctx) } -> std::same_as<result<void>>;
@@ -23143,18 +23275,18 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 /// What a codec is told besides the values: where matrices lie in the row (ascending, apart), seeds, a reference row.
 template <class X>
 concept MessageContext = std::copy_constructible<X> && requires(X& x) {
-  { x.pool } -> std::convertible_to<thread_pool&>;
-  { x.matrices.front().offset } -> std::convertible_to<std::size_t>;
-  { x.matrices.front().rows } -> std::convertible_to<std::size_t>;
-  { x.matrices.front().columns } -> std::convertible_to<std::size_t>;
-  { x.seed } -> std::convertible_to<std::uint64_t>;
-  { x.own_seed } -> std::convertible_to<std::uint64_t>;
-  { x.reference } -> std::convertible_to<std::span<const float>>;
+  { x.pool } -> ConvertibleTo<thread_pool&>;
+  { x.matrices.front().offset } -> ConvertibleTo<std::size_t>;
+  { x.matrices.front().rows } -> ConvertibleTo<std::size_t>;
+  { x.matrices.front().columns } -> ConvertibleTo<std::size_t>;
+  { x.seed } -> ConvertibleTo<std::uint64_t>;
+  { x.own_seed } -> ConvertibleTo<std::uint64_t>;
+  { x.reference } -> ConvertibleTo<std::span<const float>>;
 };
 
 /// See compress::MessageCodec, which says what the members do.
 template <class C, class X>
-concept MessageCodec = std::copyable<C> && MessageContext<X> &&
+concept MessageCodec = Copyable<C> && MessageContext<X> &&
     requires(const C& c, const X& ctx, std::size_t n, std::span<const float> values, std::span<std::byte> room,
              std::span<const std::byte> bytes, std::span<float> sum, float weight) {
   {bool{C::traits.sparse}};
@@ -23331,41 +23463,26 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 namespace detail {
 
-/// Whether any lane of `v` is NaN or infinite, accumulated in `bad`.
-CAUSEWAY_ALWAYS_INLINE void look_for_not_finite(kernels::detail::i32x16& bad, const kernels::detail::f32x16& v) {
-  bad |= (reinterpret_cast<kernels::detail::i32x16>(v) & 0x7F800000) == 0x7F800000;
-}
-
-CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
-  std::int32_t all = 0;
-  for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
-  return all != 0;
-}
-
 struct finite_values_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
-    kernels::detail::i32x16 bad{};
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, p + i, part);
-      look_for_not_finite(bad, v);
-    });
-    return !any_lane(bad);
+    kernels::detail::exponent_watch<float> watch;
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(p + i, part); });
+    return watch.all_finite();
   }
 };
 
 struct copy_finite_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static bool run(const float* from, float* to, std::int64_t count) {
-    kernels::detail::i32x16 bad{};
+    kernels::detail::exponent_watch<float> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
       kernels::detail::f32x16 v;
       kernels::detail::load(v, from + i, part);
-      look_for_not_finite(bad, v);
       kernels::detail::store(to + i, v, part);
     });
-    return !any_lane(bad);
+    return watch.all_finite();
   }
 };
 
@@ -23387,7 +23504,6 @@ struct sum_parts_kernel {
                                                std::int64_t at, std::int64_t count) {
     CAUSEWAY_EXACT_BODY
     alignas(64) float sums[block];
-    kernels::detail::i32x16 bad{};
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       kernels::detail::f32x16 sum, next;
       kernels::detail::load(sum, parts[0] + at + i, part);
@@ -23396,10 +23512,9 @@ struct sum_parts_kernel {
         sum += next;
       }
       sum *= factor;
-      look_for_not_finite(bad, sum);
       kernels::detail::store(sums + i, sum, part);
     });
-    if (any_lane(bad)) return false;
+    if (!finite_values_kernel::run(sums, count)) return false;
     std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
     return true;
   }
@@ -23493,9 +23608,9 @@ struct aggregation {
 /// - `A::scratch_rows`: rows of working memory it needs. `A::counts`: it fills `counts` where there are any.
 /// - `A::drops_unusable`: a message that cannot be decoded counts for nothing; without it, nobody uses the round's result.
 template <class A, class C, class X>
-concept Aggregator = std::copyable<A> && requires(const A& a, const aggregation<C, X>& all) {
-  { A::name } -> std::convertible_to<std::string_view>;
-  { A::scratch_rows } -> std::convertible_to<std::size_t>;
+concept Aggregator = Copyable<A> && requires(const A& a, const aggregation<C, X>& all) {
+  { A::name } -> ConvertibleTo<std::string_view>;
+  { A::scratch_rows } -> ConvertibleTo<std::size_t>;
   {bool{A::counts}};
   {bool{A::drops_unusable}};
   { a.combine(all) } -> std::same_as<std::optional<refusal>>;
@@ -23916,6 +24031,545 @@ class gather_mean {
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
 
+// ---- causeway/collective/link_times.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_LINK_TIMES_HPP
+#define CAUSEWAY_COLLECTIVE_LINK_TIMES_HPP
+
+// What each link takes for a byte, measured while a run goes on: by a short probe on each link, one after another at each
+// peer, and then told to all, so that all peers plan alike.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// Equal on all peers.
+struct link_probe {
+  std::uint32_t every = 0;          ///< exchanges from one measurement to the next; 0: links are not measured
+  std::uint32_t bytes = 1U << 16U;  ///< of a probe, at least 1
+};
+
+/// The partner of `self` in turn `turn` of `peers` - 1, or of `peers` where they are an odd number: everybody meets
+/// everybody once, two by two. Oneself, where one is left over.
+CAUSEWAY_DECL [[nodiscard]] net::peer_index probe_partner(net::peer_index self, std::uint32_t peers, std::uint32_t turn);
+
+/// costs[from · peers + to] ← seconds per byte, as link_costs has them, equal on all peers; where there were some, half of
+/// them stays. The receiver says when it listens, and takes the time between two messages that were sent one right after
+/// the other: neither a delay nor who comes late is in it. What else is on a line at that time is.
+///
+/// All peers call it at once. `id`: 16 channels from id.channel on are ours; a number of its own for each measurement.
+/// Bytes: 2 · peers probes a peer, and 8 · peers to each; about 4 delays and 2 probes a turn. Errors name the peer.
+CAUSEWAY_DECL result<void> measure_links(net::any_transport& transport, const any_clock& clock, const net::message_id& id,
+                                         const collective_options& options, std::uint32_t bytes,
+                                         std::vector<double>& costs);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_LINK_TIMES_HPP
+
+// ---- causeway/collective/impl/link_times.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
+
+// Bodies of collective/link_times.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+// A table of the "circle method": one peer stays where it is, the others go round.
+CAUSEWAY_DECL net::peer_index probe_partner(net::peer_index self, std::uint32_t peers, std::uint32_t turn) {
+  const std::uint32_t round = peers % 2 == 0 ? peers - 1 : peers;  // places that go round
+  if (self == round) return turn % round;                          // the one that stays
+  const std::uint32_t partner = (2 * turn + round - self) % round;
+  if (partner != self) return partner;
+  return peers % 2 == 0 ? round : self;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+/// The talk of two peers: `ready`, then a byte and a probe. Channels: 0, 1, 2.
+struct link_talk {
+  const exchange_port& port;
+  net::peer_index other;
+  std::span<std::byte> probe;
+
+  /// Seconds from the byte to the end of the probe.
+  result<double> listen(const any_clock& clock) const {
+    conversation talk;
+    talk.open(port, 3);
+    std::byte ready{1}, first{};
+    talk.receive(1, other, part{1}, {&first, 1});
+    talk.receive(2, other, part{2}, probe);
+    talk.send(0, other, part{0}, {&ready, 1});
+    CAUSEWAY_TRY(talk.finish(0, other, port.options.deadline));
+    CAUSEWAY_TRY(talk.wait(1, other, port.options.deadline));
+    const time_point begin = clock.now();
+    CAUSEWAY_TRY(talk.wait(2, other, port.options.deadline));
+    return seconds(clock.now() - begin);
+  }
+  result<void> answer() const {
+    conversation talk;
+    talk.open(port, 3);
+    std::byte ready{}, first{1};
+    talk.receive(0, other, part{0}, {&ready, 1});
+    CAUSEWAY_TRY(talk.wait(0, other, port.options.deadline));
+    talk.send(1, other, part{1}, {&first, 1});
+    talk.send(2, other, part{2}, probe);
+    CAUSEWAY_TRY(talk.finish(1, other, port.options.deadline));
+    return talk.finish(2, other, port.options.deadline);
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL result<void> measure_links(net::any_transport& transport, const any_clock& clock, const net::message_id& id,
+                                         const collective_options& options, std::uint32_t bytes,
+                                         std::vector<double>& costs) {
+  const std::uint32_t peers = transport.size();
+  const net::peer_index self = transport.self();
+  if (bytes == 0) return fail(errc::invalid_argument, "link_probe", "a probe of 0 bytes takes no time; use 1 or more");
+  std::vector<std::byte> probe(bytes);
+  std::vector<double> own(peers), all(std::size_t{peers} * peers);  // own[p]: from p to here
+  const exchange_port port{transport, id, options};
+  for (std::uint32_t turn = 0; turn < (peers % 2 == 0 ? peers - 1 : peers); ++turn) {
+    const net::peer_index other = probe_partner(self, peers, turn);
+    if (other == self) continue;
+    const detail::link_talk talk{port, other, probe};
+    if (self > other) CAUSEWAY_TRY(talk.answer());
+    CAUSEWAY_ASSIGN(const double taken, talk.listen(clock));
+    own[other] = taken / bytes;
+    if (self < other) CAUSEWAY_TRY(talk.answer());
+  }
+  net::message_id told = id;
+  told.channel += 3;
+  if (peers > 1) {
+    CAUSEWAY_TRY(
+        all_gather(transport, told, std::as_bytes(std::span{own}), std::as_writable_bytes(std::span{all}), options));
+  }
+  const bool known = costs.size() == all.size();
+  costs.resize(all.size());
+  for (net::peer_index to = 0; to < peers; ++to) {
+    for (net::peer_index from = 0; from < peers; ++from) {
+      double& cost = costs[std::size_t{from} * peers + to];
+      const double now = all[std::size_t{to} * peers + from];
+      cost = known ? (cost + now) / 2 : now;
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
+#endif
+
+// ---- causeway/collective/ring_order.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+#define CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// In which order peers should stand in a ring, from what each link costs: a travelling salesman's problem with costs that
+// may differ between the two directions. Exact up to 12 peers (dynamic programming over subsets, Held and Karp 1962), a
+// good local optimum beyond. Every peer works it out from the same costs and gets the same order; a group_view makes it the
+// ring.
+
+#include <numeric>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// What the best ring is.
+enum class ring_goal : std::uint8_t {
+  slowest,  ///< its slowest link is as fast as can be, then the sum is least: for large rows, where all links are busy at
+            ///< once
+  sum,      ///< the sum of its costs is least: for small rows, where one latency waits for another
+};
+
+/// What `peers` peers pay for a message on each link: `costs[i * peers + j]` is the price of i to j, >= 0, in any unit;
+/// infinite where there is no link. The diagonal is not looked at.
+struct link_costs {
+  std::span<const double> costs;
+  std::uint32_t peers = 0;
+
+  [[nodiscard]] double operator()(net::peer_index from, net::peer_index to) const { return costs[from * peers + to]; }
+};
+
+struct ring_cost {
+  double slowest = 0;
+  double sum = 0;
+};
+
+/// What the ring `order` costs: each peer sends to the next one, the last to the first.
+CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order);
+
+namespace detail {
+
+inline constexpr std::uint32_t exact_ring_peers = 12;
+using ring_list = std::vector<net::peer_index>;
+
+CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal);
+
+/// The best ring by the sum of its links, or by the largest one, over links that cost at most `limit`. best[s][j] is what
+/// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
+class subset_search {
+ public:
+  CAUSEWAY_DECL subset_search(const link_costs& links, bool by_sum, double limit);
+
+  /// What the best ring costs, and its order from peer 0 on.
+  CAUSEWAY_DECL [[nodiscard]] std::pair<double, ring_list> ring() const;
+
+ private:
+  [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
+  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
+  [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
+
+  CAUSEWAY_DECL void extend(std::uint32_t set, std::uint32_t j);
+
+  const link_costs& links_;
+  bool by_sum_;
+  double limit_;
+  std::uint32_t others_;
+  std::vector<double> best_;
+  std::vector<std::uint8_t> before_;
+};
+
+CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal);
+
+/// From `start`, always to the nearest peer that is left.
+CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start);
+
+/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
+class local_search {
+ public:
+  CAUSEWAY_DECL local_search(const link_costs& links, ring_goal goal, ring_list order);
+
+  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
+  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
+
+ private:
+  CAUSEWAY_DECL bool reverse_runs();
+
+  CAUSEWAY_DECL bool move_runs();
+
+  CAUSEWAY_DECL bool move_run(std::size_t first, std::size_t length, std::size_t to);
+
+  CAUSEWAY_DECL bool keep_if_better();
+
+  const link_costs& links_;
+  ring_goal goal_;
+  ring_list order_;
+  ring_list tried_;
+  ring_cost cost_;
+};
+
+/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
+/// better.
+CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs);
+
+CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed);
+
+}  // namespace detail
+
+/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
+/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
+/// second for 64.
+CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
+                                                      std::uint64_t seed = 0);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// ---- causeway/collective/impl/ring_order.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+
+// Bodies of collective/ring_order.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
+  ring_cost c;
+  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
+    const double link = links(order[i], order[(i + 1) % order.size()]);
+    c.slowest = std::max(c.slowest, link);
+    c.sum += link;
+  }
+  return c;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
+  if (goal == ring_goal::sum) return a.sum < b.sum;
+  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
+}
+
+CAUSEWAY_DECL subset_search::subset_search(const link_costs& links, bool by_sum, double limit)
+    : links_{links},
+      by_sum_{by_sum},
+      limit_{limit},
+      others_{links.peers - 1},
+      best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
+      before_(best_.size(), 0) {
+  for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
+  for (std::uint32_t set = 1; set < (1U << others_); ++set) {
+    for (std::uint32_t j = 0; j < others_; ++j) {
+      if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
+    }
+  }
+}
+
+CAUSEWAY_DECL std::pair<double, ring_list> subset_search::ring() const {
+  std::uint32_t set = (1U << others_) - 1, last = 0;
+  const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
+  for (std::uint32_t j = 1; j < others_; ++j) {
+    if (closed(j) < closed(last)) last = j;
+  }
+  const double cost = closed(last);
+  ring_list order;
+  while (set != 0) {
+    order.push_back(last + 1);
+    const std::uint32_t previous = before_[at(set, last)];
+    set &= ~(1U << last);
+    last = previous;
+  }
+  order.push_back(0);
+  std::reverse(order.begin(), order.end());
+  return {cost, order};
+}
+
+CAUSEWAY_DECL double subset_search::link(net::peer_index from, net::peer_index to) const {
+  const double cost = links_(from, to);
+  return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
+}
+
+CAUSEWAY_DECL void subset_search::extend(std::uint32_t set, std::uint32_t j) {
+  const std::uint32_t rest = set & ~(1U << j);
+  before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
+  for (std::uint32_t k = 0; k < others_; ++k) {
+    if ((rest >> k & 1U) == 0) continue;
+    const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
+    if (cost >= best_[at(set, j)]) continue;
+    best_[at(set, j)] = cost;
+    before_[at(set, j)] = static_cast<std::uint8_t>(k);
+  }
+}
+
+CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal) {
+  double limit = std::numeric_limits<double>::infinity();
+  if (goal == ring_goal::slowest) limit = subset_search{links, false, limit}.ring().first;
+  return subset_search{links, true, limit}.ring().second;
+}
+
+CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
+  ring_list order(links.peers);
+  std::iota(order.begin(), order.end(), 0U);
+  std::swap(order[0], order[start]);
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const auto nearest = std::min_element(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), [&](auto a, auto b) {
+      return std::pair{links(order[i - 1], a), a} < std::pair{links(order[i - 1], b), b};
+    });
+    std::swap(order[i], *nearest);
+  }
+  return order;
+}
+
+CAUSEWAY_DECL local_search::local_search(const link_costs& links, ring_goal goal, ring_list order)
+    : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
+  while (reverse_runs() || move_runs()) {
+  }
+}
+
+CAUSEWAY_DECL bool local_search::reverse_runs() {
+  bool helped = false;
+  for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
+    for (std::size_t last = first + 2; last <= order_.size(); ++last) {
+      tried_ = order_;
+      std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first), tried_.begin() + static_cast<std::ptrdiff_t>(last));
+      helped = keep_if_better() || helped;
+    }
+  }
+  return helped;
+}
+
+CAUSEWAY_DECL bool local_search::move_runs() {
+  constexpr std::size_t longest = 3;
+  bool helped = false;
+  for (std::size_t length = 1; length <= longest; ++length) {
+    for (std::size_t first = 0; first + length <= order_.size(); ++first) {
+      for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
+    }
+  }
+  return helped;
+}
+
+CAUSEWAY_DECL bool local_search::move_run(std::size_t first, std::size_t length, std::size_t to) {
+  tried_ = order_;
+  const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto size = static_cast<std::ptrdiff_t>(length);
+  const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
+  if (to < first) std::rotate(target, at, at + size);
+  if (to > first) std::rotate(at, at + size, target + size);
+  return keep_if_better();
+}
+
+CAUSEWAY_DECL bool local_search::keep_if_better() {
+  const ring_cost c = cost_of_ring(links_, tried_);
+  if (!is_better(c, cost_, goal_)) return false;
+  cost_ = c;
+  std::swap(order_, tried_);
+  return true;
+}
+
+CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs) {
+  std::vector<double> finite(costs.begin(), costs.end());
+  double penalty = 1;
+  for (const double c : costs) penalty += c < std::numeric_limits<double>::infinity() ? c : 0;
+  for (double& c : finite) c = std::min(c, penalty);
+  return finite;
+}
+
+CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
+  constexpr int starts = 8;
+  const std::vector<double> finite = with_penalties(with_gaps.costs);
+  const link_costs links{finite, with_gaps.peers};
+  rng draw{seed};
+  local_search best{links, goal, nearest_neighbours(links, 0)};
+  ring_list order = best.order();
+  ring_cost cost = best.cost();
+  for (int i = 1; i < starts; ++i) {
+    const auto start = static_cast<net::peer_index>(draw.below(links.peers));
+    const local_search next{links, goal, nearest_neighbours(links, start)};
+    if (!is_better(next.cost(), cost, goal)) continue;
+    cost = next.cost();
+    order = next.order();
+  }
+  std::rotate(order.begin(), std::find(order.begin(), order.end(), 0U), order.end());
+  return order;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal, std::uint64_t seed) {
+  CAUSEWAY_EXPECT(links.costs.size() == std::size_t{links.peers} * links.peers);
+  if (links.peers < 2) return std::vector<net::peer_index>(links.peers, 0);
+  if (links.peers <= detail::exact_ring_peers) return detail::exact_ring(links, goal);
+  return detail::searched_ring(links, goal, seed);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+#endif
+
+// ---- causeway/collective/link_trees.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_LINK_TREES_HPP
+#define CAUSEWAY_COLLECTIVE_LINK_TREES_HPP
+
+// Trees that follow what links cost, several of them with roots of their own, which use different links where that is no
+// detour (NETSTORM's multi-root trees of fastest paths, 2024). Every peer works them out from the same costs and gets the
+// same ones.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// The parent of each peer in tree `index` of those with these roots, of at most `arity` children a peer; the root's is
+/// itself. Peers join in the order in which a row from the root could reach them, the nearest first: a link counts as slow
+/// as its slower direction, a parent's lines are shared by its children, and a link is as many times slower as earlier
+/// trees have it. Of equal ones the first by index, counted from the root. Time: O(trees · peers³).
+CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> link_tree(const link_costs& links,
+                                                                   const std::vector<net::peer_index>& roots,
+                                                                   std::size_t index, std::uint32_t arity);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_LINK_TREES_HPP
+
+// ---- causeway/collective/impl/link_trees.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
+
+// Bodies of collective/link_trees.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+/// Trees over the same links, one after another.
+class tree_builder {
+ public:
+  tree_builder(const link_costs& links, std::uint32_t arity)
+      : links_{links}, arity_{std::max(arity, 1U)}, used_(links.costs.size()) {}
+
+  std::vector<net::peer_index> grow(net::peer_index root) {
+    parents_.assign(links_.peers, root);
+    children_.assign(links_.peers, 0);
+    reached_.assign(links_.peers, 0.0);
+    joined_.assign(1, root);
+    outside_.clear();
+    for (net::peer_index p = 0; p + 1 < links_.peers; ++p) outside_.push_back((root + 1 + p) % links_.peers);
+    while (!outside_.empty()) join_next();
+    return parents_;
+  }
+
+ private:
+  [[nodiscard]] double weight(net::peer_index a, net::peer_index b) const {
+    return std::max(links_(a, b), links_(b, a)) * (1 + used_[a * links_.peers + b]);
+  }
+
+  void join_next() {
+    net::peer_index parent = joined_.front();
+    std::size_t child = 0;
+    double soonest = std::numeric_limits<double>::infinity();
+    bool found = false;
+    for (const net::peer_index p : joined_) {
+      if (children_[p] >= arity_) continue;
+      for (std::size_t c = 0; c < outside_.size(); ++c) {
+        const double at = reached_[p] + (1 + children_[p]) * weight(p, outside_[c]);
+        if (found && !(at < soonest)) continue;  // the first of equal ones
+        found = true;
+        soonest = at, parent = p, child = c;
+      }
+    }
+    const net::peer_index joins = outside_[child];
+    parents_[joins] = parent;
+    reached_[joins] = soonest;
+    ++children_[parent];
+    joined_.push_back(joins);
+    outside_.erase(outside_.begin() + static_cast<std::ptrdiff_t>(child));
+    ++used_[parent * links_.peers + joins];
+    ++used_[joins * links_.peers + parent];
+  }
+
+  const link_costs& links_;
+  std::uint32_t arity_;
+  std::vector<std::uint32_t> used_;
+  std::vector<net::peer_index> parents_, joined_, outside_;
+  std::vector<std::uint32_t> children_;
+  std::vector<double> reached_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::vector<net::peer_index> link_tree(const link_costs& links, const std::vector<net::peer_index>& roots,
+                                                     std::size_t index, std::uint32_t arity) {
+  CAUSEWAY_EXPECT(!roots.empty() && links.costs.size() == std::size_t{links.peers} * links.peers);
+  detail::tree_builder builder{links, arity};
+  std::vector<net::peer_index> tree;
+  for (std::size_t t = 0; t <= index % roots.size(); ++t) tree = builder.grow(roots[t] % links.peers);
+  return tree;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
+#endif
+
 // ---- causeway/collective/quantised_ring.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
 #define CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
@@ -24273,8 +24927,6 @@ CAUSEWAY_DECL std::span<float> server_residual::next(std::size_t begin, std::siz
 // and peers without a part are its clients. A contribution is encoded once by its peer, a mean once by its owner, and all,
 // the owner too, take what the bytes decode to: the same bits everywhere.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Equal on all peers.
@@ -24558,6 +25210,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 struct tree_options {
   std::uint32_t arity = 2;   ///< children of a peer, at least 1
   net::peer_index root = 0;  ///< modulo the peers; the others follow it in the order of their indices, level by level
+  std::vector<net::peer_index> parents{};  ///< none: so; else of each peer, the root's is itself (link_trees.hpp)
 };
 
 /// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
@@ -24582,25 +25235,23 @@ class tree_mean {
     peers_ = port.transport.size();
     CAUSEWAY_EXPECT(options_.arity > 0);
     self_ = port.transport.self();
-    position_ = (self_ + peers_ - options_.root % peers_) % peers_;
+    CAUSEWAY_EXPECT(options_.parents.empty() || options_.parents.size() == peers_);
+    take_place();
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
-    for_children(
-        [&](net::peer_index child, std::size_t i) { talk_.receive(place(sum_in, child), child, part{0}, from_child(i)); });
-    if (!is_root()) talk_.receive(place(mean_in, parent()), parent(), part{1}, mean_message());
-    if (children() == 0 && !is_root()) send_sum(row, ctx);
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      talk_.receive(place(sum_in, children_[i]), children_[i], part{0}, from_child(i));
+    }
+    if (!is_root()) talk_.receive(place(mean_in, parent_), parent_, part{1}, mean_message());
+    if (children_.empty() && !is_root()) send_sum(row, ctx);
     return {};
   }
 
   template <MessageContext X>
   result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
-    if (children() == 0 && !is_root()) return {};
-    result<void> outcome;
-    for_children([&](net::peer_index child, std::size_t i) {
-      if (outcome) outcome = take_sum(port, child, i);
-    });
-    CAUSEWAY_TRY(std::move(outcome));
+    if (children_.empty() && !is_root()) return {};
+    for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port, children_[i], i));
     if (!is_root()) {
       send_sum(row, ctx);
       return {};
@@ -24615,8 +25266,8 @@ class tree_mean {
     CAUSEWAY_EXPECT(talk_.is_open());
     const time_point deadline = port.options.deadline;
     if (!is_root()) {
-      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent()), parent(), deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent()), parent(), deadline));
+      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
       pass_down();
     }
     std::optional<refusal> bad = adopt(row, ctx);
@@ -24628,24 +25279,33 @@ class tree_mean {
 
   void cancel() { talk_.close(); }
 
+  /// The tree from the next conversation on; equal on all peers.
+  void follow(std::vector<net::peer_index> parents) { options_.parents = std::move(parents); }
+
  private:
   enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
 
-  // --- the tree: positions 0 to n-1, level by level
-  // -----------------------------------------------------------------------
+  // --- the tree ----------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] net::peer_index peer_at(std::uint64_t position) const {
-    return static_cast<net::peer_index>((position + options_.root) % peers_);
-  }
-  [[nodiscard]] bool is_root() const { return position_ == 0; }
-  [[nodiscard]] net::peer_index parent() const { return peer_at((position_ - 1) / options_.arity); }
-  [[nodiscard]] std::size_t children() const {
-    const std::uint64_t first = position_ * options_.arity + 1;
-    return first >= peers_ ? 0 : std::min<std::uint64_t>(options_.arity, peers_ - first);
-  }
-  template <class F>
-  void for_children(F&& f) const {
-    for (std::size_t i = 0; i < children(); ++i) f(peer_at(position_ * options_.arity + 1 + i), i);
+  [[nodiscard]] bool is_root() const { return parent_ == self_; }
+  /// Whose child this peer is, and who are its own; by index they are at positions 0 to n-1, level by level.
+  void take_place() {
+    children_.clear();
+    if (!options_.parents.empty()) {
+      parent_ = options_.parents[self_];
+      for (net::peer_index p = 0; p < peers_; ++p) {
+        if (p != self_ && options_.parents[p] == self_) children_.push_back(p);
+      }
+      return;
+    }
+    const auto peer_at = [&](std::uint64_t position) {
+      return static_cast<net::peer_index>((position + options_.root) % peers_);
+    };
+    const std::uint64_t position = (self_ + peers_ - options_.root % peers_) % peers_;
+    parent_ = position == 0 ? self_ : peer_at((position - 1) / options_.arity);
+    for (std::uint64_t c = 1; c <= options_.arity && position * options_.arity + c < peers_; ++c) {
+      children_.push_back(peer_at(position * options_.arity + c));
+    }
   }
 
   // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
@@ -24662,7 +25322,7 @@ class tree_mean {
   void lay_out(std::size_t count, const X& ctx) {
     up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
     down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
-    const std::size_t bytes = (1 + children()) * up_slot_ + down_slot_;
+    const std::size_t bytes = (1 + children_.size()) * up_slot_ + down_slot_;
     if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
     if (sum_.size() < count) sum_ = aligned_buffer<float>{count};
     count_ = count;
@@ -24711,7 +25371,7 @@ class tree_mean {
     if (bad) used = 0;
     detail::write_header(room, bad ? 0.0F : weight, count_, bad.value_or(detail::no_refusal));
     used += message_header_bytes;
-    talk_.send(place(sum_out, parent()), parent(), part{0}, room.first(used));
+    talk_.send(place(sum_out, parent_), parent_, part{0}, room.first(used));
   }
 
   // --- down
@@ -24731,15 +25391,14 @@ class tree_mean {
   }
 
   void pass_down() {
-    for_children([&](net::peer_index child, std::size_t) {
+    for (const net::peer_index child : children_) {
       talk_.send(place(mean_out, child), child, part{1}, mean_message().first(mean_bytes_));
-    });
+    }
   }
 
   template <class X>
   std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
-    const peer_message m =
-        detail::read_message(is_root() ? self_ : parent(), mean_message().first(mean_bytes_), count_, peers_);
+    const peer_message m = detail::read_message(parent_, mean_message().first(mean_bytes_), count_, peers_);
     if (m.bad) return m.bad;
     kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count_));
     const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
@@ -24753,7 +25412,8 @@ class tree_mean {
   DownCodec down_;
   net::peer_index self_ = 0;
   std::uint32_t peers_ = 1;
-  std::uint64_t position_ = 0;
+  net::peer_index parent_ = 0;
+  std::vector<net::peer_index> children_;
   std::size_t count_ = 0;
   std::size_t up_slot_ = 0;
   std::size_t down_slot_ = 0;
@@ -24875,7 +25535,22 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 /// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
 using region_list = std::vector<std::vector<net::peer_index>>;
 
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct told_regions {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
+
 namespace detail {
+
+/// Tells all peers this one's region, and finds out which ones there are.
+CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found);
 
 /// A transport that stays where it is when its owner moves. Assigning swaps: what still talks over it goes after it.
 class held_transport {
@@ -24898,6 +25573,9 @@ class held_transport {
 /// peers as there are regions, and a row encoded by DownCodec to each peer of its region; 16 bytes more for each message. 2
 /// latencies within a region and those of `Across`.
 ///
+/// Regions are those of `set_regions`, or, after `tell_region`, those that the peers say, in a message of 4 bytes to each
+/// other peer, which `begin` waits for: a latency more, of the longest line. The result is the same, whatever the regions.
+///
 /// The residual is what the own message left out. What `Across` loses of a region's mean is lost, unless it keeps that
 /// itself (split_options::server_residual). Where a region has values that cannot be used, its own peers are told whose,
 /// the others the name of its hub.
@@ -24909,8 +25587,7 @@ class two_level_mean {
                                           .own_support = Across::traits.own_support,
                                           .residual = true,
                                           .counts = false,
-                                          .stateful = Across::traits.stateful,
-                                          .names_peers = true};
+                                          .stateful = Across::traits.stateful};
 
   explicit two_level_mean(region_list regions, Across across = Across{}, UpCodec up = UpCodec{},
                           DownCodec down = DownCodec{})
@@ -24918,6 +25595,8 @@ class two_level_mean {
 
   /// For the next round, on all peers alike: as the group changes.
   void set_regions(region_list regions) { regions_ = std::move(regions); }
+  /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
+  void tell_region(const told_regions& told) { told_ = told, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
   [[nodiscard]] Across& across() noexcept { return across_; }
 
@@ -24928,6 +25607,7 @@ class two_level_mean {
     self_ = port.transport.self();
     peers_ = port.transport.size();
     cancel();
+    if (asks_) CAUSEWAY_TRY(detail::ask_regions(port, told_, regions_));
     CAUSEWAY_TRY(find_region());
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
@@ -25133,6 +25813,8 @@ class two_level_mean {
   }
 
   region_list regions_;
+  told_regions told_;
+  bool asks_ = false;
   UpCodec up_;
   DownCodec down_;
   net::peer_index self_ = 0;
@@ -25163,7 +25845,36 @@ class two_level_mean {
 
 // Bodies of collective/two_level_mean.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
+  std::map<std::uint32_t, std::vector<net::peer_index>> named;
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != told_regions::any) named[own[p]].push_back(p);
+  }
+  region_list all;
+  for (auto& [name, peers] : named) all.push_back(std::move(peers));
+  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != told_regions::any) continue;
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
+  }
+  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
+  return all;
+}
+
+namespace detail {
+
+CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found) {
+  std::vector<std::uint32_t> all(port.transport.size(), told.own);
+  net::message_id id = port.id;
+  id.channel += 1;  // the first of ours has the rows
+  CAUSEWAY_TRY(all_gather(port.transport, id, std::as_bytes(std::span{&told.own, 1}),
+                          std::as_writable_bytes(std::span{all}), port.options));
+  found = regions_told(all, told.fewest);
+  return {};
+}
 
 CAUSEWAY_DECL void held_transport::hold(group_view group) {
   transport_ = std::make_unique<net::any_transport>(std::move(group));
@@ -25174,7 +25885,8 @@ CAUSEWAY_INLINE held_transport& held_transport::operator=(held_transport&& other
   return *this;
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+}  // namespace detail
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
 #endif
@@ -25192,7 +25904,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 /// `make(fragment)`: a new collective exchange. `traits`: its traits. `codec_type`: what makes a peer's message, where it
 /// is a codec's.
 template <class E>
-concept ExchangeRecipe = E::decides == part::exchange&& std::copyable<E>&& requires {
+concept ExchangeRecipe = E::decides == part::exchange&& Copyable<E>&& requires {
   { E::traits } -> std::same_as<const collective::exchange_traits&>;
 };
 
@@ -25271,7 +25983,9 @@ struct quantised_ring {
 };
 
 /// Up a tree to its root and down again (collective/tree_mean.hpp): fragment f has the root roots[f mod size], so that
-/// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child.
+/// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child. With
+/// `links.every` peers of a fixed set measure their links, after so many exchanges again, and each fragment's tree follows
+/// them (collective/link_trees.hpp).
 template <class Up = compress::none, class Down = Up>
 struct tree_mean {
   using codec_type = compress::as_message<Up>;
@@ -25284,14 +25998,21 @@ struct tree_mean {
   std::vector<net::peer_index> roots{0};
   Up up{};
   Down down{};
+  collective::link_probe links{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
     return type{{.arity = arity, .root = roots[fragment % roots.size()]}, codec_type{up}, down_type{down}};
   }
+  /// How that exchange goes on where links cost so much.
+  [[nodiscard]] std::vector<net::peer_index> plan(const collective::link_costs& costs, std::size_t fragment) const {
+    return collective::link_tree(costs, roots, fragment, arity);
+  }
 };
 
 /// The mean of each region at its hub, the hubs' mean among each other through `Across`, and back (collective/
-/// two_level_mean.hpp): what crosses regions is one row for each of them. Regions list all peers, hubs first.
+/// two_level_mean.hpp): what crosses regions is one row for each of them. Regions list all peers, hubs first. Where there
+/// are none, and so where peers come and go, each peer says in every exchange in which one it is, and the first of those
+/// who are there is the hub.
 template <class Across = split_mean<>, class Up = compress::none, class Down = Up>
 struct two_level_mean {
   using codec_type = compress::as_message<Up>;
@@ -25304,9 +26025,12 @@ struct two_level_mean {
   Across across{};
   Up up{};
   Down down{};
+  collective::told_regions told{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
-    return type{regions, across.make(fragment), codec_type{up}, down_type{down}};
+    type made{regions, across.make(fragment), codec_type{up}, down_type{down}};
+    if (regions.size() == 0) made.tell_region(told);
+    return made;
   }
 };
 
@@ -25739,7 +26463,8 @@ struct group_question {
   std::uint64_t number = 0;
   net::peer_index self = 0;
   std::uint32_t peers = 1;
-  std::size_t fragment = 0;  ///< which part of the parameters
+  std::size_t fragment = 0;              ///< which part of the parameters
+  std::span<const double> link_costs{};  ///< as measured, equal on all peers; empty: they are not
 };
 
 /// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers; 0: any number, for they come and
@@ -26299,9 +27024,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 /// empty. `memory()`, `keep_in(memory)` and `step_rows(rows, ...)`, where there are any, are for rows that lie elsewhere
 /// than on the host: where they must lie, where the optimizer's own are to lie, and the step by kernels::RowArithmetic.
 template <class O>
-concept Outer = O::decides == part::outer&& std::copyable<O>&& requires(O& o, thread_pool& pool, std::span<float> shared,
-                                                                        std::span<float> mean,
-                                                                        std::span<const float> mean_shared) {
+concept Outer = O::decides == part::outer&& Copyable<O>&& requires(O& o, thread_pool& pool, std::span<float> shared,
+                                                                   std::span<float> mean,
+                                                                   std::span<const float> mean_shared) {
   { o.reset(std::int64_t{}) } -> std::same_as<void>;
   { o.step(pool, shared, mean, mean_shared) } -> std::same_as<void>;
   {bool{O::wants_mean_shared}};
@@ -26554,307 +27279,6 @@ CAUSEWAY_DECL std::vector<hub_level> star::levels(std::uint32_t peers) const {
 #endif  // CAUSEWAY_AXIS_IMPL_HUBS_IPP
 #endif
 
-// ---- causeway/collective/ring_order.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
-#define CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
-
-// In which order peers should stand in a ring, from what each link costs: a travelling salesman's problem with costs that
-// may differ between the two directions. Exact up to 12 peers (dynamic programming over subsets, Held and Karp 1962), a
-// good local optimum beyond. Every peer works it out from the same costs and gets the same order; a group_view makes it the
-// ring.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// What the best ring is.
-enum class ring_goal : std::uint8_t {
-  slowest,  ///< its slowest link is as fast as can be, then the sum is least: for large rows, where all links are busy at
-            ///< once
-  sum,      ///< the sum of its costs is least: for small rows, where one latency waits for another
-};
-
-/// What `peers` peers pay for a message on each link: `costs[i * peers + j]` is the price of i to j, >= 0, in any unit;
-/// infinite where there is no link. The diagonal is not looked at.
-struct link_costs {
-  std::span<const double> costs;
-  std::uint32_t peers = 0;
-
-  [[nodiscard]] double operator()(net::peer_index from, net::peer_index to) const { return costs[from * peers + to]; }
-};
-
-struct ring_cost {
-  double slowest = 0;
-  double sum = 0;
-};
-
-/// What the ring `order` costs: each peer sends to the next one, the last to the first.
-CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order);
-
-namespace detail {
-
-inline constexpr std::uint32_t exact_ring_peers = 12;
-using ring_list = std::vector<net::peer_index>;
-
-CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal);
-
-/// The best ring by the sum of its links, or by the largest one, over links that cost at most `limit`. best[s][j] is what
-/// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
-class subset_search {
- public:
-  CAUSEWAY_DECL subset_search(const link_costs& links, bool by_sum, double limit);
-
-  /// What the best ring costs, and its order from peer 0 on.
-  CAUSEWAY_DECL [[nodiscard]] std::pair<double, ring_list> ring() const;
-
- private:
-  [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
-  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
-  [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
-
-  CAUSEWAY_DECL void extend(std::uint32_t set, std::uint32_t j);
-
-  const link_costs& links_;
-  bool by_sum_;
-  double limit_;
-  std::uint32_t others_;
-  std::vector<double> best_;
-  std::vector<std::uint8_t> before_;
-};
-
-CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal);
-
-/// From `start`, always to the nearest peer that is left.
-CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start);
-
-/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
-class local_search {
- public:
-  CAUSEWAY_DECL local_search(const link_costs& links, ring_goal goal, ring_list order);
-
-  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
-  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
-
- private:
-  CAUSEWAY_DECL bool reverse_runs();
-
-  CAUSEWAY_DECL bool move_runs();
-
-  CAUSEWAY_DECL bool move_run(std::size_t first, std::size_t length, std::size_t to);
-
-  CAUSEWAY_DECL bool keep_if_better();
-
-  const link_costs& links_;
-  ring_goal goal_;
-  ring_list order_;
-  ring_list tried_;
-  ring_cost cost_;
-};
-
-/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
-/// better.
-CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs);
-
-CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed);
-
-}  // namespace detail
-
-/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
-/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
-/// second for 64.
-CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
-                                                      std::uint64_t seed = 0);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
-
-// ---- causeway/collective/impl/ring_order.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
-
-// Bodies of collective/ring_order.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
-  ring_cost c;
-  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
-    const double link = links(order[i], order[(i + 1) % order.size()]);
-    c.slowest = std::max(c.slowest, link);
-    c.sum += link;
-  }
-  return c;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
-
-CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
-  if (goal == ring_goal::sum) return a.sum < b.sum;
-  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
-}
-
-CAUSEWAY_DECL subset_search::subset_search(const link_costs& links, bool by_sum, double limit)
-    : links_{links},
-      by_sum_{by_sum},
-      limit_{limit},
-      others_{links.peers - 1},
-      best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
-      before_(best_.size(), 0) {
-  for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
-  for (std::uint32_t set = 1; set < (1U << others_); ++set) {
-    for (std::uint32_t j = 0; j < others_; ++j) {
-      if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
-    }
-  }
-}
-
-CAUSEWAY_DECL std::pair<double, ring_list> subset_search::ring() const {
-  std::uint32_t set = (1U << others_) - 1, last = 0;
-  const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
-  for (std::uint32_t j = 1; j < others_; ++j) {
-    if (closed(j) < closed(last)) last = j;
-  }
-  const double cost = closed(last);
-  ring_list order;
-  while (set != 0) {
-    order.push_back(last + 1);
-    const std::uint32_t previous = before_[at(set, last)];
-    set &= ~(1U << last);
-    last = previous;
-  }
-  order.push_back(0);
-  std::reverse(order.begin(), order.end());
-  return {cost, order};
-}
-
-CAUSEWAY_DECL double subset_search::link(net::peer_index from, net::peer_index to) const {
-  const double cost = links_(from, to);
-  return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
-}
-
-CAUSEWAY_DECL void subset_search::extend(std::uint32_t set, std::uint32_t j) {
-  const std::uint32_t rest = set & ~(1U << j);
-  before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
-  for (std::uint32_t k = 0; k < others_; ++k) {
-    if ((rest >> k & 1U) == 0) continue;
-    const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
-    if (cost >= best_[at(set, j)]) continue;
-    best_[at(set, j)] = cost;
-    before_[at(set, j)] = static_cast<std::uint8_t>(k);
-  }
-}
-
-CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal) {
-  double limit = std::numeric_limits<double>::infinity();
-  if (goal == ring_goal::slowest) limit = subset_search{links, false, limit}.ring().first;
-  return subset_search{links, true, limit}.ring().second;
-}
-
-CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
-  ring_list order(links.peers);
-  std::iota(order.begin(), order.end(), 0U);
-  std::swap(order[0], order[start]);
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    const auto nearest = std::min_element(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), [&](auto a, auto b) {
-      return std::pair{links(order[i - 1], a), a} < std::pair{links(order[i - 1], b), b};
-    });
-    std::swap(order[i], *nearest);
-  }
-  return order;
-}
-
-CAUSEWAY_DECL local_search::local_search(const link_costs& links, ring_goal goal, ring_list order)
-    : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
-  while (reverse_runs() || move_runs()) {
-  }
-}
-
-CAUSEWAY_DECL bool local_search::reverse_runs() {
-  bool helped = false;
-  for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
-    for (std::size_t last = first + 2; last <= order_.size(); ++last) {
-      tried_ = order_;
-      std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first), tried_.begin() + static_cast<std::ptrdiff_t>(last));
-      helped = keep_if_better() || helped;
-    }
-  }
-  return helped;
-}
-
-CAUSEWAY_DECL bool local_search::move_runs() {
-  constexpr std::size_t longest = 3;
-  bool helped = false;
-  for (std::size_t length = 1; length <= longest; ++length) {
-    for (std::size_t first = 0; first + length <= order_.size(); ++first) {
-      for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
-    }
-  }
-  return helped;
-}
-
-CAUSEWAY_DECL bool local_search::move_run(std::size_t first, std::size_t length, std::size_t to) {
-  tried_ = order_;
-  const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto size = static_cast<std::ptrdiff_t>(length);
-  const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
-  if (to < first) std::rotate(target, at, at + size);
-  if (to > first) std::rotate(at, at + size, target + size);
-  return keep_if_better();
-}
-
-CAUSEWAY_DECL bool local_search::keep_if_better() {
-  const ring_cost c = cost_of_ring(links_, tried_);
-  if (!is_better(c, cost_, goal_)) return false;
-  cost_ = c;
-  std::swap(order_, tried_);
-  return true;
-}
-
-CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs) {
-  std::vector<double> finite(costs.begin(), costs.end());
-  double penalty = 1;
-  for (const double c : costs) penalty += c < std::numeric_limits<double>::infinity() ? c : 0;
-  for (double& c : finite) c = std::min(c, penalty);
-  return finite;
-}
-
-CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
-  constexpr int starts = 8;
-  const std::vector<double> finite = with_penalties(with_gaps.costs);
-  const link_costs links{finite, with_gaps.peers};
-  rng draw{seed};
-  local_search best{links, goal, nearest_neighbours(links, 0)};
-  ring_list order = best.order();
-  ring_cost cost = best.cost();
-  for (int i = 1; i < starts; ++i) {
-    const auto start = static_cast<net::peer_index>(draw.below(links.peers));
-    const local_search next{links, goal, nearest_neighbours(links, start)};
-    if (!is_better(next.cost(), cost, goal)) continue;
-    cost = next.cost();
-    order = next.order();
-  }
-  std::rotate(order.begin(), std::find(order.begin(), order.end(), 0U), order.end());
-  return order;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal, std::uint64_t seed) {
-  CAUSEWAY_EXPECT(links.costs.size() == std::size_t{links.peers} * links.peers);
-  if (links.peers < 2) return std::vector<net::peer_index>(links.peers, 0);
-  if (links.peers <= detail::exact_ring_peers) return detail::exact_ring(links, goal);
-  return detail::searched_ring(links, goal, seed);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
-#endif
-
 // ---- causeway/axis/linked_groups.hpp ----
 #ifndef CAUSEWAY_AXIS_LINKED_GROUPS_HPP
 #define CAUSEWAY_AXIS_LINKED_GROUPS_HPP
@@ -26867,7 +27291,8 @@ CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, r
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 /// As random_groups, but of those that are left a group takes the peer whose worst link to it, in either direction, is the
-/// cheapest; with the probability `explore` for each place, any peer. All links alike, or no costs: random_groups.
+/// cheapest; with the probability `explore` for each place, any peer. All links alike, or no costs: random_groups. With
+/// `links.every` peers of a fixed set measure what links cost, after so many exchanges again, in place of `costs`.
 struct linked_groups {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
@@ -26875,6 +27300,7 @@ struct linked_groups {
   std::uint32_t size = 2;
   std::vector<double> costs{};  ///< as collective::link_costs has them: seconds of a row, say. Equal on all peers
   double explore = 0.1;         ///< ε: above 0, for peers of good links would never meet the others
+  collective::link_probe links{};
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
@@ -26885,10 +27311,10 @@ struct linked_groups {
  private:
   /// Takes `count` peers out of those that are left.
   CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> take_group(std::vector<net::peer_index>& left, std::size_t count,
-                                                                      std::uint32_t peers, rng& draw) const;
+                                                                      const collective::link_costs& all, rng& draw) const;
 
-  CAUSEWAY_DECL [[nodiscard]] double worst(const std::vector<net::peer_index>& group, net::peer_index p,
-                                           std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] static double worst(const std::vector<net::peer_index>& group, net::peer_index p,
+                                                  const collective::link_costs& all);
 };
 
 static_assert(Group<linked_groups>);
@@ -26910,9 +27336,9 @@ CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
   if (size < 2 && peers > 1) {
     return fail(errc::invalid_argument, "linked_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
   }
-  if (peers == 0 && !costs.empty()) {
+  if (peers == 0 && (!costs.empty() || links.every > 0)) {
     return fail(errc::invalid_argument, "linked_groups",
-                "`costs` are of links between certain peers; leave them out where peers come and go");
+                "`costs` and `links` are of links between certain peers; leave them out where peers come and go");
   }
   const bool costly = std::all_of(costs.begin(), costs.end(), [](double c) { return c >= 0; });
   if (!costs.empty() && (costs.size() != std::size_t{peers} * peers || !costly)) {
@@ -26926,23 +27352,24 @@ CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
 CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::members(const group_question& q) const {
   std::vector<net::peer_index> left = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
   rng draw{q.seed, mix(detail::group_stream, q.number, 1)};
+  const collective::link_costs all{q.link_costs.empty() ? std::span<const double>{costs} : q.link_costs, q.peers};
   std::vector<net::peer_index> group;
   do {
     const bool last = left.size() < 2 * std::size_t{size};
-    group = take_group(left, last ? left.size() : size, q.peers, draw);
+    group = take_group(left, last ? left.size() : size, all, draw);
   } while (std::find(group.begin(), group.end(), q.self) == group.end());
   std::sort(group.begin(), group.end());
   return group;
 }
 
 CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::take_group(std::vector<net::peer_index>& left, std::size_t count,
-                                                                     std::uint32_t peers, rng& draw) const {
+                                                                     const collective::link_costs& all, rng& draw) const {
   std::vector<net::peer_index> group;
   while (group.size() < count) {
     auto next = left.begin();  // they are in a random order
-    if (!costs.empty() && !group.empty() && draw.uniform() >= explore) {
+    if (!all.costs.empty() && !group.empty() && draw.uniform() >= explore) {
       next = std::min_element(left.begin(), left.end(), [&](net::peer_index a, net::peer_index b) {
-        return worst(group, a, peers) < worst(group, b, peers);
+        return worst(group, a, all) < worst(group, b, all);
       });
     }
     group.push_back(*next);
@@ -26952,10 +27379,9 @@ CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::take_group(std::vector
 }
 
 CAUSEWAY_DECL double linked_groups::worst(const std::vector<net::peer_index>& group, net::peer_index p,
-                                          std::uint32_t peers) const {
-  const collective::link_costs links{costs, peers};
+                                          const collective::link_costs& all) {
   double most = 0;
-  for (const net::peer_index m : group) most = std::max({most, links(m, p), links(p, m)});
+  for (const net::peer_index m : group) most = std::max({most, all(m, p), all(p, m)});
   return most;
 }
 
@@ -27008,6 +27434,15 @@ class low_rank_exchange {
 
   CAUSEWAY_DECL void cancel();
 
+  /// For a peer that is its whole group: its row stays as it is, and the next exchange starts where this one would have.
+  CAUSEWAY_DECL result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx);
+
+  /// After `finish`: what all have of its result beside the row, left factors and then right ones.
+  [[nodiscard]] std::span<float> factors() noexcept { return factors_; }
+  /// Where the exchange did not come to its end here, but at another peer, whose result is in row.values and `factors()`:
+  /// all else is as after `finish`. `sent`: what this peer's row was; with a weight of 0 it sent none.
+  CAUSEWAY_DECL void adopt(std::vector<float> sent, const collective::exchange_row& row, thread_pool& pool);
+
   /// For rows of `size` values. Done by `begin`, too.
   CAUSEWAY_DECL void prepare(std::size_t size, std::span<const compress::matrix_range> matrices);
 
@@ -27035,6 +27470,7 @@ class low_rank_exchange {
   CAUSEWAY_DECL static std::span<const float> matrix(const piece& p, std::span<const float> row);
   std::span<float> left(const piece& p) { return std::span{first_}.subspan(p.left, p.shape.left_size()); }
   std::span<float> right(const piece& p) { return std::span{right_}.subspan(p.right, p.shape.right_size()); }
+  std::span<float> right_of_next(const piece& p) { return std::span{next_}.subspan(p.right, p.shape.right_size()); }
 
   /// Factors are rows of their own, without matrices.
   CAUSEWAY_DECL static compress::message_context plain(const compress::message_context& ctx);
@@ -27047,6 +27483,8 @@ class low_rank_exchange {
   CAUSEWAY_DECL result<void> turn_factors(std::span<const float> row, thread_pool& pool);
   /// The result and the residual from both factors; `first_` has what is not factored.
   CAUSEWAY_DECL void expand_factors(const collective::exchange_row& row, thread_pool& pool);
+  CAUSEWAY_DECL void expand_piece(const piece& p, std::span<float> row, thread_pool& pool);
+  CAUSEWAY_DECL void note_factors();
   CAUSEWAY_DECL void to_unit_length(std::span<float> factor, std::size_t length) const;
 
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
@@ -27056,14 +27494,16 @@ class low_rank_exchange {
   std::vector<piece> pieces_;
   std::vector<bounds> rest_;
   std::size_t left_size_ = 0;
-  std::vector<float> first_;  ///< left factors, then what is not factored
-  std::vector<float> right_;  ///< of the round before: where the next one starts
-  std::vector<float> next_;   ///< of this one
+  std::vector<float> first_;    ///< left factors, then what is not factored
+  std::vector<float> right_;    ///< of the round before: where the next one starts
+  std::vector<float> next_;     ///< of this one
+  std::vector<float> factors_;  ///< P and R of the result, thin: rank·(rows + columns) values a matrix
+  bool ended_ = false;          ///< the exchange begun last
   mean first_mean_;
   mean second_mean_;
 };
 
-/// One that is more than a mean: it does something to a single peer's row, too.
+/// One that is more than a mean: it makes its step of a single peer's row, too.
 struct dion_exchange : low_rank_exchange {
   static constexpr std::string_view name = "dion_mean";
   using low_rank_exchange::low_rank_exchange;
@@ -27138,6 +27578,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_p
                                                     const collective::exchange_row& row,
                                                     const compress::message_context& ctx) {
   to_left_factors(row.values, ctx);
+  ended_ = false;
   return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
 }
 
@@ -27145,8 +27586,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::turn_factors(std::span<const float
   next_.resize(right_.size());
   for (const piece& p : pieces_) {
     CAUSEWAY_TRY(kernels::low_rank_orthonormalise(left(p), p.shape.rows));
-    kernels::low_rank_right(pool, p.shape, matrix(p, row), left(p),
-                            std::span{next_}.subspan(p.right, p.shape.right_size()));
+    kernels::low_rank_right(pool, p.shape, matrix(p, row), left(p), right_of_next(p));
   }
   return {};
 }
@@ -27180,14 +27620,33 @@ CAUSEWAY_DECL void low_rank_exchange::to_unit_length(std::span<float> factor, st
   }
 }
 
+CAUSEWAY_DECL void low_rank_exchange::adopt(std::vector<float> sent, const collective::exchange_row& row,
+                                            thread_pool& pool) {
+  std::copy_n(factors_.begin(), left_size_, first_.begin());
+  next_.assign(factors_.begin() + static_cast<std::ptrdiff_t>(left_size_), factors_.end());
+  if (!std::exchange(ended_, true) && row.weight != 0 && !row.residual.empty()) {
+    std::copy(sent.begin(), sent.end(), row.residual.begin());
+    for (const piece& p : pieces_) expand_piece(p, sent, pool);
+    leave_residual({.values = sent, .residual = row.residual, .weight = row.weight});
+  }
+  if (!use_.orthonormal) return;
+  for (const piece& p : pieces_) to_unit_length(right_of_next(p), p.shape.columns);
+}
+
+CAUSEWAY_DECL void low_rank_exchange::note_factors() {
+  ended_ = true;
+  factors_.assign(first_.begin(), first_.begin() + static_cast<std::ptrdiff_t>(left_size_));
+  factors_.insert(factors_.end(), next_.begin(), next_.end());
+}
+
+CAUSEWAY_DECL void low_rank_exchange::expand_piece(const piece& p, std::span<float> row, thread_pool& pool) {
+  kernels::low_rank_expand(pool, p.shape, left(p), right_of_next(p), row.subspan(p.offset, p.shape.matrix_size()));
+}
+
 CAUSEWAY_DECL void low_rank_exchange::expand_factors(const collective::exchange_row& row, thread_pool& pool) {
+  note_factors();
   std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
-  const auto expand = [&](const piece& p) {
-    const auto factor = std::span{next_}.subspan(p.right, p.shape.right_size());
-    kernels::low_rank_expand(pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
-    return factor;
-  };
-  for (const piece& p : pieces_) expand(p);
+  for (const piece& p : pieces_) expand_piece(p, row.values, pool);
   auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
   for (const auto& [begin, end] : rest_) {
     std::copy(from, from + (end - begin), row.values.begin() + begin);
@@ -27196,8 +27655,8 @@ CAUSEWAY_DECL void low_rank_exchange::expand_factors(const collective::exchange_
   if (!row.residual.empty()) leave_residual(row);
   if (!use_.orthonormal) return;
   for (const piece& p : pieces_) {
-    to_unit_length(std::span{next_}.subspan(p.right, p.shape.right_size()), p.shape.columns);
-    expand(p);
+    to_unit_length(right_of_next(p), p.shape.columns);
+    expand_piece(p, row.values, pool);
   }
 }
 
@@ -27206,6 +27665,15 @@ CAUSEWAY_DECL result<void> low_rank_exchange::step_alone(const collective::excha
   to_left_factors(row.values, ctx);
   CAUSEWAY_TRY(turn_factors(row.values, ctx.pool));
   expand_factors(row, ctx.pool);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::alone(const collective::exchange_row& row,
+                                                    const compress::message_context& ctx) {
+  prepare(row.values.size(), ctx.matrices);
+  std::fill(first_.begin(), first_.end(), 0.0F);
+  next_ = right_;
+  note_factors();
   return {};
 }
 
@@ -27257,6 +27725,7 @@ CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const 
   }
   leave(covered, size);
   first_.resize(left_size_ + rest_size);
+  factors_.resize(left_size_ + right_size);
   if (right_.size() == right_size) return;
   right_.resize(right_size);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -27302,8 +27771,8 @@ concept MergeRule = L::decides == part::merge_rule&& requires(const L& l, const 
                                                               std::span<const compress::matrix_range> tensors,
                                                               std::span<float> local, std::span<const float> shared,
                                                               std::span<const float> at_send) {
-  { L::waits } -> std::convertible_to<waiting>;
-  { l.steps } -> std::convertible_to<std::uint32_t>;
+  { L::waits } -> ConvertibleTo<waiting>;
+  { l.steps } -> ConvertibleTo<std::uint32_t>;
   {bool{L::keeps_departure}};
   {bool{L::own_is_fresh}};
   {bool{L::keeps_steps}};
@@ -27957,7 +28426,7 @@ enum class keeping : std::uint8_t {
 /// `keeps` says which; `gain(rate)` and `decay()` are what a row and a kept residual are multiplied by.
 template <class R>
 concept Residual = R::decides == part::residual&& requires(const R& r, float rate) {
-  { R::keeps } -> std::convertible_to<keeping>;
+  { R::keeps } -> ConvertibleTo<keeping>;
   { r.decay() } -> std::same_as<float>;
   { r.gain(rate) } -> std::same_as<float>;
 };
@@ -30094,10 +30563,11 @@ CAUSEWAY_DECL std::vector<double> hub_clients::speeds() const {
 CAUSEWAY_DECL float hub_clients::share_of(std::size_t f, std::span<const waiting_push> batch) const {
   double arrived = 0, absent = 0, pushes = 0, unknown = 0, here = 0;
   for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-    if (!clients_[c].here) continue;
+    const bool counts = std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; });
+    if (!clients_[c].here && !counts) continue;  // what a lost client had pushed before is a part of the round still
     ++here;
     const auto samples = static_cast<double>(clients_[c].samples[f]);
-    if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
+    if (counts) {
       arrived += samples;
       ++pushes;
     } else {
@@ -31126,8 +31596,7 @@ struct parallel_traits {
   bool reroutes = false;          ///< a lost peer's work goes to another of its stage
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
-  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's: it must be summed in every step
-  bool by_blocks = false;         ///< or exchanged by the policy, among those who hold the same blocks of the model
+  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -31213,14 +31682,14 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Run state that a checkpoint keeps. Options are not state: they come from the program.
 template <class P>
 concept Stateful = requires(P& p, archetype::archive& ar) {
-  { P::state_version } -> std::convertible_to<std::uint32_t>;
+  { P::state_version } -> ConvertibleTo<std::uint32_t>;
   p.serialize(ar);
 };
 
 template <class P, class Traits>
-concept PolicyOf = std::movable<P> && std::default_initializable<P> && Stateful<P> && requires {
-  { P::name } -> std::convertible_to<std::string_view>;  // its section in checkpoints, its name in logs
-  { P::traits } -> std::same_as<const Traits&>;          // also says which slot it belongs to
+concept PolicyOf = Movable<P> && DefaultInitializable<P> && Stateful<P> && requires {
+  { P::name } -> ConvertibleTo<std::string_view>;  // its section in checkpoints, its name in logs
+  { P::traits } -> std::same_as<const Traits&>;    // also says which slot it belongs to
 };
 
 /// What a communication policy for a changing set of peers has besides. `shared`: its run state that all peers hold alike
@@ -31501,7 +31970,8 @@ async_parameter_server(Axes...) -> async_parameter_server<Axes...>;
 // Which axes go together, as pure functions of their constants, and one readable error for each mix that does not. Every id
 // is explained in docs/reference/rules.md, and held to its message by a test in tests/compile_fail.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
+namespace causeway { inline namespace CAUSEWAY_ABI {
+namespace comm {
 
 /// The constants that the rules are about.
 struct round_mix {
@@ -31516,7 +31986,6 @@ struct round_mix {
   bool gives_residual = true;      ///< exchange
   bool gives_counts = false;       ///< exchange
   bool sparse = false;             ///< exchange: its codec
-  bool names_peers = false;        ///< exchange: by their numbers
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
   bool residual_in_parameters = false;
@@ -31528,7 +31997,8 @@ struct round_mix {
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
   bool by_block = true;            ///< fragments: every block is in one, or all are
-  bool trigger_talks = false;      ///< trigger: to all peers, after exchanges
+  bool trigger_talks = false;      ///< trigger: to all peers, after exchanges or before them
+  bool tells = false;              ///< trigger: in each exchange, so that nothing is said outside of one
   bool watches_movement = false;   ///< trigger
   bool keeps_local = false;        ///< participation
   bool always = true;              ///< participation
@@ -31601,7 +32071,7 @@ constexpr bool elastic(round_mix m) {
   const bool alike =
       m.everybody ? m.bit_parity && !m.sends_anchor && !m.keeps_local : own_parameters(m) && !m.sparse && m.always;
   const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
-  return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
+  return alike && (!m.waits_a_round || late) && (!m.trigger_talks || m.tells);
 }
 
 /// Whether what a peer is to send is in its live parameters, or in memory of its own, until its mean comes: none has left
@@ -31621,7 +32091,7 @@ constexpr bool allows_late_steps(round_mix m) { return elastic(m) && !m.before_i
 /// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
 /// memory of several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || (!m.single && m.by_context)) return false;
+  if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
   if (m.before_inner_step) return m.waits_at_once && m.bit_parity && !m.accumulates && (m.single || !keeps_factors);
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
@@ -31681,7 +32151,6 @@ struct round_rules {
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
                                  .sparse = axis::message_traits<exchange_axis>().sparse,
-                                 .names_peers = exchange_axis::traits.names_peers,
                                  .shared_support = axis::message_traits<exchange_axis>().shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
                                  .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
@@ -31694,72 +32163,69 @@ struct round_rules {
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
                                  .by_block = fragments_axis::single || axis::by_block<fragments_axis>,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
-                                 .watches_movement = trigger_axis::watches_movement,
-                                 .keeps_local = participation_axis::keeps_local,
-                                 .always = participation_axis::always,
-                                 .accumulates = detail::accumulates<trigger_axis>,
-                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>,
-                                 .meets = detail::meets<trigger_axis>};
-  static constexpr bool identical = rules::identical(mix);
-  static constexpr bool elastic = rules::elastic(mix);
-  static constexpr bool own_parameters = rules::own_parameters(mix);
-  static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
+                                 .tells = requires {trigger_axis::tells;
+}, .watches_movement = trigger_axis::watches_movement, .keeps_local = participation_axis::keeps_local,
+   .always = participation_axis::always, .accumulates = detail::accumulates<trigger_axis>,
+   .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>, .meets = detail::meets<trigger_axis>
+};  // namespace comm
+static constexpr bool identical = rules::identical(mix);
+static constexpr bool elastic = rules::elastic(mix);
+static constexpr bool own_parameters = rules::own_parameters(mix);
+static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
 
- private:
-  static_assert(
-      rules::a2(mix),
-      "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
-      "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
-  static_assert(rules::a3(mix),
-                "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
-                "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
-  static_assert(rules::a4(mix),
-                "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
-                "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
-  static_assert(
-      rules::a5(mix),
-      "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
-      "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
-  static_assert(rules::a6(mix),
-                "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
-                "axis::split_mean. docs/reference/rules.md#a6");
-  static_assert(
-      rules::a7(mix),
-      "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
-      "different peers. Use one with bit parity. docs/reference/rules.md#a7");
-  static_assert(rules::a8(mix),
-                "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
-                "topology that "
-                "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
-  static_assert(rules::a9(mix),
-                "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
-                "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
-  static_assert(
-      rules::a10(mix),
-      "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
-      "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
-  static_assert(rules::a11(mix),
-                "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
-                "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
-  static_assert(
-      rules::a14(mix),
-      "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
-      "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
-  static_assert(rules::a15(mix),
-                "causeway-A15: peers' rows must count by the samples behind them, and who is left out of a mean of "
-                "gradients would part from the others. Use axis::split_mean or axis::gather_mean among axis::all_peers, "
-                "without axis::eager; and axis::pseudo_gradient where lots are drawn. docs/reference/rules.md#a15");
-  static_assert(
-      rules::a16(mix),
-      "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
-      "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
-      "docs/reference/rules.md#a16");
-  static_assert(rules::a17(mix),
-                "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
-                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::comm
+private:
+static_assert(
+    rules::a2(mix),
+    "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
+    "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
+static_assert(rules::a3(mix),
+              "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+              "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
+static_assert(rules::a4(mix),
+              "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
+              "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
+static_assert(
+    rules::a5(mix),
+    "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+    "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
+static_assert(rules::a6(mix),
+              "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
+              "axis::split_mean. docs/reference/rules.md#a6");
+static_assert(rules::a7(mix),
+              "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
+              "different peers. Use one with bit parity. docs/reference/rules.md#a7");
+static_assert(rules::a8(mix),
+              "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
+              "topology that "
+              "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
+static_assert(rules::a9(mix),
+              "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
+              "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
+static_assert(
+    rules::a10(mix),
+    "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
+    "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
+static_assert(rules::a11(mix),
+              "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
+              "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
+static_assert(
+    rules::a14(mix),
+    "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
+    "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
+static_assert(rules::a15(mix),
+              "causeway-A15: peers' rows must count by the samples behind them, and who is left out of a mean of "
+              "gradients would part from the others. Use axis::split_mean or axis::gather_mean among axis::all_peers, "
+              "without axis::eager; and axis::pseudo_gradient where lots are drawn. docs/reference/rules.md#a15");
+static_assert(rules::a16(mix),
+              "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
+              "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
+              "docs/reference/rules.md#a16");
+static_assert(rules::a17(mix),
+              "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
+              "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
+}; }  // namespace causeway::CAUSEWAY_ABI
+}
+}  // namespace causeway::CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ROUND_RULES_HPP
 
@@ -33628,6 +34094,64 @@ class own_part {
 
 #endif  // CAUSEWAY_COMM_OWN_PART_HPP
 
+// ---- causeway/comm/round_links.hpp ----
+#ifndef CAUSEWAY_COMM_ROUND_LINKS_HPP
+#define CAUSEWAY_COMM_ROUND_LINKS_HPP
+
+// What links cost, as the peers of comm::rounds measure them together while a run goes on, and the trees and groups that
+// follow it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+template <class Recipe, class Group>
+class round_links {
+ public:
+  /// Whether trees or groups follow what links cost, as measured by all peers at once.
+  static constexpr bool measured = requires(const Recipe& r) { r.links; }
+  || requires(const Group& g) { g.links; };
+
+  static result<void> check(auto& ctx, const Recipe& recipe, const Group& group) {
+    if (!ctx.elastic() || probe(recipe, group).every == 0) return {};
+    return fail(errc::invalid_argument, "links",
+                "they are measured between peers by number, which change where peers come and go; leave it out there");
+  }
+
+  /// Before the exchanges with the number of s: what links cost, if that is to be measured again, and what follows from it.
+  result<void> plan(auto& ctx, const Recipe& recipe, const Group& group, auto& s) {
+    const collective::link_probe p = probe(recipe, group);
+    if (p.every > 0 && s.part == 0 && s.number % p.every == 0 && at_ != s.number + 1) {
+      const net::message_id id{.channel = collective::channels::links, .step = s.number};
+      CAUSEWAY_TRY(collective::measure_links(ctx.transport(), ctx.clock(), id, ctx.exchange_options(), p.bytes, costs_));
+      at_ = s.number + 1;
+    }
+    if constexpr (Group::everybody && requires { recipe.plan(collective::link_costs{}, s.part); }) {
+      if (s.planned_at != at_) s.exchange->follow(recipe.plan({costs_, ctx.peers()}, s.part));
+      s.planned_at = at_;
+    }
+    return {};
+  }
+
+  /// Seconds per byte of each link, equal on all peers; none: not measured.
+  [[nodiscard]] const std::vector<double>& costs() const noexcept { return costs_; }
+
+  void serialize(auto& ar) { ar(costs_, at_); }
+
+ private:
+  static collective::link_probe probe(const Recipe& recipe, const Group& group) {
+    collective::link_probe p;
+    if constexpr (requires { recipe.links; }) p = recipe.links;
+    if constexpr (requires { group.links; }) p = p.every > 0 ? p : group.links;
+    return p;
+  }
+
+  std::vector<double> costs_;
+  std::uint64_t at_ = 0;  ///< the exchange before which they were measured, and one
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ROUND_LINKS_HPP
+
 // ---- causeway/comm/round_rows.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_ROWS_HPP
 #define CAUSEWAY_COMM_ROUND_ROWS_HPP
@@ -34071,8 +34595,9 @@ struct round_state {
   source_vector<float> next_residual;
   source_vector<float> counts;
   source_vector<float> reference;
-  double movement = 0;     ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
-  bool taken_out = false;  ///< what is under way of `input` is not in the live parameters; where peers come and go
+  double movement = 0;           ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
+  std::uint64_t planned_at = 0;  ///< the measurement of links that its exchange follows
+  bool taken_out = false;        ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;
   // Before the exchange, which refers to them.
   std::unique_ptr<net::any_transport> view;
@@ -34109,9 +34634,7 @@ struct round_state {
     if constexpr (R::keeps == axis::keeping::in_a_buffer) {
       const float gain = policy.gain(ctx.next_learning_rate());
       if (!residual.empty()) return ctx.rows().blend(input, gain, residual, policy.decay());
-      next_residual.resize(input.size());
-      CAUSEWAY_TRY(ctx.rows().zero(next_residual));
-      return ctx.rows().blend(input, gain, next_residual, 0.0F);
+      return gain == 1.0F ? result<void>{} : ctx.rows().scale(input, gain);
     }
     return {};
   }
@@ -34124,8 +34647,8 @@ struct round_state {
   template <class Context>
   result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
     begun = turned = false;
+    if (ctx.result_is_known()) return begin_at_result(ctx, wants_residual, wants_counts);
     row.resize(input.size());
-    if (!axis::by_context<Recipe> && ctx.result_is_known()) return begin_at_result(ctx, wants_counts);
     CAUSEWAY_TRY(ctx.rows().copy(row, input));
     next_residual.resize(wants_residual ? row.size() : 0);
     CAUSEWAY_TRY(ctx.rows().zero(next_residual));
@@ -34173,23 +34696,48 @@ struct round_state {
       } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
         if (!known && !row.empty()) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
+      if constexpr (has_factors) return failing(ctx, ctx.left_exchange(row, exchange->factors(), where));
       return failing(ctx, ctx.left_exchange(row, counts, where));
     }
   }
 
  private:
+  // Of what comes of an exchange the row is not all: how it was made, too.
+  static constexpr bool has_factors = requires(exchange_type & e) { e.factors(); };
+
   // Of a fragment of which this stage of the model has nothing there is nothing to say.
   [[nodiscard]] bool talks() const noexcept { return terms.members.size() > 1 && !row.empty(); }
 
   // Who is in the result left out of its row what it left out then; who is not put nothing in.
   template <class Context>
-  result<void> begin_at_result(Context& ctx, bool wants_counts) {
+  result<void> begin_at_result(Context& ctx, bool wants_residual, bool wants_counts) {
+    std::vector<float> sent;
+    if constexpr (has_factors) sent.assign(row.begin(), row.end());  // if that attempt did not come to its end here
+    row.resize(input.size());
     counts.resize(wants_counts ? row.size() : 0);
-    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row, 2 * terms.part)));
-    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(counts, 2 * terms.part + 1)));
+    next_residual.resize(wants_residual ? row.size() : 0);
+    CAUSEWAY_TRY(take_result(ctx, std::move(sent)));
     begun = true;
-    if (terms.contributes || next_residual.empty()) return {};
+    const bool is_in_it = axis::by_context<Recipe> ? ctx.own_weight() > 0 : terms.contributes;
+    if (is_in_it || next_residual.empty()) return {};
     return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);
+  }
+
+  template <class Context>
+  result<void> take_result(Context& ctx, std::vector<float> sent) {
+    if constexpr (axis::by_context<Recipe>) {
+      return ctx.rows().copy(row, input);  // which takes it
+    } else {
+      CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row, 2 * terms.part)));
+      const std::uint64_t next = 2 * terms.part + 1;
+      if constexpr (!has_factors) return failing(ctx, ctx.take_known_result(counts, next));
+      if constexpr (has_factors) {
+        CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(exchange->factors(), next)));
+        sent.resize(row.size());
+        exchange->adopt(std::move(sent), exchange_row(), ctx.pool());
+      }
+      return {};
+    }
   }
 
   template <class Context>
@@ -34202,7 +34750,7 @@ struct round_state {
   template <class Context>
   result<void> mean_by_context(Context& ctx, const Recipe& recipe) {
     if (row.empty()) return ctx.left_exchange(row);
-    if (!next_residual.empty() && terms.members.size() > 1) {
+    if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();
       if (!found) return found;
@@ -34297,9 +34845,11 @@ struct round_core {
   // peers have their own, the one that a run begins with or ends with.
   static constexpr bool keeps_means = (!laws::mix.anchored || own_parameters) && !laws::mix.before_inner_step;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
+  static constexpr bool tells = requires { trigger_type::tells; };  // the trigger: other peers, in every exchange
   // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
   // over.
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
+  using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
@@ -34338,14 +34888,24 @@ struct round_core {
     CAUSEWAY_TRY(group.check(ctx.elastic() ? 0 : ctx.peers()));
     CAUSEWAY_TRY(participation.check());
     if constexpr (content_type::before_inner_step) {
-      if (ctx.elastic() && trigger.next(0, 1) != 1) {
-        return fail(errc::invalid_argument, "trigger", "where peers come and go, gradients are exchanged in every step");
+      if (trigger.next(0, 1) != 1) {
+        return fail(
+            errc::invalid_argument, "trigger",
+            "gradients are exchanged in every step: with a step of each peer's own between two, replicas would part");
       }
     }
+    if constexpr (links_type::measured) CAUSEWAY_TRY(links_type::check(ctx, recipe, group));
     if constexpr (requires { recipe.options.shares; }) {
       if (ctx.elastic() && !recipe.options.shares.empty()) {
         return fail(errc::invalid_argument, "shares",
                     "they are of peers by number, which change where peers come and go; leave them out there");
+      }
+    }
+    if constexpr (requires { recipe.regions; }) {
+      if (ctx.elastic() && !recipe.regions.empty()) {
+        return fail(errc::invalid_argument, "regions",
+                    "they are of peers by number, which change where peers come and go; leave them out there, and let each "
+                    "peer tell its own");
       }
     }
     if constexpr (!overlaps) return {};
@@ -34422,7 +34982,12 @@ struct round_core {
 
   [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
     const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
-    return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers(), .fragment = s.part % cuts.size()};
+    return {.seed = seed,
+            .number = s.number,
+            .self = ctx.self(),
+            .peers = ctx.peers(),
+            .fragment = s.part % cuts.size(),
+            .link_costs = links.costs()};
   }
   /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
   [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, axis::group_question q) const {
@@ -34469,6 +35034,7 @@ struct round_core {
       CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
       weight *= share;
     }
+    if constexpr (links_type::measured) CAUSEWAY_TRY(links.plan(ctx, recipe, group, s));
     axis::group_question q = question(ctx, s);
     if constexpr (requires { group.weight(q); }) weight *= group.weight(q);
     s.terms = {.members = members(ctx, s, q),
@@ -34534,19 +35100,30 @@ struct round_core {
     }
     return {};
   }
-  /// Where blocks move that is a part of the exchange: who knows its result, but has missed the vote, knows this as well.
-  [[nodiscard]] static bool measures_first(auto& ctx) { return laws::mix.watches_movement && ctx.moves_blocks(); }
-  result<void> measure_first(auto& ctx, std::span<state* const> due) {
+  /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
+  /// trigger that asks them; and how far results move, where blocks do: who knows the result, but has missed the vote,
+  /// knows this as well.
+  [[nodiscard]] static bool has_words(auto& ctx) {
+    return (laws::mix.watches_movement && ctx.moves_blocks()) || (tells && ctx.elastic());
+  }
+  result<void> say_words(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
+    if constexpr (tells) CAUSEWAY_TRY(trigger.tell(ctx, report_of(*due.front())));
     return ctx.left_exchange({});
+  }
+  [[nodiscard]] static axis::exchange_report report_of(const state& s) {
+    return {.fragment = s.part,
+            .steps = s.since,
+            .samples = s.samples,
+            .movement = s.movement,
+            .compute_seconds = s.compute_seconds};
   }
 
   /// The result is there: use it.
   result<void> apply(auto& ctx, state& s) {
     state* const one[]{&s};
-    if (!measures_first(ctx)) CAUSEWAY_TRY(measure(ctx, one));
-    const axis::exchange_report report{
-        .fragment = s.part, .steps = s.since, .movement = s.movement, .compute_seconds = s.compute_seconds};
+    if (!has_words(ctx)) CAUSEWAY_TRY(measure(ctx, one));
+    const axis::exchange_report report = report_of(s);
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);
     return trigger.exchanged(ctx, report);
@@ -34585,6 +35162,7 @@ struct round_core {
   std::vector<state> states;     ///< fragments of the first tensor, then of the next
   std::uint64_t first_part = 0;  ///< names the messages of several policies that exchange in one attempt
   std::uint64_t outer_steps = 0;
+  links_type links;
   std::uint64_t gathered = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
   std::uint64_t at = 0;        ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
 };
@@ -34627,7 +35205,7 @@ class round_turns {
       if constexpr (Core::keeps_factors) s.exchange->shared(ar);
     }
     if constexpr (Core::own_parameters) own_.shared(c, ar);
-    if constexpr (Core::chooses) {
+    if constexpr (requires { c.trigger.shared(ar); }) {
       c.trigger.shared(ar);
     } else {
       ar(c.trigger);
@@ -34645,6 +35223,7 @@ class round_turns {
 
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
+    if constexpr (Core::meets) return c.trigger.is_time(ctx, c.states.front().since) ? exchange(ctx, c) : result<void>{};
     if (ctx.exchanges_at_once() && c.at < next(c) && !ctx.run_ends()) return set_aside(ctx, c, c.at);
     if (ctx.exchanges_at_once()) return exchange(ctx, c);
     const due_list due = turn(c);
@@ -34747,8 +35326,8 @@ class round_turns {
   }
   /// Exchanges that `receive` ends.
   [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
-    if (due.empty() || Core::measures_first(ctx)) return due.empty() ? 0 : due.size() + 1;
-    return ends_alike(ctx) ? 1 : due.size();
+    if (due.empty() || ends_alike(ctx)) return due.empty() ? 0 : 1;
+    return due.size() + (Core::has_words(ctx) ? 1 : 0);
   }
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
@@ -34760,7 +35339,7 @@ class round_turns {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
     }
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
-    return Core::measures_first(ctx) ? c.measure_first(ctx, due) : result<void>{};
+    return Core::has_words(ctx) ? c.say_words(ctx, due) : result<void>{};
   }
   /// Calls `then` with the live parameters as they will be once what was received has been applied, and takes it back. Only
   /// where nothing is applied a round late. Memory meanwhile: what is applied, again.
@@ -34840,6 +35419,7 @@ class round_turns {
     sent_in_ = 0;
     ++adoptions_;
     if (applies_late && !keeps_progress) ctx.contribution().open();
+    if constexpr (Core::meets) c.trigger.begin_anew(ctx);
     if (keeps_progress) {
       c.at += committed_at_ - moved_from_;  // as many steps away from the next round as before
       if constexpr (Core::content_type::before_inner_step) ctx.resume_at(committed_at_, true);
@@ -34943,6 +35523,9 @@ class round_turns {
   }
 
   void end(Core& c, const due_list& due) {
+    if constexpr (Core::meets) {  // in the steps of one peer, for who begins with this state
+      for (state* s : due) s->due_at = committed_at_ + c.trigger.mean_steps();
+    }
     committed_at_ = moved_from_ = due.front()->due_at;
     for (state* s : due) {
       if (!applies_late && !std::exchange(s->pending, false)) s->restart();
@@ -35059,15 +35642,17 @@ class rounds : round_rules<Axes...> {
                                       .rounds_by_clock = laws::mix.meets,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
-      laws::own_parameters                                                                   ? 5
-      : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
-                                                                                             : 3;
+      (laws::own_parameters                                                                   ? 5
+       : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
+                                                                                              : 3) +
+      (core_type::links_type::measured ? 3 : 0);
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
   /// that leave the live parameters when they are sent, and peers with parameters of their own.
   static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
-                                      !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters;
+                                      !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters &&
+                                      !core_type::meets;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -35075,6 +35660,7 @@ class rounds : round_rules<Axes...> {
   [[nodiscard]] const trigger_type& trigger() const noexcept { return core_.trigger; }
   [[nodiscard]] const recipe_type& exchange() const noexcept { return core_.recipe; }
   [[nodiscard]] const merge_rule_type& merge_rule() const noexcept { return core_.rows.merge_rule(); }
+  [[nodiscard]] auto& group() noexcept { return core_.group; }  ///< its weights may change between rounds, as shards do
   /// The shared parameters: what to evaluate and export, where the live ones differ from peer to peer.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return core_.rows.anchor(); }
 
@@ -35091,6 +35677,7 @@ class rounds : round_rules<Axes...> {
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
+    if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
     samples_used_ = ctx.samples() - core_.gathered;
     for (state& s : core_.states) {
       if (s.pending && !ctx.elastic()) CAUSEWAY_TRY(core_.begin(ctx, s));
@@ -35161,6 +35748,7 @@ class rounds : round_rules<Axes...> {
     }
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
+    if constexpr (core_type::links_type::measured) ar(core_.links);
   }
 
   void shared(auto& ar) {
@@ -35226,8 +35814,10 @@ class rounds : round_rules<Axes...> {
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
   /// One inner step more.
   void count_step(auto& ctx) {
-    const double computed = measures_speed ? seconds(ctx.clock().now() - left_) : 0;
-    const std::uint64_t samples = ctx.elastic() ? 0 : ctx.samples() - std::exchange(samples_used_, ctx.samples());
+    const time_point began = std::max(left_, ctx.contribution().drawn_at());
+    const double computed = measures_speed ? seconds(ctx.clock().now() - began) : 0;
+    const std::uint64_t trained = ctx.contribution().ever();
+    const std::uint64_t samples = trained - std::exchange(samples_used_, trained);
     for (state& s : core_.states) {
       ++s.since;
       s.samples += samples;
@@ -35336,7 +35926,9 @@ class rounds : round_rules<Axes...> {
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) count_step(ctx);  // once a step, however often the hook is called
     counted_ = true;
-    if constexpr (core_type::meets) CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, false));
+    if constexpr (core_type::meets) {
+      if (!ctx.elastic()) CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, false));
+    }
     CAUSEWAY_TRY(visit_all(ctx));
     if constexpr (core_type::meets) core_.trigger.step_is_over();
     counted_ = false;
@@ -35543,6 +36135,7 @@ class stacked {
       .rounds_over_stages = in_stages<First> && in_stages<Second>,
       .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
       .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks,
+      .gathers_samples = First::traits.gathers_samples || Second::traits.gathers_samples,
       .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock};
   static constexpr std::uint32_t state_version = 2;
 
@@ -35804,7 +36397,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Turns a value with `serialize` into bytes and back; io::archiver is one, io::cereal_archiver another.
 template <class A>
 concept Archiver = requires(A& a, std::uint64_t& value, std::span<const std::byte> bytes) {
-  { a.to_bytes(value) } -> std::convertible_to<result<std::vector<std::byte>>>;
+  { a.to_bytes(value) } -> ConvertibleTo<result<std::vector<std::byte>>>;
   { a.from_bytes(bytes, value) } -> std::same_as<result<void>>;
 };
 
@@ -35926,12 +36519,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// - `backend().pool()`: the threads of the host. A backend that is a kernels::Backend also clears and measures gradients,
 ///   wherever they lie.
 template <class M>
-concept Model = std::movable<M> &&
+concept Model = Movable<M> &&
     requires(M& m, std::span<const std::int32_t> tokens, std::int64_t sequences, float scale, std::uint64_t stream) {
   { m.parameters() } -> std::same_as<parameter_store&>;
   { m.forward_backward(tokens, tokens, sequences, scale, stream) } -> std::same_as<result<double>>;
   { m.evaluate(tokens, tokens, sequences) } -> std::same_as<result<double>>;
-  { m.config_hash() } -> std::convertible_to<std::uint64_t>;
+  { m.config_hash() } -> ConvertibleTo<std::uint64_t>;
   { m.backend().pool() } -> std::same_as<thread_pool&>;
 };
 
@@ -36303,10 +36896,9 @@ constexpr bool c4(comm_traits c, parallel_traits p) {
   return !p.staged || !p.global_step || c.rounds_by_steps || (p.sums_over_stages && c.rounds_over_stages);
 }
 
-/// Parts of a gradient are worth nothing alone.
+/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean that all wait for.
 constexpr bool c5(comm_traits c, parallel_traits p) {
-  const bool by_blocks = p.by_blocks && c.needs_global_step && c.moves_with_blocks;
-  return !p.shares_gradient || c.sums_gradients || by_blocks;
+  return !p.shares_gradient || c.sums_gradients || (c.needs_global_step && c.moves_with_blocks);
 }
 
 /// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
@@ -36343,9 +36935,8 @@ struct compatible {
                 "(comm_traits::rounds_over_stages). docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
-      "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
-      "comm::every_step, in a swarm without a codec; in elastic pipelines any policy of gradients of all peers does. "
-      "docs/reference/rules.md#c5");
+      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step, and "
+      "waited for. Use comm::every_step, or another policy of gradients of all peers. docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it: it must be in what they exchange then or later. Use comm::periodic, or comm::rounds "
@@ -36482,6 +37073,10 @@ class contribution {
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
   void give_up() noexcept { samples_ = 0; }
 
+  /// Samples are handed out for the next step: what follows is computing, what came before it was waiting.
+  void drawn_at(time_point now) noexcept { drawn_at_ = now; }
+  [[nodiscard]] time_point drawn_at() const noexcept { return drawn_at_; }
+
   /// There is nothing to train from yet: this peer draws no samples until `resume`, or until so many rounds have `passed`
   /// that nobody seems to have anything better.
   void pause() noexcept {
@@ -36489,8 +37084,11 @@ class contribution {
   }
   void resume() noexcept { paused_ = false; }
   void passed() noexcept { ++passed_; }
-  /// A round is so many samples of all peers together.
+  /// A round is so many samples of all peers together, or of what else they count: see `gathered`.
   void gather(std::uint64_t round_samples) noexcept { round_samples_ = round_samples; }
+  /// What this peer has of that, where these are not its samples.
+  void gathered(std::uint64_t count) noexcept { gathered_ = count; }
+  [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
@@ -36503,8 +37101,10 @@ class contribution {
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
+  std::optional<std::uint64_t> gathered_;
   bool paused_ = false;
   std::uint32_t passed_ = 0;  ///< rounds
+  time_point drawn_at_{};
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::detail
@@ -36532,7 +37132,8 @@ struct shared_state {
   /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
   /// again; else nobody's business.
   std::vector<std::span<std::byte>> own{};
-  /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready.
+  /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
+  /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
   /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
   /// with `divide`. None: it cannot be divided.
@@ -36597,8 +37198,9 @@ class elastic_group {
   /// failed gives the same entry.
   virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
 
-  /// Without waiting: this peer has gathered `samples` (shared_state::round_samples). Whether it is time to enter.
-  virtual bool announce(std::uint64_t) { return true; }
+  /// Without waiting: this peer has trained on `samples`, and `gathered` so much of what a round is of
+  /// (shared_state::round_samples). Whether it is time to enter.
+  virtual bool announce(std::uint64_t, std::uint64_t) { return true; }
 
   /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
   /// than to wait for the others.
@@ -36812,7 +37414,7 @@ class round_attendance {
   [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
   [[nodiscard]] bool can_sit_out() const { return group_ != nullptr && group_->can_sit_out(); }
 
-  bool announce() { return entered_ || group_->announce(contribution_.all()); }
+  bool announce() { return entered_ || group_->announce(contribution_.all(), contribution_.gathered()); }
   bool stand_by() {
     return entered_ || group_->stand_by(contribution_.all() - contribution_.later(), contribution_.later());
   }
@@ -37557,8 +38159,8 @@ class training_context {
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
   [[nodiscard]] std::uint64_t samples() const noexcept { return attendance_.samples().all(); }
 
-  /// Sets the number of inner steps, on which the learning rate depends, for a peer that took over the others' state. The
-  /// step under way is not counted, unless it is `going_on`, with what it computed kept.
+  /// Sets the number of inner steps for a peer that took over the others' state. The step under way is not counted, unless
+  /// it is `going_on`, with what it computed kept.
   void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
     resumed_ = !going_on;
@@ -37602,13 +38204,12 @@ class training_context {
     return numbers;
   }
   [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
-  /// All peers must start from the same parameters. One hash from and to everybody.
-  result<void> agree_on_start() {
-    parent_ = detail::hash_of(model_, parameters());
-    return collective::all_equal(transport(), {.channel = collective::channels::state, .step = round_}, parent_,
-                                 "starts from other parameters; all peers need the same seed, the same options and "
-                                 "checkpoints of the same round",
-                                 mean_.options(*this));
+  /// All peers start from the same parameters, or all from checkpoints (of one round, if `alike`). One hash to everybody.
+  result<void> agree_on_start(bool restored, bool alike) {
+    if (!restored) parent_ = detail::hash_of(model_, parameters());
+    return collective::all_equal(
+        transport(), {.channel = collective::channels::state}, restored ? mix(~0ULL, alike ? round_ : 0) : parent_,
+        "starts from other parameters; use the same seed and options, or checkpoints of one round", mean_.options(*this));
   }
 
   /// Clears gradients before a step.
@@ -37735,7 +38336,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> start() {
     if constexpr (valid) {
       CAUSEWAY_TRY(parallel_.start(ctx_));
-      if (!restored_ && !ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start());
+      if (!ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start(restored_, Comm::traits.identical_replicas));
       CAUSEWAY_TRY(comm_.start(ctx_));
       if constexpr (elastic) {
         opened_ = ctx_.closes_membership();
@@ -37758,6 +38359,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
     if constexpr (valid && elastic) {
       for (;;) {
         auto numbers = ctx_.draw(count);
+        ctx_.contribution().drawn_at(ctx_.clock().now());
         if (!numbers.empty() || ctx_.budget_used()) return numbers;
         CAUSEWAY_TRY(attend());
       }

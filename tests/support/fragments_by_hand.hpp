@@ -35,8 +35,8 @@ struct fragments_by_hand {
   std::span<float> shared{};
 
   /// `fragment_of`: of a block's number, or of a negative one outside of blocks.
-  void cut(std::span<const causeway::parameter_segment> segments, const std::function<std::size_t(int)>& fragment_of) {
-    for (const causeway::parameter_segment& s : segments) {
+  void cut(std::span<const causeway::parameter_segment> of_model, const std::function<std::size_t(int)>& fragment_of) {
+    for (const causeway::parameter_segment& s : of_model) {
       auto& lie = fragments.at(fragment_of(s.block)).values;
       for (std::int64_t i = 0; i < s.size(); ++i) lie.push_back(static_cast<std::size_t>(s.offset + i));
     }
@@ -52,9 +52,9 @@ struct fragments_by_hand {
 
   [[nodiscard]] std::vector<float> mean_of(const fragment_by_hand& f) const {
     std::array<double, 2> weight{0.5, 0.5};
-    const auto norm = [](const std::vector<float>& row) {
+    const auto norm = [](const std::vector<float>& values) {
       double sum = 0;
-      for (const float v : row) sum += double{v} * v;
+      for (const float v : values) sum += double{v} * v;
       return std::sqrt(sum);
     };
     if (by_norm) {

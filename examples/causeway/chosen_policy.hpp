@@ -146,12 +146,17 @@ class chosen_policy {
   std::unique_ptr<face> it_;
 };
 
-/// The same as the policy of a trainer. `Traits` must be what a trainer has to know of the one that it holds.
+/// The same as the policy of a trainer. `Traits` must be what a trainer has to know of the one that it holds; whether that
+/// keeps replicas alike is not: the session sees to it that peers go on from one round where they have rounds.
 template <causeway::comm_traits Traits>
 class chosen_comm {
  public:
   static constexpr std::string_view name = "policy";  // "comm.policy" in checkpoints, whichever it is
-  static constexpr causeway::comm_traits traits = Traits;
+  static constexpr causeway::comm_traits traits = [] {
+    causeway::comm_traits of_any = Traits;
+    of_any.identical_replicas = false;
+    return of_any;
+  }();
   static constexpr std::uint32_t state_version = 1;
 
   chosen_comm() = default;

@@ -117,7 +117,7 @@ class InAndOut(Formats):
         self.works(self.run_it("--steps", "5"))
         self.export()
         self.fails(self.start("--model.layers", "3"), "invalid_argument", "model.layers", "2 in the model", "leave it out")
-        self.fails(self.start("--model.context", "64"), "invalid_argument", "model.context", "use that or less")
+        self.fails(self.start("--model.context", "64"), "invalid_argument", "model.context", "use 32 or less")
         self.fails(self.start(init=os.path.join(self.dir, "nothing")), "not_found", "config.json", "save_pretrained")
         os.remove(os.path.join(self.out, "tokenizer.json"))
         self.fails(self.start(), "not_found", "tokenizer.json", "--data.tokenizer bytes or bpe")

@@ -16571,13 +16571,6 @@ using as_message = typename detail::message_for<C>::type;
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress { namespace detail {
 
-/// Whether any lane was set.
-CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
-  std::int32_t all = 0;
-  for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
-  return all != 0;
-}
-
 /// Decoded values replace what was there.
 struct put {
   template <class Part>

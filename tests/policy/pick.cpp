@@ -22,10 +22,11 @@ TEST_CASE("pick: policies reach their slots in any order and the rest are defaul
   STATIC_REQUIRE(std::is_same_v<missing, parallel::data_parallel>);
 }
 
-TEST_CASE("pick: a bag hands out what it was given", "[policy][fast]") {
-  detail::bag<comm::periodic<>, fault::fail_stop> bag{comm::periodic<>{{.local_steps = 17}}, fault::fail_stop{}};
-  const auto taken = bag.take<kind::comm, comm::every_step<>>();
+TEST_CASE("pick: what was given is taken by its slot, and what was not is made", "[policy][fast]") {
+  comm::periodic<> averages{{.local_steps = 17}};
+  fault::fail_stop stops;
+  const auto taken = detail::take<kind::comm, comm::every_step<>, fault::fail_stop, comm::periodic<>&>(stops, averages);
   CHECK(taken.options().local_steps == 17);
-  const auto made = bag.take<kind::inner, optim::adamw>();
+  const auto made = detail::take<kind::inner, optim::adamw, fault::fail_stop, comm::periodic<>&>(stops, averages);
   STATIC_REQUIRE(std::is_same_v<decltype(made), const optim::adamw>);
 }

@@ -8,14 +8,18 @@
 #include <causeway/train/context.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace support {
 
+/// What a peer does. One type, so that threads are compiled once and not for every test.
+using peer_body = std::function<void(std::uint32_t peer, causeway::environment env)>;
+
 /// Runs `body(peer, environment)` on one thread per peer and returns when all have ended.
-template <class Body>
-void run_cluster(causeway::net::memory_network& network, std::uint32_t peers, Body&& body) {
+inline void run_cluster(causeway::net::memory_network& network, std::uint32_t peers, const peer_body& body) {
   std::vector<std::thread> threads;
   for (std::uint32_t peer = 0; peer < peers; ++peer) {
     causeway::environment env;
@@ -25,8 +29,7 @@ void run_cluster(causeway::net::memory_network& network, std::uint32_t peers, Bo
   for (auto& t : threads) t.join();
 }
 
-template <class Body>
-void run_cluster(std::uint32_t peers, Body&& body) {
+inline void run_cluster(std::uint32_t peers, const peer_body& body) {
   causeway::net::memory_network network{peers};
   run_cluster(network, peers, body);
 }

@@ -123,7 +123,7 @@ class trainer_runs {
   trainer_runs(Make make, conformance_options options)
       : make_{[make](causeway::environment env) -> std::unique_ptr<tested_trainer> {
           const auto whole = [&] { return make(std::move(env)); };
-          return std::make_unique<held_tested_trainer<decltype(whole())>>(whole);
+          return std::unique_ptr<tested_trainer>{new held_tested_trainer<decltype(whole())>{whole}};
         }},
         options_{options} {}
 

@@ -370,7 +370,7 @@ elastic_run::make_trainer elastic_trainers(MakeComm make) {
       return causeway::make_trainer(trained_as<M>{M{static_cast<model_size>(size)}}, std::move(env), to, make(), Inner{},
                                     causeway::fault::quorum{});
     };
-    return std::make_unique<held_member_trainer<decltype(whole())>>(whole);
+    return std::unique_ptr<member_trainer>{new held_member_trainer<decltype(whole())>{whole}};
   };
 }
 

@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/cluster.hpp"
 #include "support/tcp_peers.hpp"
 
 namespace support {
 
 /// Runs `body(peer, environment)` on one thread per peer and returns when all have ended.
-template <class Body>
-void run_over_tcp(std::uint32_t peers, Body&& body) {
+inline void run_over_tcp(std::uint32_t peers, const peer_body& body) {
   auto mesh = tcp_mesh(peers);
   std::vector<std::thread> threads;
   for (std::uint32_t p = 0; p < peers; ++p) {

@@ -123,7 +123,7 @@ class pipeline_runs {
     Make make;
     std::unique_ptr<tested_trainer> operator()(causeway::environment env) const {
       const auto whole = [&] { return make(std::move(env)); };
-      return std::make_unique<held_tested_trainer<decltype(whole())>>(whole);
+      return std::unique_ptr<tested_trainer>{new held_tested_trainer<decltype(whole())>{whole}};
     }
   };
 

@@ -11,7 +11,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -101,25 +100,19 @@ struct claim {
 template <class M, class... Ps>
 using claimed = typename claim<M, Ps...>::type;
 
-/// Holds the policies given to make_trainer until each is taken by its slot.
-template <class... Ps>
-class bag {
- public:
-  explicit bag(Ps... ps) : items_{std::move(ps)...} {}
-
-  template <kind K, class Default>
-  auto take() {
-    using wanted = pick<K, Default, Ps...>;
-    if constexpr (count_of < K, Ps... >> 0) {
-      return std::move(std::get<wanted>(items_));
-    } else {
-      return wanted{};
-    }
+/// The first policy of kind K among those given to make_trainer, else a Default.
+template <kind K, class Default>
+Default take() {
+  return Default{};
+}
+template <kind K, class Default, class P, class... Ps>
+auto take(std::remove_reference_t<P>& first, std::remove_reference_t<Ps>&... rest) {
+  if constexpr (kind_of<std::remove_cvref_t<P>>() == K) {
+    return given<P>(first);
+  } else {
+    return take<K, Default, Ps...>(rest...);
   }
-
- private:
-  std::tuple<Ps...> items_;
-};
+}
 
 }}}  // namespace causeway::CAUSEWAY_ABI::detail
 

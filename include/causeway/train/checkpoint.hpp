@@ -58,29 +58,64 @@ template <Archiver A>
   return where;
 }
 
+namespace detail {
+
+/// An object of a trainer's state: in which section it is kept, and how `A` turns it into bytes and back. Without its type,
+/// so that saving and restoring are compiled once for all trainers.
+template <class A>
+struct state_entry {
+  std::string section;
+  std::uint32_t version;
+  void* object;
+  result<std::vector<std::byte>> (*to_bytes)(A&, void*);
+  result<void> (*from_bytes)(A&, std::span<const std::byte>, void*);
+};
+
+template <class A>
+struct state_lister {
+  std::vector<state_entry<A>> entries;
+
+  template <class T>
+  void operator()(std::string section, std::uint32_t version, T& object) {
+    entries.push_back({std::move(section), version, &object, to_bytes<T>, from_bytes<T>});
+  }
+
+ private:
+  template <class T>
+  static result<std::vector<std::byte>> to_bytes(A& archiver, void* object) {
+    return archiver.to_bytes(*static_cast<T*>(object));
+  }
+  template <class T>
+  static result<void> from_bytes(A& archiver, std::span<const std::byte> bytes, void* object) {
+    return archiver.from_bytes(bytes, *static_cast<T*>(object));
+  }
+};
+
+template <class A>
+result<std::vector<io::section>> save_state(parameter_store& store, cut where, const state_lister<A>& state, A& archiver) {
+  std::vector<io::section> sections;
+  sections.push_back(io::section::of<float>(section_names::parameters, 1, store.values()));
+  CAUSEWAY_ASSIGN(auto layout, archiver.to_bytes(store.layout_hash()));
+  sections.emplace_back(section_names::layout, 1, std::move(layout));
+  CAUSEWAY_ASSIGN(auto made_at, archiver.to_bytes(where));
+  sections.emplace_back(section_names::cut, 1, std::move(made_at));
+  for (const state_entry<A>& entry : state.entries) {
+    CAUSEWAY_ASSIGN(auto bytes, entry.to_bytes(archiver, entry.object));
+    sections.emplace_back(entry.section, entry.version, std::move(bytes));
+  }
+  return sections;
+}
+
+}  // namespace detail
+
 /// The state of `trainer` as it stands. The section with the parameters refers to the model's own memory: write the
 /// sections before the next step. Memory: a copy of everything else, above all of the optimizers' moments.
 template <class Trainer, Archiver A>
 [[nodiscard]] result<std::vector<io::section>> save_state(Trainer& trainer, A archiver) {
-  auto& store = trainer.model().parameters();
-  std::vector<io::section> sections;
-  sections.push_back(io::section::of<float>(detail::section_names::parameters, 1, store.values()));
-  CAUSEWAY_ASSIGN(auto layout, archiver.to_bytes(store.layout_hash()));
-  sections.emplace_back(detail::section_names::layout, 1, std::move(layout));
-  CAUSEWAY_ASSIGN(auto where, archiver.to_bytes(cut{trainer.context().step(), trainer.context().round()}));
-  sections.emplace_back(detail::section_names::cut, 1, std::move(where));
-  result<void> outcome;
-  trainer.for_each_state([&](const std::string& name, std::uint32_t version, auto& object) {
-    if (!outcome) return;
-    auto bytes = archiver.to_bytes(object);
-    if (!bytes) {
-      outcome = std::move(bytes).error();
-    } else {
-      sections.emplace_back(name, version, std::move(bytes).value());
-    }
-  });
-  if (!outcome) return std::move(outcome).error();
-  return sections;
+  detail::state_lister<A> state;
+  trainer.for_each_state(state);
+  const cut where{trainer.context().step(), trainer.context().round()};
+  return detail::save_state(trainer.model().parameters(), where, state, archiver);
 }
 
 /// Reads only the parameters, into the store of a model built alike: for generating and exporting. errc::wrong_model if the
@@ -100,27 +135,35 @@ template <Archiver A>
   return {};
 }
 
+namespace detail {
+
+template <class A>
+result<void> restore_state(parameter_store& store, const io::section_file& file, const state_lister<A>& state,
+                           A& archiver) {
+  std::vector<io::wanted_section> wanted{
+      {section_names::parameters, 1}, {section_names::layout, 1}, {section_names::cut, 1}};
+  for (const state_entry<A>& entry : state.entries) wanted.push_back({entry.section, entry.version});
+  CAUSEWAY_TRY(file.match(wanted));
+  CAUSEWAY_TRY(restore_parameters(store, file, archiver));
+  for (const state_entry<A>& entry : state.entries) {
+    CAUSEWAY_ASSIGN(const io::section_view found, file.find(entry.section));
+    CAUSEWAY_TRY(entry.from_bytes(archiver, found.bytes, entry.object));
+  }
+  return {};
+}
+
+}  // namespace detail
+
 /// Puts the state from a verified checkpoint into `trainer`, which must be built with the same model and policies. A
 /// missing, unknown or newer section, or another model, is an error that names both sides and leaves the trainer as it was.
 /// Call `trainer.start()` afterwards.
 template <class Trainer, Archiver A>
 [[nodiscard]] result<void> restore_state(Trainer& trainer, const io::section_file& file, A archiver) {
-  auto& store = trainer.model().parameters();
-  using names = detail::section_names;
-  std::vector<io::wanted_section> wanted{{names::parameters, 1}, {names::layout, 1}, {names::cut, 1}};
-  trainer.for_each_state([&](const std::string& name, std::uint32_t version, auto&) { wanted.push_back({name, version}); });
-  CAUSEWAY_TRY(file.match(wanted));
-
-  CAUSEWAY_TRY(restore_parameters(store, file, archiver));
-
-  result<void> outcome;
-  trainer.for_each_state([&](const std::string& name, std::uint32_t, auto& object) {
-    if (!outcome) return;
-    const auto found = file.find(name);
-    outcome = found ? archiver.from_bytes(found->bytes, object) : result<void>{found.error()};
-  });
-  if (outcome) trainer.restored();
-  return outcome;
+  detail::state_lister<A> state;
+  trainer.for_each_state(state);
+  CAUSEWAY_TRY(detail::restore_state(trainer.model().parameters(), file, state, archiver));
+  trainer.restored();
+  return {};
 }
 
 }}  // namespace causeway::CAUSEWAY_ABI

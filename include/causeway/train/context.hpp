@@ -326,14 +326,13 @@ class training_context {
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
   result<void> inner_step() {
-    return inner_step([this] { return stages_.norm(own_norm(), exchange_options()); });
-  }
-  /// The same where the gradient is part of a larger one: `norm()` gives the norm of that, and may fail.
-  template <class Norm>
-  result<void> inner_step(Norm&& norm) {
     if (inner_.is_skipped()) return {};
-    CAUSEWAY_ASSIGN(const float of_all, norm());
-    if (auto checked = inner_.check(of_all, step_ + 1); !checked) {
+    CAUSEWAY_ASSIGN(const float norm, stages_.norm(own_norm(), exchange_options()));
+    return inner_step(norm);
+  }
+  /// The same with a norm that is known, where the gradient is part of a larger one: ask skips_inner_step() before.
+  result<void> inner_step(float norm) {
+    if (auto checked = inner_.check(norm, step_ + 1); !checked) {
       CAUSEWAY_TRY(or_device_error({}));
       return attendance_.can_sit_out() ? without_step(checked.error()) : checked;
     }

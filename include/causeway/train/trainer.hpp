@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -28,7 +29,19 @@ namespace detail {
 template <bool Valid, class Comm, class Parallel, class Fault>
 using checked_if =
     std::conditional_t<Valid, compatible<Comm, Parallel, Fault>, unchecked>;  // rules run on real policies only
-}
+
+inline std::string section_of(const char* slot, std::string_view policy) { return slot + std::string{policy}; }
+
+/// Adds the time for which it lives to `total`, seconds.
+struct timed {
+  const any_clock& time;
+  double& total;
+  time_point begin = time.now();
+
+  ~timed() { total += seconds(time.now() - begin); }
+};
+
+}  // namespace detail
 
 /// The host of a model, an inner optimizer and three policies. Use the alias `trainer`, or `make_trainer`.
 /// Thread safety: one thread.
@@ -125,11 +138,11 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   /// Calls `f(section name, version, object)` for everything that a checkpoint must keep besides the parameters.
   template <class F>
   void for_each_state(F&& f) {
-    f("trainer", std::uint32_t{1}, *this);
-    f(std::string{"inner."} + std::string{Inner::name}, std::uint32_t{1}, ctx_.inner());
-    f(std::string{"comm."} + std::string{Comm::name}, std::uint32_t{Comm::state_version}, comm_);
-    f(std::string{"parallel."} + std::string{Parallel::name}, std::uint32_t{Parallel::state_version}, parallel_);
-    f(std::string{"fault."} + std::string{Fault::name}, std::uint32_t{Fault::state_version}, fault_);
+    f(std::string{"trainer"}, std::uint32_t{1}, *this);
+    f(detail::section_of("inner.", Inner::name), std::uint32_t{1}, ctx_.inner());
+    f(detail::section_of("comm.", Comm::name), std::uint32_t{Comm::state_version}, comm_);
+    f(detail::section_of("parallel.", Parallel::name), std::uint32_t{Parallel::state_version}, parallel_);
+    f(detail::section_of("fault.", Fault::name), std::uint32_t{Fault::state_version}, fault_);
   }
 
   /// The trainer's own counters. A step that failed in the gradient exchange is saved as not begun: its gradients are not
@@ -204,18 +217,24 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       phase_ = has_update() ? phase::before : phase::close;
     }
     if (phase_ == phase::before) {
-      CAUSEWAY_TRY(timed(exchanged, [&] { return comm_.before_inner_step(ctx_); }));
+      const detail::timed exchange{ctx_.clock(), exchanged};
+      CAUSEWAY_TRY(comm_.before_inner_step(ctx_));
       phase_ = phase::inner;
     }
     if (phase_ == phase::inner) {
-      CAUSEWAY_TRY(ctx_.inner_step([&] { return parallel_.norm(ctx_); }));
+      if (!ctx_.skips_inner_step()) {
+        CAUSEWAY_ASSIGN(const float norm, parallel_.norm(ctx_));
+        CAUSEWAY_TRY(ctx_.inner_step(norm));
+      }
       phase_ = phase::after;
     }
     if (phase_ == phase::after) {
-      CAUSEWAY_TRY(timed(exchanged, [&] { return comm_.after_inner_step(ctx_); }));
+      const detail::timed exchange{ctx_.clock(), exchanged};
+      CAUSEWAY_TRY(comm_.after_inner_step(ctx_));
       phase_ = phase::close;
     }
-    CAUSEWAY_TRY(timed(exchanged, [&] { return parallel_.after_step(ctx_); }));
+    const detail::timed exchange{ctx_.clock(), exchanged};
+    CAUSEWAY_TRY(parallel_.after_step(ctx_));
     phase_ = phase::compute;
     return {};
   }
@@ -245,14 +264,6 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   bool has_update() noexcept {
     if constexpr (Comm::traits.needs_global_step && !Parallel::traits.global_step) return !ctx_.skips_inner_step();
     return true;
-  }
-
-  template <class F>
-  result<void> timed(double& total, F&& hook) {
-    const auto begin = ctx_.clock().now();
-    auto outcome = hook();
-    total += seconds(ctx_.clock().now() - begin);
-    return outcome;
   }
 
   step_report committed(std::uint64_t round_before) {
@@ -301,14 +312,13 @@ template <class M, class... Policies>
       "trainer will own it. docs/reference/rules.md#p10");
   using type = trainer<typename given_model::type, std::remove_cvref_t<Policies>...>;
   auto own = detail::given<M>(model);
-  detail::bag<std::remove_cvref_t<Policies>...> bag{detail::given<Policies>(policies)...};
   return type{given_model::take(own),
               std::move(env),
               std::move(options),
-              bag.template take<detail::kind::inner, optim::adamw>(),
-              bag.template take<detail::kind::comm, comm::periodic<>>(),
-              bag.template take<detail::kind::parallel, parallel::data_parallel>(),
-              bag.template take<detail::kind::fault, fault::fail_stop>()};
+              detail::take<detail::kind::inner, optim::adamw, Policies...>(policies...),
+              detail::take<detail::kind::comm, comm::periodic<>, Policies...>(policies...),
+              detail::take<detail::kind::parallel, parallel::data_parallel, Policies...>(policies...),
+              detail::take<detail::kind::fault, fault::fail_stop, Policies...>(policies...)};
 }
 
 }}  // namespace causeway::CAUSEWAY_ABI

@@ -196,7 +196,7 @@ class streamed_steps {
       while (came_ < left - (updates - 1) * pieces_) CAUSEWAY_TRY(back(ctx, stream, s.codec));
       if (updates == 1) return stream.end();
       CAUSEWAY_TRY(take_mean(ctx, s));
-      CAUSEWAY_TRY(ctx.inner_step([this] { return result<float>{norm_}; }));
+      CAUSEWAY_TRY(ctx.inner_step(norm_));
       put_back(ctx);
       stream.forget_versions();
     }

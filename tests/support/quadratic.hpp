@@ -30,15 +30,24 @@ class quadratic : public test_model {
                    },
                    [size](causeway::parameter_store& store, tokens inputs) { return distance(store, inputs, size); }} {}
 
-  /// Component i of the centre of token t: a multiple of 1/8 in [-4, 4). Models of millions repeat themselves.
+  static constexpr std::int64_t period = 4096;  ///< after so many, a centre's components come again
+
+  /// Component i of the centre of token t: a multiple of 1/8 in [-4, 4).
   static float centre(std::int32_t t, std::int64_t i) {
     const auto place = static_cast<std::uint64_t>(i % period);
     return static_cast<float>(causeway::mix(static_cast<std::uint64_t>(t), place) % 64) / 8.0F - 4.0F;
   }
 
- private:
-  static constexpr std::int64_t period = 4096;
+  /// The first `size` components of a token's centre, which repeat after `period`, worked out once: a run asks for each
+  /// many times.
+  static const float* centres(std::int32_t t, std::int64_t size) {
+    thread_local std::map<std::int32_t, std::vector<float>> made;
+    auto& here = made[t];
+    for (auto i = static_cast<std::int64_t>(here.size()); i < std::min(size, period); ++i) here.push_back(centre(t, i));
+    return here.data();
+  }
 
+ private:
   static causeway::parameter_store parameters_of(std::int64_t size, std::uint64_t seed) {
     causeway::parameter_store store;
     store.add("theta", causeway::parameter_kind::vector, 1, size);
@@ -54,7 +63,7 @@ class quadratic : public test_model {
   static double pull(causeway::parameter_store& store, tokens inputs, float scale, std::int64_t size) {
     double loss = 0;
     for (const std::int32_t t : inputs) {
-      const float* const middle = centres(t);
+      const float* const middle = centres(t, size);
       for (std::int64_t i = 0; i < size; i += period) {
         loss = pull_part(store.value(0) + i, middle, std::min(period, size - i), scale, store.gradient(0) + i, loss);
       }
@@ -65,7 +74,7 @@ class quadratic : public test_model {
   static double distance(causeway::parameter_store& store, tokens inputs, std::int64_t size) {
     double loss = 0;
     for (const std::int32_t t : inputs) {
-      const float* const middle = centres(t);
+      const float* const middle = centres(t, size);
       for (std::int64_t i = 0; i < size; i += period) {
         loss = distance_part(store.value(0) + i, middle, std::min(period, size - i), loss);
       }
@@ -98,14 +107,6 @@ class quadratic : public test_model {
     return loss;
   }
 #undef CAUSEWAY_TEST_QUICK
-
-  /// The centre of a token, worked out once: a run asks for each many times.
-  static const float* centres(std::int32_t t) {
-    thread_local std::map<std::int32_t, std::vector<float>> made;
-    auto& here = made[t];
-    for (auto i = static_cast<std::int64_t>(here.size()); i < period; ++i) here.push_back(centre(t, i));
-    return here.data();
-  }
 };
 
 /// The tokens that peer p trains on in step s: `count` of them, different for every (seed, peer, step).

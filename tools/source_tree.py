@@ -24,7 +24,7 @@ TIERS = {
     "causeway/train.hpp": Tier(
         ("To train with a fixed set of peers: models, optimizers, codecs, text, communication policies, the trainer, checkpoints,",
          "and a network in memory. With causeway/tcp.hpp the peers are on different machines."),
-        r"nn/(?!prefix)|data/(?!k_means|document_router)|compress/(?!value_groups|group_map)|comm/(?!mirrors)|optim/(?!basis_rotation|lamb|sparse_steps)|axis/(?!own_sum|every_seconds|group_threshold)|core/(result|rng|clock)|fault/fail_stop|parallel/data_parallel\.|"
+        r"nn/(?!prefix)|data/(?!k_means|document_router)|compress/(?!value_groups|group_map)|comm/(?!mirror|elastic_mirrors)|optim/(?!basis_rotation|lamb|sparse_steps)|axis/(?!own_sum|every_seconds|group_threshold)|core/(result|rng|clock)|fault/fail_stop|parallel/data_parallel\.|"
         r"train/(flat_model|trainer|checkpoint|observer)|net/(memory_)?transport\.|io/|kernels/(onednn|cblas)"),
     "causeway/tcp.hpp": Tier(
         ("To meet other peers over TCP, and the exchanges themselves: transports, rendezvous, collectives.",),

@@ -3,11 +3,21 @@
 
 #include <causeway/presets/compressed.hpp>
 
+#include <cstdint>
+
 #include "preset.hpp"
 
 namespace app {
 
 namespace presets = causeway::presets;
+
+namespace {
+
+/// Of each peer, where peers come and go: an exchange of all parameters costs as much as a few steps' messages of many
+/// peers.
+constexpr std::uint32_t steps_in_record = 32;
+
+}  // namespace
 
 std::vector<policy> compressed_policies() {
   const presets::cocktail_sgd_options cocktail;
@@ -34,7 +44,12 @@ std::vector<policy> compressed_policies() {
       preset<presets::gaia_options>("gaia", "in every step the changes that are significant; the rest is kept for later",
                                     pace::together),
       preset<presets::gaia_asp_options>(
-          "gaia_asp", "the same when they come, among peers at their own pace; nobody is too far ahead", pace::nothing),
+          "gaia_asp", "the same when they come, among peers at their own pace; nobody is too far ahead", pace::nothing,
+          {{"comm.group_size", "0"}},
+          [](const settings& s, auto& o) {
+            if (s.comm.group_size > 0) o.groups = regions_of(s.net.peers, s.comm.group_size);
+            o.record_samples = std::uint64_t{steps_in_record} * s.net.peers * static_cast<std::uint64_t>(s.train.batch);
+          }),
       preset<presets::power_sgd_options>("power_sgd", "gradients as two thin factors a matrix", pace::together,
                                          {{"comm.rank", text(presets::power_sgd_options{}.rank)}},
                                          [](const settings& s, auto& o) { o.rank = s.comm.rank; }),

@@ -370,6 +370,7 @@
 #include <causeway/axis/own_sum_mean.hpp>
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
+#include <causeway/axis/peer_groups.hpp>
 #include <causeway/axis/penalised_mean.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/axis/speeds.hpp>
@@ -411,6 +412,8 @@
 #include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/comm/block_rows.hpp>
 #include <causeway/comm/by_site.hpp>
+#include <causeway/comm/common_steps.hpp>
+#include <causeway/comm/elastic_mirrors.hpp>
 #include <causeway/comm/elastic_pushes.hpp>
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/fixed_turns.hpp>
@@ -425,6 +428,9 @@
 #include <causeway/comm/late_rows.hpp>
 #include <causeway/comm/look_ahead.hpp>
 #include <causeway/comm/memory_as_it_was.hpp>
+#include <causeway/comm/mirror_core.hpp>
+#include <causeway/comm/mirror_lines.hpp>
+#include <causeway/comm/mirror_record.hpp>
 #include <causeway/comm/mirrors.hpp>
 #include <causeway/comm/own_parameters.hpp>
 #include <causeway/comm/own_part.hpp>

@@ -117,6 +117,7 @@
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
+#include <causeway/axis/peer_groups.hpp>
 #include <causeway/axis/penalised_mean.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/axis/speeds.hpp>
@@ -125,6 +126,7 @@
 #include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/comm/block_rows.hpp>
 #include <causeway/comm/by_site.hpp>
+#include <causeway/comm/common_steps.hpp>
 #include <causeway/comm/elastic_pushes.hpp>
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/fixed_turns.hpp>

@@ -37,22 +37,6 @@ TEST_CASE("hub record: the hub is who was pushed to last, else the first", "[com
   CHECK(is(choose_hub(ahead, 6), 1, 5));
 }
 
-TEST_CASE("hub record: a newcomer begins where more than half of the peers say that they are", "[comm][fast]") {
-  constexpr std::uint64_t lie = UINT64_MAX;
-  const auto steps = [](std::vector<std::uint64_t> said, std::uint64_t before) {
-    std::vector<hub_claim> claims;
-    for (const std::uint64_t s : said) claims.push_back({.steps = s});
-    return common_steps(claims, before);
-  };
-  CHECK(steps({40}, 0) == 40);
-  CHECK(steps({40, 30, 50}, 0) == 40);
-  CHECK(steps({40, 30, lie}, 0) == 40);
-  CHECK(steps({lie, 30}, 0) == 30);
-  CHECK(steps({40, 0, 50}, 0) == 40);
-  CHECK(steps({0, 0, lie}, 20) == 20);  // newcomers take no one back
-  CHECK(steps({}, 20) == 20);
-}
-
 namespace {
 
 struct one_run {

@@ -294,6 +294,11 @@ struct all_presets {
       check_of<support::quadratic, optim::sgd>(waits, 200, 8).at_every_call(0);
     }
   }
+  void mirrors() {
+    (*this)(
+        "gaia_asp",
+        [] { return make(presets::gaia_asp_options{.threshold = 0.05F, .most_ahead = 2, .record_samples = 24}); }, 200, 8);
+  }
   /// Two policies of one's own: parameters whole, a round within a round, and rows that are made before they are applied.
   void stacks() {
     (*this)("parameters and diloco", [] {
@@ -319,6 +324,7 @@ struct all_presets {
     by_clock();
     regions();
     hubs();
+    mirrors();
     stacks();
   }
 };

@@ -7,6 +7,7 @@
 
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/parts.hpp>
+#include <causeway/axis/peer_groups.hpp>
 #include <causeway/collective/aggregator.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
@@ -67,22 +68,12 @@ struct regions {
   Upper upper{};
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    std::vector<net::peer_index> all;
-    bool full = !members.empty();
-    for (const auto& region : members) {
-      full = full && !region.empty();
-      all.insert(all.end(), region.begin(), region.end());
-    }
-    std::sort(all.begin(), all.end());
-    for (std::size_t i = 0; i < all.size(); ++i) full = full && all[i] == i;
-    if (full && all.size() == peers && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
+    if (has_each_once(members, peers) && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
     return fail(errc::invalid_argument, "regions",
                 "every peer must be in one region, no region empty, `pushes` at least 1 and `upper_share` between 0 and 1");
   }
   [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
-    std::vector<net::peer_index> hubs;
-    for (const auto& region : members) hubs.push_back(region.front());
-    return {{.groups = members}, {.groups = {std::move(hubs)}, .pushes = pushes, .upper_share = upper_share}};
+    return {{.groups = members}, {.groups = {hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
   }
   [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
 };

@@ -75,6 +75,10 @@ result<Header> take_header(std::span<const std::byte>& bytes, net::peer_index fr
   return h;
 }
 
+/// Returns at `end`. A transport can wait for one operation only, and who talks on several lines has to look at all of
+/// them: so it waits for a message that `other` never sends, and then looks.
+CAUSEWAY_DECL void nap(net::any_transport& transport, net::peer_index other, time_point end);
+
 /// One end. Stays where it is: the transport knows its buffers. Destroying it cancels what is under way.
 class hub_line {
  public:

@@ -12,6 +12,7 @@
 #include <causeway/collective/broadcast.hpp>
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/gather.hpp>
+#include <causeway/comm/common_steps.hpp>
 #include <causeway/comm/hub_copy.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/server_client.hpp>
@@ -47,10 +48,6 @@ struct chosen_hub {
 /// named by attempts at rounds, which only grow: so no peer goes back to a hub that it has left, which has some of its
 /// pushes. Nobody can have pushed to one of a later attempt than this, `fresh`.
 CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh);
-
-/// The inner steps at which a newcomer begins: as many as more than half of the peers say that they have taken, so that one
-/// which counts wrongly moves nobody; never fewer than `before`.
-CAUSEWAY_DECL std::uint64_t common_steps(std::span<const hub_claim> claims, std::uint64_t before);
 
 /// Not a regular value: the lines of a reign refer to it.
 template <class Outer>
@@ -196,7 +193,9 @@ class hub_record {
 
   void apply(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
     copy_parts(next_, copy_.state());
-    copy_.steps = common_steps(claims, copy_.steps);
+    std::vector<std::uint64_t> steps;
+    for (const hub_claim& c : claims) steps.push_back(c.steps);
+    copy_.steps = common_steps(std::move(steps), copy_.steps);
     room_ = {};
     std::copy(copy_.shared.begin(), copy_.shared.end(), ctx.parameters().begin());
     ctx.parameters_changed();

@@ -2,14 +2,15 @@
 #ifndef CAUSEWAY_COMM_MIRRORS_HPP
 #define CAUSEWAY_COMM_MIRRORS_HPP
 
-// Copies of the parameters that learn of each other's changes without a hub and without a barrier. Every peer adds what it
-// computes to its own copy, tells all others of what is significant in it, and adds what it is told when it comes. Peers go
-// at their own pace, up to a bound: approximate synchronous parallel, ASP, between the sites of Gaia (Hsieh et al. 2017).
+// Copies of the parameters that learn of each other's changes without a barrier. Every peer adds what it computes to its
+// own copy, tells the others of what is significant in it, and adds what it is told when it comes. Peers go at their own
+// pace, up to a bound: approximate synchronous parallel, ASP, between the sites of Gaia (Hsieh et al. 2017).
 
+#include <causeway/axis/peer_groups.hpp>
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/channels.hpp>
-#include <causeway/collective/sum.hpp>
-#include <causeway/comm/hub_line.hpp>
+#include <causeway/comm/elastic_mirrors.hpp>
+#include <causeway/comm/mirror_core.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/compress/sparse.hpp>
@@ -18,12 +19,11 @@
 #include <causeway/policy/concepts.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
-#include <memory>
+#include <numeric>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -34,35 +34,12 @@ struct mirrors_options {
   /// DS: clocks from one on that a peer makes before the others' updates of that one are all here. 1: a barrier in every
   /// step.
   std::uint32_t most_ahead = 4;
+  /// Peers that are close to each other, in groups, the hub of each first: only hubs talk to those of other groups. All
+  /// peers, each once. None: everybody talks to everybody.
+  std::vector<std::vector<net::peer_index>> groups{};
+  /// Where peers come and go: samples of all of them from one record of the membership to the next. To be set there.
+  std::uint64_t record_samples = 0;
 };
-
-namespace detail {
-
-enum class mirror_word : std::uint32_t {
-  hello = 1,  ///< where my clock is
-  barrier,    ///< what follows has something in it and may take long: do not begin a step without it
-  updates,    ///< what is significant of the clock's changes, in the codec's message
-  done,       ///< nothing more will come
-};
-
-/// Of a message between two copies. Plain numbers: hostile until checked.
-struct mirror_header {
-  mirror_word word = mirror_word::updates;
-  std::uint32_t reserved = 0;
-  std::uint64_t clock = 0;
-};
-
-/// One of the others.
-struct mirror {
-  static constexpr std::uint64_t no_more = std::numeric_limits<std::uint64_t>::max();
-
-  std::unique_ptr<hub_line> line{};
-  bool met = false;             ///< it has said hello
-  std::uint64_t known = 0;      ///< its clock whose updates are here; `no_more` when it is done
-  std::uint64_t announced = 0;  ///< the last of its clocks that a barrier was for
-};
-
-}  // namespace detail
 
 /// After each inner step, which is a clock: x̄ is this peer's copy of what has been told, x its parameters.
 ///   u = x̄ − x;  sent = what the codec takes of u in this clock;  x̄ ← x̄ − sent;  to all others: sent, and the clock
@@ -73,216 +50,213 @@ struct mirror {
 /// - Selective barrier: where a line has not carried an earlier clock's updates yet, `barrier` goes before the next ones:
 ///   the other does not begin a step until these are there. A step reads all parameters, so it waits for whatever is
 ///   announced, and no places have to be told.
+/// - Groups: a hub has an x̄ for its group and one for the other hubs. What it is told moves x and the x̄ of those who told
+///   it: so it is in the u of the others, who are told the sum with the hub's next clock. Clocks are those of neighbours.
 ///
 /// `finish` adds up what all have computed: equal bits on all peers. So does `start`, so that peers can be restored from
 /// checkpoints of different steps: what was under way then counts.
 ///
+/// Where peers come and go, a record does that: elastic_mirrors.hpp. A lost peer holds nobody, and takes with it only what
+/// nobody has heard. Groups are of numbered peers, who do not come and go.
+///
 /// Codecs: of values, each message by itself; peers at different clocks have no masks in common.
 ///
-/// State: the parameters of the start, the copy, and the sum of what this peer has sent: 12 bytes a parameter; and room for
-/// one message of each other peer. Sent in a step: the codec's message and 16 bytes to each other peer, f32 and an
-/// all-reduce at the start and at the end. A lost peer is an error that names it.
+/// State: the parameters of the start, the copy (a hub's two), and the sum of what this peer has sent: 12 bytes a
+/// parameter; and room for one message of each other peer. Where peers come and go, also all messages since the last
+/// record. Sent in a step: the codec's message and 16 bytes to each other peer, f32 and an all-reduce at the start and at
+/// the end, or in each record. In a fixed set a lost peer is an error that names it.
 template <compress::MessageCodec Codec = compress::sparse<compress::no_transform, compress::significant, compress::none>>
   requires(!compress::codec_traits{Codec::traits}.transform && !compress::codec_traits{Codec::traits}.shared_support)
 class mirrors {
+  using core_type = detail::mirror_core<Codec>;
+
  public:
   static constexpr std::string_view name = "mirrors";
-  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false, .rounds_over_stages = true};
+  static constexpr comm_traits traits{.tolerates = peers::elastic,
+                                      .identical_replicas = false,
+                                      .rounds_by_steps = false,
+                                      .rounds_over_stages = true,
+                                      .rounds_at_hand = 64};
   static constexpr std::uint32_t state_version = 1;
 
-  explicit mirrors(mirrors_options options = {}, Codec codec = Codec{}) : options_{options}, codec_{std::move(codec)} {}
+  explicit mirrors(mirrors_options options = {}, Codec codec = Codec{})
+      : options_{std::move(options)}, core_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
-    if (options_.most_ahead == 0) {
-      return fail(errc::invalid_argument, "mirrors", "most_ahead is 0; 1 is a barrier in every step");
-    }
-    CAUSEWAY_TRY(ctx.stages().refuse_copies("mirrors", ctx.exchange_options()));
-    const auto parameters = ctx.parameters();
-    if (copy_.size() != parameters.size()) {  // not restored from a checkpoint
-      origin_.assign(parameters.begin(), parameters.end());
-      copy_ = origin_;
-      sent_.assign(parameters.size(), 0.0F);
-      clock_ = 0;
-    }
+    CAUSEWAY_TRY(check(ctx));
+    if (ctx.elastic()) return elastic_.start(ctx, core_, options_.record_samples);
+    if (core_.origin.size() != ctx.parameters().size()) core_.begin(ctx.parameters());  // else from a checkpoint
     CAUSEWAY_TRY(meet(ctx));
-    row_.assign(parameters.size(), 0.0F);
-    for (std::size_t i = 0; i < row_.size(); ++i) row_[i] = copy_[i] - parameters[i];
-    rest_ = sent_;
-    CAUSEWAY_TRY(add_up(ctx, rest_));
-    for (std::size_t i = 0; i < row_.size(); ++i) parameters[i] = rest_[i] - row_[i];
-    copy_ = rest_;
-    ctx.parameters_changed();
-    return {};
+    return add_up(ctx);
   }
 
   result<void> before_inner_step(auto&) { return {}; }
 
   result<void> after_inner_step(auto& ctx) {
-    CAUSEWAY_TRY(hear_all(ctx));
-    if (!told_) CAUSEWAY_TRY(tell(ctx));
-    told_ = true;  // once a step, however often the hook is called
-    for (;;) {
-      CAUSEWAY_TRY(hear_all(ctx));
-      const auto m = std::find_if(others_.begin(), others_.end(), [this](const auto& o) { return is_held_by(o); });
-      if (m == others_.end()) break;
-      CAUSEWAY_TRY(hear(ctx, *m));
+    const bool tells = !std::exchange(told_, true);  // once a step, however often the hook is called
+    if (ctx.elastic()) {
+      CAUSEWAY_TRY(elastic_.after_step(ctx, core_, tells, options_.most_ahead));
+      told_ = false;
+      return {};
     }
+    CAUSEWAY_TRY(hear_all(ctx));
+    if (tells) CAUSEWAY_TRY(tell(ctx));
+    CAUSEWAY_TRY(await_others(ctx));
     told_ = false;
     ctx.commit_round(std::span<const float>{});
     return {};
   }
 
   result<void> finish(auto& ctx) {
-    for (detail::mirror& m : others_) say(m, detail::mirror_word::done);
-    for (detail::mirror& m : others_) {
-      while (m.known != detail::mirror::no_more) CAUSEWAY_TRY(hear(ctx, m));
+    CAUSEWAY_TRY(conclude(ctx));
+    for (auto& a : core_.audiences) {
+      for (detail::mirror& m : a.mirrors) CAUSEWAY_TRY(m.line->flush(ctx.exchange_options().deadline));
     }
-    for (detail::mirror& m : others_) CAUSEWAY_TRY(m.line->flush(ctx.exchange_options().deadline));
-    const auto parameters = ctx.parameters();
-    for (std::size_t i = 0; i < copy_.size(); ++i) sent_[i] += copy_[i] - parameters[i];
-    rest_ = sent_;
-    CAUSEWAY_TRY(add_up(ctx, rest_));
-    copy_ = rest_;
-    std::copy(copy_.begin(), copy_.end(), parameters.begin());
-    ctx.parameters_changed();
-    return {};
+    return add_up(ctx);
   }
 
-  void serialize(auto& ar) { ar(origin_, copy_, sent_, clock_); }
+  void serialize(auto& ar) { core_.serialize(ar); }
+
+  // ---- among peers that come and go
+  // ---------------------------------------------------------------------------------------
+
+  void shared(auto& ar) { elastic_.shared(ar, core_); }
+
+  /// What this peer computed alone moves along with the shared parameters.
+  void adopt(auto& ctx, std::span<const float> previous) {
+    if (previous.empty()) told_ = false;
+    elastic_.adopt(ctx, core_, previous.empty());
+  }
+
+  result<void> catch_up(auto& ctx) { return elastic_.catch_up(ctx, core_); }
+
+  void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
+
+  // ---- what there is to see
+  // -----------------------------------------------------------------------------------------------
 
   /// Steps that this peer has told the others of.
-  [[nodiscard]] std::uint64_t clock() const noexcept { return clock_; }
+  [[nodiscard]] std::uint64_t clock() const noexcept { return core_.clock; }
   /// Barriers that it has sent since it was built.
-  [[nodiscard]] std::uint64_t barriers() const noexcept { return barriers_; }
-  /// This peer's copy without what it has not sent.
-  [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return copy_; }
+  [[nodiscard]] std::uint64_t barriers() const noexcept { return core_.barriers; }
+  /// This peer's copy without what it has not sent; of a hub, to its group.
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return core_.audiences[0].copy; }
 
  private:
-  static constexpr std::uint32_t channel = collective::channels::updates;
-
-  // Lines to all others, and where their clocks are.
-  result<void> meet(auto& ctx) {
-    const std::size_t most = sizeof(detail::mirror_header) + codec_.most_bytes(about(ctx, 0), copy_.size());
-    others_.clear();
-    for (net::peer_index p = 0; p < ctx.peers(); ++p) {
-      if (p == ctx.self()) continue;
-      others_.emplace_back().line = std::make_unique<detail::hub_line>(ctx.transport(), p, channel, channel, most);
+  result<void> check(auto& ctx) const {
+    if (options_.most_ahead == 0) {
+      return fail(errc::invalid_argument, "mirrors", "most_ahead is 0; 1 is a barrier in every step");
     }
-    for (detail::mirror& m : others_) say(m, detail::mirror_word::hello);
-    for (detail::mirror& m : others_) CAUSEWAY_TRY(hear(ctx, m));
+    if (ctx.elastic() && !options_.groups.empty()) {
+      return fail(
+          errc::unsupported, "mirrors",
+          "groups name peers by their numbers, but peers come and go: leave `groups` empty, or use fault::fail_stop");
+    }
+    if (!options_.groups.empty() && !axis::has_each_once(options_.groups, ctx.peers())) {
+      return fail(errc::invalid_argument, "mirrors", "every peer must be in one group, and no group empty");
+    }
+    return ctx.stages().refuse_copies("mirrors", ctx.exchange_options());
+  }
+
+  /// Whom a peer tells what it changes: all, or its group; a hub then also the other hubs.
+  [[nodiscard]] std::vector<axis::peer_group> audiences_of(net::peer_index self, std::uint32_t peers) const {
+    axis::peer_group all(peers);
+    std::iota(all.begin(), all.end(), net::peer_index{0});
+    if (options_.groups.empty()) return {all};
+    const axis::peer_group own = axis::group_of(options_.groups, self);
+    if (own.front() != self) return {own};
+    return {own, axis::hubs_of(options_.groups)};
+  }
+
+  /// Lines to those who are told what this peer changes, and where their clocks are.
+  result<void> meet(auto& ctx) {
+    const auto told = audiences_of(ctx.self(), ctx.peers());
+    core_.audiences.resize(told.size());
+    for (std::size_t a = 0; a < told.size(); ++a) {
+      core_.audiences[a].meet(ctx.transport(), told[a], core_.most_bytes(ctx), core_.clock);
+    }
+    for (auto& a : core_.audiences) {
+      for (detail::mirror& m : a.mirrors) CAUSEWAY_TRY(core_.hear(ctx, a, m, ctx.exchange_options().deadline));
+    }
     return {};
   }
 
-  /// values ← origin − Σ over all peers of their values; the same bits on all.
-  result<void> add_up(auto& ctx, std::span<float> values) {
+  /// The parameters are the origin less all that all have computed; the same bits on all.
+  result<void> add_up(auto& ctx) {
+    core_.gather_own(ctx.parameters());
+    core_.sent = core_.row;
     if (ctx.peers() > 1) {
       const net::message_id id{.channel = collective::channels::parameters, .step = meetings_++};
-      CAUSEWAY_TRY(collective::all_reduce_sum(ctx.transport(), id, values, ctx.exchange_options()));
+      CAUSEWAY_TRY(collective::all_reduce_sum(ctx.transport(), id, core_.row, ctx.exchange_options()));
     }
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = origin_[i] - values[i];
+    core_.settle(ctx);
     return {};
   }
 
   result<void> tell(auto& ctx) {
-    const auto parameters = ctx.parameters();
-    row_.resize(copy_.size());
-    rest_.resize(copy_.size());
-    for (std::size_t i = 0; i < row_.size(); ++i) row_[i] = copy_[i] - parameters[i];
-    if (!collective::finite_values(row_)) {
-      return fail(errc::non_finite, "peer " + std::to_string(ctx.self()),
-                  "its parameters are not finite; lower the learning rate, or clip gradients");
-    }
-    const compress::message_context about_row = about(ctx, clock_);
-    std::vector<std::byte> message(sizeof(detail::mirror_header) + codec_.most_bytes(about_row, row_.size()));
-    const auto room = std::span{message}.subspan(sizeof(detail::mirror_header));
-    const std::size_t bytes = codec_.encode(about_row, row_, room);
-    CAUSEWAY_TRY(compress::residual_of(codec_, about_row, row_, std::span<const std::byte>{room}.first(bytes), rest_));
-    message.resize(sizeof(detail::mirror_header) + bytes);
-    const detail::mirror_header h{.word = detail::mirror_word::updates, .clock = ++clock_};
-    std::memcpy(message.data(), &h, sizeof h);
-    bool any = false;
-    for (std::size_t i = 0; i < row_.size(); ++i) {
-      const float sent = row_[i] - rest_[i];
-      copy_[i] -= sent;
-      sent_[i] += sent;
-      any = any || sent != 0;
-    }
-    for (detail::mirror& m : others_) {
-      CAUSEWAY_TRY(m.line->sweep());
-      if (any && m.line->is_sending()) {
-        say(m, detail::mirror_word::barrier);
-        ++barriers_;
-      }
-      m.line->send(message);
-    }
-    return {};
+    return core_.tell(ctx, [](std::span<const std::byte>) {});
   }
 
-  void say(detail::mirror& m, detail::mirror_word word) {
-    m.line->send(detail::with_header(detail::mirror_header{.word = word, .clock = clock_}, 0));
-  }
-
-  [[nodiscard]] bool is_held_by(const detail::mirror& m) const {
-    return m.known < m.announced || (m.known < clock_ && clock_ - m.known >= options_.most_ahead);
-  }
-
-  // What has arrived.
+  /// What has arrived.
   result<void> hear_all(auto& ctx) {
-    for (detail::mirror& m : others_) {
-      while (m.known != detail::mirror::no_more && m.line->arrived()) CAUSEWAY_TRY(hear(ctx, m));
+    for (auto& a : core_.audiences) {
+      for (detail::mirror& m : a.mirrors) {
+        while (m.has_arrived()) CAUSEWAY_TRY(core_.hear(ctx, a, m, ctx.exchange_options().deadline));
+      }
     }
     return {};
   }
 
-  // The next message of one of the others.
-  result<void> hear(auto& ctx, detail::mirror& m) {
-    CAUSEWAY_ASSIGN(auto bytes, m.line->take(ctx.exchange_options().deadline));
-    CAUSEWAY_ASSIGN(const auto h, detail::take_header<detail::mirror_header>(bytes, m.line->peer()));
-    const bool next = h.clock == m.known + 1;
-    if (h.word == detail::mirror_word::hello && !m.met) {
-      m.met = true;
-      m.known = m.announced = h.clock;
-    } else if (h.word == detail::mirror_word::barrier && next) {
-      m.announced = h.clock;
-    } else if (h.word == detail::mirror_word::updates && next) {
-      CAUSEWAY_TRY(apply(ctx, m, bytes));
-    } else if (h.word == detail::mirror_word::done && h.clock == m.known) {
-      m.known = detail::mirror::no_more;
-    } else {
-      return fail(errc::protocol, "peer " + std::to_string(m.line->peer()),
-                  "it sent what makes no sense after its clock " + std::to_string(m.known));
+  result<void> await_others(auto& ctx) {
+    for (bool waited = true; waited;) {
+      waited = false;
+      for (auto& a : core_.audiences) {
+        const auto holds = [this](const detail::mirror& m) { return m.holds(core_.clock, options_.most_ahead); };
+        const auto m = std::find_if(a.mirrors.begin(), a.mirrors.end(), holds);
+        if (m == a.mirrors.end()) continue;
+        waited = true;
+        CAUSEWAY_TRY(core_.hear(ctx, a, *m, ctx.exchange_options().deadline));
+      }
+      CAUSEWAY_TRY(hear_all(ctx));
     }
     return {};
   }
 
-  result<void> apply(auto& ctx, detail::mirror& m, std::span<const std::byte> bytes) {
-    const compress::message_context about_row = about(ctx, m.known);
-    const auto told = codec_.decode_add(about_row, bytes, copy_, -1.0F, {});
-    if (!told) {
-      return fail(told.error().code, "peer " + std::to_string(m.line->peer()), told.error().text());
+  /// Until all are done. A hub passes on what one audience says until that is done, and says so to the other then.
+  result<void> conclude(auto& ctx) {
+    auto& all = core_.audiences;
+    for (bool tells = true;; tells = core_.passes_on) {  // at first only that it makes no more steps
+      if (core_.passes_on) CAUSEWAY_TRY(tell(ctx));
+      for (auto& a : all) {
+        const auto is_other_done = [&](const auto& b) { return &a == &b || b.is_done(); };
+        if (a.is_over) continue;
+        a.is_over = std::all_of(all.begin(), all.end(), is_other_done);
+        if (a.is_over) a.say(detail::mirror_word::done, core_.clock);
+        if (!a.is_over && tells) a.say(detail::mirror_word::rests, core_.clock);
+      }
+      const auto open = std::find_if(all.begin(), all.end(), [](const auto& a) { return !a.is_done(); });
+      if (open == all.end()) return {};
+      CAUSEWAY_TRY(hear_more(ctx, *open));
+      CAUSEWAY_TRY(hear_all(ctx));
     }
-    CAUSEWAY_TRY(codec_.decode_add(about_row, bytes, ctx.parameters(), -1.0F, {}));
-    ++m.known;
-    ctx.parameters_changed();
-    return {};
   }
 
-  [[nodiscard]] compress::message_context about(auto& ctx, std::uint64_t round) const {
-    return {.pool = ctx.pool(), .round = round, .reference = copy_};
+  /// Who has nothing to pass on waits for one after the other.
+  result<void> hear_more(auto& ctx, detail::mirror_audience& a) {
+    const auto m = std::find_if(a.mirrors.begin(), a.mirrors.end(), [](const detail::mirror& o) { return !o.is_done(); });
+    if (core_.audiences.size() > 1) {
+      detail::nap(ctx.transport(), m->line->peer(), ctx.clock().now() + std::chrono::milliseconds{5});
+      return {};
+    }
+    CAUSEWAY_TRY(core_.hear(ctx, a, *m, ctx.exchange_options().deadline));
+    return {};
   }
 
   mirrors_options options_;
-  Codec codec_;
-  std::vector<float> origin_;  ///< the parameters of the start of the run
-  std::vector<float> copy_;    ///< x̄
-  std::vector<float> sent_;    ///< in all, by this peer
-  std::uint64_t clock_ = 0;
+  detail::elastic_mirrors<core_type> elastic_;  // before the core
+  core_type core_;
   bool told_ = false;  ///< the others, of the step whose hook is under way
-
-  std::vector<float> row_, rest_;  // working memory
   std::uint64_t meetings_ = 0;
-  std::uint64_t barriers_ = 0;
-  std::vector<detail::mirror> others_;
 };
 static_assert(CommunicationPolicy<mirrors<>>);
 

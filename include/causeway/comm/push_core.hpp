@@ -143,18 +143,13 @@ struct push_core {
     ctx.reset_inner();
   }
 
-  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
-  /// waits for a message that nobody sends, and then looks at all.
+  /// Lets a moment pass, before a hub looks at all of its clients again.
   result<void> nap(net::any_transport& transport, const any_clock& clock) const {
     const net::peer_index other = tiers.somebody(transport.self());
     if (other == transport.self()) {
       return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
     }
-    std::byte none{};
-    const auto end = clock.now() + std::chrono::milliseconds{5};
-    constexpr std::uint32_t silent = collective::channel_stride - 1;
-    const auto op = transport.receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
-    (void)transport.wait(op, end);
+    detail::nap(transport, other, clock.now() + std::chrono::milliseconds{5});
     return {};
   }
 

@@ -321,6 +321,7 @@
 #include <causeway/axis/impl/module_groups.ipp>
 #include <causeway/axis/impl/outer.ipp>
 #include <causeway/axis/impl/participation.ipp>
+#include <causeway/axis/impl/peer_groups.ipp>
 #include <causeway/axis/impl/penalised_mean.ipp>
 #endif
 
@@ -372,12 +373,15 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 16
+#include <causeway/comm/impl/common_steps.ipp>
 #include <causeway/comm/impl/hub_clients.ipp>
 #include <causeway/comm/impl/hub_copy.ipp>
 #include <causeway/comm/impl/hub_line.ipp>
 #include <causeway/comm/impl/hub_pushes.ipp>
 #include <causeway/comm/impl/hub_record.ipp>
 #include <causeway/comm/impl/hub_rules.ipp>
+#include <causeway/comm/impl/mirror_lines.ipp>
+#include <causeway/comm/impl/mirror_record.ipp>
 #include <causeway/comm/impl/push_aggregator.ipp>
 #include <causeway/comm/impl/server_client.ipp>
 #endif

@@ -158,8 +158,8 @@ CAUSEWAY_DECL [[nodiscard]] cocktail_sgd make(const cocktail_sgd_options& o);
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
 /// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
 /// up, so the learning rate is to be 1/n of that for their mean. Every step is a barrier here: sites are never apart by a
-/// clock, so that there is nothing for the paper's mirror clock and its selective barrier to do; gaia_asp has both. Not
-/// here: its overlay of hubs between sites.
+/// clock, so that there is nothing for the paper's mirror clock and its selective barrier to do; gaia_asp has both, and its
+/// overlay of hubs between sites.
 ///
 /// Formula:
 ///   u_i = x̄ − x_i;  sent_i[c] = u_i[c] where |u_i[c] / x̄[c]| > v_0/√t, else 0;  x̄ ← x̄ − Σ sent_i
@@ -179,18 +179,22 @@ CAUSEWAY_DECL [[nodiscard]] gaia make(const gaia_options& o);
 /// filter of gaia; a mirror clock, which holds a site that is DS clocks ahead of the slowest; and a selective barrier,
 /// which holds a site while updates are on their way that the link could not carry in time. A step reads all parameters, so
 /// a barrier holds all of it, and names no places; that a link is too slow shows by what it has not carried yet when the
-/// next clock's updates are due. DS is chosen: the paper's was not at hand. Updates of n sites add up: see gaia. Fixed
-/// peers. Not here: its overlay of hubs between sites.
+/// next clock's updates are due. DS is chosen: the paper's was not at hand. Updates of n sites add up: see gaia. With
+/// `groups` the paper's overlay: sites that are close to each other form a group, whose hub alone talks to the other hubs:
+/// it tells them what is significant of all that its group changed, and its group what is of the other hubs'.
 ///
 /// Formula:
 ///   u_i = x̄_i − x_i;  sent_i[c] = u_i[c] where |u_i[c] / x_i[c]| > v_0/√t, else 0;  x̄_i ← x̄_i − sent_i
 ///   each sent_j, when it comes:  x̄_i ← x̄_i − sent_j;  x_i ← x_i − sent_j
 ///   site i waits while its clock ≥ the slowest known one + DS, or what a barrier has announced is not here
-/// Sent: places and f32 values of significant updates, and the clock, to everybody after every step; nobody waits for them
-/// but as said above.
+///   a hub has an x̄ for its group and one for the hubs; what one of the two sends it moves x and that x̄ alone
+/// Sent: places and f32 values of significant updates, and the clock, to everybody after every step, or to the group, and
+/// from hub to hub; nobody waits for them but as said above.
 struct gaia_asp_options {
-  float threshold = 0.01F;       ///< v_0
-  std::uint32_t most_ahead = 4;  ///< DS; 1: every step is a barrier
+  float threshold = 0.01F;                             ///< v_0
+  std::uint32_t most_ahead = 4;                        ///< DS; 1: every step is a barrier
+  std::vector<std::vector<net::peer_index>> groups{};  ///< all sites, hubs first; none: everybody talks to everybody
+  std::uint64_t record_samples = 0;  ///< where peers come and go, of all of them from one record to the next
 };
 using gaia_asp = comm::mirrors<detail::gaia_codec>;
 CAUSEWAY_DECL [[nodiscard]] gaia_asp make(const gaia_asp_options& o);

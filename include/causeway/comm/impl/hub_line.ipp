@@ -6,7 +6,16 @@
 
 #include <causeway/comm/hub_line.hpp>
 
+#include <causeway/collective/channels.hpp>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL void nap(net::any_transport& transport, net::peer_index other, time_point end) {
+  constexpr std::uint32_t silent = collective::channel_stride - 1;
+  std::byte none{};
+  const auto op = transport.receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
+  (void)transport.wait(op, end);
+}
 
 CAUSEWAY_DECL bool hub_line::arrived() {
   listen();

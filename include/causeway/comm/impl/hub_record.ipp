@@ -17,15 +17,6 @@ CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint
   return {0, fresh};
 }
 
-CAUSEWAY_DECL std::uint64_t common_steps(std::span<const hub_claim> claims, std::uint64_t before) {
-  std::vector<std::uint64_t> steps;
-  for (const hub_claim& c : claims) steps.push_back(c.steps);
-  if (steps.empty()) return before;
-  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() - 1) / 2);
-  std::nth_element(steps.begin(), middle, steps.end());
-  return std::max(before, *middle);
-}
-
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_IMPL_HUB_RECORD_IPP

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_MIRROR_CORE_HPP
+#define CAUSEWAY_COMM_MIRROR_CORE_HPP
+
+// The arithmetic of comm::mirrors: what of its own changes, and of those that it passes on, a peer tells whom, and what it
+// makes of what it is told.
+
+#include <causeway/collective/sum.hpp>
+#include <causeway/comm/mirror_lines.hpp>
+#include <causeway/compress/message.hpp>
+#include <causeway/core/result.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one peer, with one audience or, for a hub of a group, two: its group first, then the other hubs. What one of the two
+/// tells it has not been told to the other: so it is in what that one is told next.
+template <class Codec>
+struct mirror_core {
+  Codec codec;
+  std::vector<float> origin{};  ///< the parameters of the start of the run, or of the last record
+  std::vector<float>
+      sent{};  ///< since then, to the first audience, less what others told this peer for it: its own changes
+  std::vector<mirror_audience> audiences = std::vector<mirror_audience>(1);
+  std::uint64_t clock = 0;       ///< that it has told the others of
+  std::uint64_t barriers = 0;    ///< that it has sent since it was built
+  bool outlives_others = false;  ///< who is lost is told no more, and no error
+  bool passes_on = false;        ///< it was told what another audience does not know yet
+
+  std::vector<float> row{}, rest{};  ///< working memory
+
+  void begin(std::span<const float> parameters) {
+    move_origin(parameters);
+    audiences[0].copy = origin;
+    clock = 0;
+  }
+
+  /// row ← what this peer has computed by itself since the origin, told or not.
+  void gather_own(std::span<const float> parameters) {
+    row.resize(origin.size());
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = sent[i] + (audiences[0].copy[i] - parameters[i]);
+  }
+
+  /// The parameters, and what everybody knows of them, are the origin less the row.
+  void settle(auto& ctx) {
+    subtract_row(ctx);
+    const auto parameters = ctx.parameters();
+    for (mirror_audience& a : audiences) a.copy.assign(parameters.begin(), parameters.end());
+    passes_on = false;
+  }
+  /// The parameters are the origin less the row, of which nobody knows; and nothing has been told since the origin.
+  void restart(auto& ctx) {
+    subtract_row(ctx);
+    audiences[0].copy = origin;
+    sent.assign(origin.size(), 0.0F);
+  }
+  /// What all hold alike now is what others start from.
+  void move_origin(std::span<const float> parameters) {
+    origin.assign(parameters.begin(), parameters.end());
+    sent.assign(origin.size(), 0.0F);
+  }
+
+  [[nodiscard]] std::size_t most_bytes(auto& ctx) const {
+    return sizeof(mirror_header) + codec.most_bytes(about(ctx, 0, audiences[0]), origin.size());
+  }
+
+  /// What is significant of what each audience does not know, with the next clock; `note(updates)` for each.
+  result<void> tell(auto& ctx, auto&& note) {
+    for (mirror_audience& a : audiences) {
+      if (a.is_over) continue;
+      bool any = false;
+      CAUSEWAY_ASSIGN(const auto message, compose(ctx, a, any));
+      note(std::span{message}.subspan(sizeof(mirror_header)));
+      for (mirror& m : a.mirrors) {
+        if (!m.line) continue;
+        const auto outcome = send(m, message, any);
+        if (!outcome && !outlives_others) return outcome;
+        if (!outcome) m.line.reset();
+      }
+    }
+    ++clock;
+    passes_on = false;
+    return {};
+  }
+
+  /// The next message of one of an audience, whose updates are applied.
+  result<mirror_news> hear(auto& ctx, mirror_audience& a, mirror& m, time_point deadline) {
+    CAUSEWAY_ASSIGN(const auto news, m.hear(deadline));
+    if (news.word != mirror_word::updates) return news;
+    if (const auto added = add(ctx, a, news.updates, m.known); !added) {
+      return fail(added.error().code, "peer " + std::to_string(m.line->peer()), added.error().text());
+    }
+    ++m.known;
+    return news;
+  }
+
+  /// sum ← sum + weight · what a message says.
+  result<void> decode_add(auto& ctx, std::span<const std::byte> message, std::span<float> sum, float weight) const {
+    return codec.decode_add(about(ctx, clock, audiences[0]), message, sum, weight, {});
+  }
+
+  void serialize(auto& ar) { ar(origin, audiences[0].copy, sent, clock); }
+
+ private:
+  void subtract_row(auto& ctx) {
+    const std::span<float> parameters = ctx.parameters();
+    for (std::size_t i = 0; i < origin.size(); ++i) parameters[i] = origin[i] - row[i];
+    ctx.parameters_changed();
+  }
+
+  [[nodiscard]] static compress::message_context about(auto& ctx, std::uint64_t round, const mirror_audience& a) {
+    return {.pool = ctx.pool(), .round = round, .reference = a.copy};
+  }
+
+  result<std::vector<std::byte>> compose(auto& ctx, mirror_audience& a, bool& any) {
+    const auto parameters = ctx.parameters();
+    row.resize(a.copy.size());
+    rest.resize(a.copy.size());
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = a.copy[i] - parameters[i];
+    if (!collective::finite_values(row)) {
+      return fail(errc::non_finite, "peer " + std::to_string(ctx.self()),
+                  "its parameters are not finite; lower the learning rate, or clip gradients");
+    }
+    const compress::message_context about_row = about(ctx, clock, a);
+    const mirror_header h{.word = mirror_word::updates, .clock = clock + 1};
+    auto message = with_header(h, codec.most_bytes(about_row, row.size()));
+    const auto room = std::span{message}.subspan(sizeof h);
+    const std::size_t bytes = codec.encode(about_row, row, room);
+    CAUSEWAY_TRY(compress::residual_of(codec, about_row, row, std::span<const std::byte>{room}.first(bytes), rest));
+    message.resize(sizeof h + bytes);
+    const bool is_first = &a == audiences.data();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const float told = row[i] - rest[i];
+      a.copy[i] -= told;
+      if (is_first) sent[i] += told;
+      any = any || told != 0;
+    }
+    return message;
+  }
+
+  // Where a line has not carried what went before, a barrier goes first.
+  result<void> send(mirror& m, const std::vector<std::byte>& message, bool any) {
+    CAUSEWAY_TRY(m.line->sweep());
+    if (any && m.line->is_sending()) {
+      m.say(mirror_word::barrier, clock + 1);
+      ++barriers;
+    }
+    m.line->send(message);
+    return {};
+  }
+
+  result<void> add(auto& ctx, mirror_audience& a, std::span<const std::byte> message, std::uint64_t round) {
+    const auto about_row = about(ctx, round, a);
+    CAUSEWAY_TRY(codec.decode_add(about_row, message, a.copy, -1.0F, {}));
+    CAUSEWAY_TRY(codec.decode_add(about_row, message, ctx.parameters(), -1.0F, {}));
+    if (&a != audiences.data()) CAUSEWAY_TRY(codec.decode_add(about_row, message, sent, -1.0F, {}));
+    passes_on = audiences.size() > 1;
+    ctx.parameters_changed();
+    return {};
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_MIRROR_CORE_HPP

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <numeric>
 #include <span>
 #include <string>
@@ -66,12 +67,13 @@ struct mirrored_run {
   support::elastic_options options{.peers = 3, .steps_per_round = 16, .rounds = 6, .size = 4};
   std::function<void(support::elastic_run&)> during{};
 
-  std::vector<std::vector<std::vector<std::int32_t>>> trained{8};                        ///< each peer's batches
-  std::vector<std::vector<time_point>> begun = std::vector<std::vector<time_point>>(8);  ///< each peer's steps
+  std::vector<std::vector<std::vector<std::int32_t>>> trained{8};                          ///< each peer's batches
+  std::vector<std::vector<time_point>> stepped = std::vector<std::vector<time_point>>(8);  ///< when, after computing
   std::vector<std::string> lines{};
   std::vector<float> parameters{};
   std::uint64_t bytes = 0;
   std::size_t records = 0;
+  std::vector<time_point> committed{};
 
   void run() {
     const auto make = [this] {
@@ -81,7 +83,7 @@ struct mirrored_run {
     sim::world* world = nullptr;
     options.trace = [this](std::string_view text) { lines.emplace_back(text); };
     options.watches = [&](std::uint32_t host, std::span<const std::int32_t> tokens, auto) {
-      begun[host].push_back(world->now());
+      stepped[host].push_back(world->now());
       trained[host].emplace_back(tokens.begin(), tokens.end());
     };
     support::elastic_cluster<decltype(make), optim::sgd, M> cluster{make, options};
@@ -103,11 +105,21 @@ struct mirrored_run {
     }
     bytes = cluster.bytes_sent();
     records = cluster.commits().size();
+    for (const auto& [round, hash] : cluster.commits()) committed.push_back(cluster.committed_at(round));
   }
   [[nodiscard]] std::vector<double> gaps(std::uint32_t host, std::size_t first = 0) const {
     std::vector<double> all;
-    for (std::size_t i = first + 1; i < begun[host].size(); ++i)
-      all.push_back(seconds(begun[host][i] - begun[host][i - 1]));
+    for (std::size_t i = first + 1; i < stepped[host].size(); ++i)
+      all.push_back(seconds(stepped[host][i] - stepped[host][i - 1]));
+    return all;
+  }
+  /// Samples of a peer's steps after one moment, up to another.
+  [[nodiscard]] std::vector<std::int32_t> between(time_point begin, time_point end, std::uint32_t host) const {
+    std::vector<std::int32_t> all;
+    for (std::size_t i = 0; i < stepped[host].size(); ++i) {
+      const time_point t = stepped[host][i];
+      if (t > begin && t <= end) all.insert(all.end(), trained[host][i].begin(), trained[host][i].end());
+    }
     return all;
   }
   [[nodiscard]] std::ptrdiff_t said(std::string_view what) const {
@@ -117,10 +129,12 @@ struct mirrored_run {
 };
 
 /// How far samples move the parameters of `linear`, at the rate of the runs and with batches of two.
-std::vector<double> moved_by(const std::vector<std::int32_t>& samples) {
+std::vector<double> moved_by(const std::vector<std::int32_t>& samples, const std::vector<std::int32_t>& again = {}) {
   std::vector<double> sum(4, 0.0);
-  for (const std::int32_t t : samples) {
-    for (std::size_t i = 0; i < 4; ++i) sum[i] -= 0.05 / 2 * pull_of(t, i);
+  for (const auto* some : {&samples, &again}) {
+    for (const std::int32_t t : *some) {
+      for (std::size_t i = 0; i < 4; ++i) sum[i] -= 0.05 / 2 * pull_of(t, i);
+    }
   }
   return sum;
 }
@@ -176,6 +190,50 @@ TEST_CASE("elastic mirrors: who was cut off moves along what nobody has counted"
   }
 }
 
+TEST_CASE("elastic mirrors: a told update survives its sender's death", "[comm][fast]") {
+  // Also where only one peer has heard the last ones: what it knows counts for all.
+  for (const bool heard_by_one : {false, true}) {
+    CAPTURE(heard_by_one);
+    mirrored_run<linear> r;
+    r.threshold = 1e-9F;
+    std::vector<std::int32_t> told;
+    r.during = [&](support::elastic_run& cluster) {
+      cluster.run(1150ms);
+      if (heard_by_one) cluster.world().partition({0}, {2});
+      cluster.run(1265ms);  // 36 ms into a step: what it told at the end of the one before has arrived
+      cluster.world().kill(2);
+      told = r.between(cluster.last_commit(), cluster.world().now(), 2);
+      cluster.world().after(1s, [&] {
+        cluster.world().heal({0}, {2});
+        cluster.world().restart(2);
+      });
+    };
+    r.run();
+    CHECK(told.size() == 12);
+    CHECK(is_near(r.parameters, moved_by(all_samples(r.options), told)));  // others have been given its samples, too
+  }
+}
+
+TEST_CASE("elastic mirrors: newcomers in each record", "[comm][fast]") {
+  for (duration at = 100ms; at < 2s; at += 130ms) {
+    for (const float threshold : {1e-9F, 1e6F}) {
+      CAPTURE(seconds(at), threshold);
+      mirrored_run<linear> r;
+      r.threshold = threshold;
+      r.record_samples = 24;
+      r.options.expected = 2;
+      r.options.rounds = 4;
+      r.during = [&](support::elastic_run& cluster) {
+        cluster.run(at);
+        cluster.boot(2);
+      };
+      r.run();
+      CHECK(is_near(r.parameters, moved_by(all_samples(r.options))));
+      CHECK(!r.trained[2].empty());
+    }
+  }
+}
+
 TEST_CASE("elastic mirrors: nobody waits for who has no samples, or does not come on", "[comm][fast]") {
   mirrored_run<> r;
   r.record_samples = 90;
@@ -186,7 +244,7 @@ TEST_CASE("elastic mirrors: nobody waits for who has no samples, or does not com
   held.record_samples = 90;
   held.speeds = {1, 1, 0.5};
   held.run();
-  CHECK(*std::min_element(held.begun[2].begin(), held.begun[2].end()) < time_point{1h});
+  CHECK(*std::min_element(held.stepped[2].begin(), held.stepped[2].end()) < time_point{1h});
   const auto gaps = held.gaps(1, 6);
   CHECK(std::count_if(gaps.begin(), gaps.end(), [](double g) { return g > 0.09; }) > std::ssize(gaps) / 2);  // its pace
 }
@@ -206,34 +264,55 @@ TEST_CASE("elastic mirrors: without a number of samples they say what to set", "
 
 namespace {
 
-/// Three peers, one of which dies at its n-th call of the network, and comes back a second later; all samples count.
-std::uint64_t dies_at(std::uint32_t victim, std::uint64_t n) {
-  INFO("peer " << victim << " killed at call " << n);
+/// Whether samples of a peer count that it told since a record: all up to one of its steps before it died.
+bool has_told_some(const mirrored_run<linear>& r, std::uint32_t host, time_point died) {
+  const auto all = all_samples(r.options);
+  if (is_near(r.parameters, moved_by(all))) return true;
+  std::vector<time_point> before{time_point{}};
+  std::copy_if(r.committed.begin(), r.committed.end(), std::back_inserter(before), [&](time_point t) { return t < died; });
+  for (std::size_t k = before.size() - std::min<std::size_t>(before.size(), 2); k < before.size(); ++k) {
+    for (const time_point last : r.stepped[host]) {
+      if (last <= died && is_near(r.parameters, moved_by(all, r.between(before[k], last, host)))) return true;
+    }
+  }
+  return false;
+}
+
+/// Three peers, one of which dies at its n-th call of the network, and comes back a second later. Every sample counts once,
+/// and what it had told once more, as far as somebody had heard it: not at all where it tells nothing.
+std::uint64_t dies_at(std::uint32_t victim, std::uint64_t n, float threshold) {
+  INFO("peer " << victim << " killed at call " << n << ", threshold " << threshold);
   std::uint64_t calls = 0;
   sim::world* world = nullptr;
-  mirrored_run<> r;
+  time_point died;
+  mirrored_run<linear> r;
+  r.threshold = threshold;
   r.record_samples = 24;
   r.options.steps_per_round = 8;
   r.options.dies_at_call = [&](std::uint32_t host) {
     if (host != victim || calls++ != n) return false;
+    died = world->now();
     world->after(1s, [&, victim] { world->restart(victim); });
     return true;
   };
   r.during = [&](support::elastic_run& cluster) { world = &cluster.world(); };
   r.run();
+  CHECK(has_told_some(r, victim, threshold < 1 ? died : time_point{}));
   return calls;
 }
 
 }  // namespace
 
 TEST_CASE("elastic mirrors: killed at some calls of the network", "[comm][fast]") {
-  const std::uint64_t calls = dies_at(1, UINT64_MAX);
-  for (std::uint64_t n = 3; n < calls; n += calls / 9) dies_at(1, n);
+  const std::uint64_t calls = dies_at(1, UINT64_MAX, 1e-9F);
+  for (std::uint64_t n = 3; n < calls; n += calls / 9) dies_at(1, n, n % 2 == 0 ? 1e-9F : 1e6F);
 }
 
 TEST_CASE("elastic mirrors: killed at every call of the network", "[comm][slow][every_call]") {
-  for (const std::uint32_t victim : {0U, 1U}) {
-    const std::uint64_t calls = dies_at(victim, UINT64_MAX);
-    for (std::uint64_t n = 0; n < calls; n += 1 + calls / 250) dies_at(victim, n);
+  for (const float threshold : {1e-9F, 1e6F}) {
+    for (const std::uint32_t victim : {0U, 1U}) {
+      const std::uint64_t calls = dies_at(victim, UINT64_MAX, threshold);
+      for (std::uint64_t n = 0; n < calls; n += 1 + calls / 250) dies_at(victim, n, threshold);
+    }
   }
 }

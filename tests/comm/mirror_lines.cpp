@@ -39,11 +39,11 @@ TEST_CASE("mirror lines: who has greeted, goes on and is behind holds a peer", "
 }
 
 TEST_CASE("mirror lines: what makes no sense after a clock is refused", "[comm][fast]") {
-  for (const auto [word, clock] : {std::pair{mirror_word::updates, std::uint64_t{6}},
-                                   {mirror_word::barrier, 4},
-                                   {mirror_word::done, 5},
-                                   {mirror_word::hello, 4},
-                                   {mirror_word::rests, 5}}) {
+  for (const auto& [word, clock] : {std::pair{mirror_word::updates, std::uint64_t{6}},
+                                    {mirror_word::barrier, 4},
+                                    {mirror_word::done, 5},
+                                    {mirror_word::hello, 4},
+                                    {mirror_word::rests, 5}}) {
     const net::memory_network network{2};
     net::any_transport a{network.transport(0)}, b{network.transport(1)};
     mirror_audience ours, theirs;

@@ -110,6 +110,9 @@ int main() {
   measure({"gaia", 4, 20, 0, "depends on the gradients: here they are noise"},
           [] { return make(presets::gaia_options{}); });
   measure<optim::sgd, true>({"gaia_asp", 4, 20, 0, "likewise"}, [] { return make(presets::gaia_asp_options{}); });
+  measure<optim::sgd, true>(
+      {"gaia_asp hubs", 4, 20, 0, "likewise; two groups, whose hubs talk to each other"},
+      [](std::uint32_t peers) { return make(presets::gaia_asp_options{.groups = regions_of(peers)}); });
   measure({"local_sgd", 0, 40, 0, ""}, [] { return make(presets::local_sgd_options{}); });
   measure({"fedavg", 0, 200, 0, ""}, [] { return make(presets::fedavg_options{}); });
   measure({"photon H=64", 0, 128, 64, "64 local steps"}, [] { return make(presets::photon_options{.local_steps = 64}); });

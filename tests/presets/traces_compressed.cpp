@@ -54,6 +54,20 @@ TEST_CASE("traces: Gaia between sites at their own pace", "[presets][trace][fast
                                         {.steps = {20ms, 27ms, 31ms}, .latency = 9ms, .bytes_per_s = 292 / 0.0245}) < 1e-5);
 }
 
+TEST_CASE("traces: Gaia's groups of sites, of which hubs talk to each other", "[presets][trace][fast]") {
+  using groups = std::vector<std::vector<net::peer_index>>;
+  const auto policy = [](groups of) {
+    return [of] { return make(presets::gaia_asp_options{.threshold = 0.2F, .most_ahead = 3, .groups = of}); };
+  };
+  const support::trace t{"gaia_asp_hubs"};
+  const std::vector<duration> steps{28ms, 23ms, 58ms, 23ms, 46ms};
+  CHECK(replay<optim::sgd>(t, policy({{0, 1}, {2, 3, 4}}),
+                           {.steps = steps, .latency = 9ms, .regions = {0, 0, 1, 1, 1}, .far = 47ms}) < 1e-5);
+  CHECK(replay<optim::sgd>(t, policy({{2, 1, 0}, {4, 3}}),
+                           {.steps = steps, .latency = 9ms, .regions = {1, 1, 1, 0, 0}, .far = 47ms, .reversed = true}) <
+        1e-5);
+}
+
 TEST_CASE("traces: Gaia", "[presets][trace][fast]") {
   const auto policy = [] { return make(presets::gaia_options{.threshold = 0.2F}); };
   CHECK(replay_in_any_order<optim::sgd>(support::trace{"gaia"}, policy) < 1e-5);

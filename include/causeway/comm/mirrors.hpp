@@ -117,8 +117,7 @@ class mirrors {
 
   void serialize(auto& ar) { core_.serialize(ar); }
 
-  // ---- among peers that come and go
-  // ---------------------------------------------------------------------------------------
+  // ---- among peers that come and go -----------------------------------------------------------------------------------
 
   void shared(auto& ar) { elastic_.shared(ar, core_); }
 
@@ -132,8 +131,7 @@ class mirrors {
 
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
 
-  // ---- what there is to see
-  // -----------------------------------------------------------------------------------------------
+  // ---- what there is to see -------------------------------------------------------------------------------------------
 
   /// Steps that this peer has told the others of.
   [[nodiscard]] std::uint64_t clock() const noexcept { return core_.clock; }

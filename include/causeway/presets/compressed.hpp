@@ -158,8 +158,9 @@ CAUSEWAY_DECL [[nodiscard]] cocktail_sgd make(const cocktail_sgd_options& o);
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
 /// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
 /// up, so the learning rate is to be 1/n of that for their mean. Every step is a barrier here: sites are never apart by a
-/// clock, so that there is nothing for the paper's mirror clock and its selective barrier to do; gaia_asp has both, and its
-/// overlay of hubs between sites.
+/// clock, so that there is nothing for the paper's mirror clock and its selective barrier to do; gaia_asp has both. It also
+/// has the paper's overlay of hubs between groups of sites, with a barrier in every step if its `most_ahead` is 1: a hub
+/// keeps a second x̄, of what the other groups know, for which there is no place in a round that all make together.
 ///
 /// Formula:
 ///   u_i = x̄ − x_i;  sent_i[c] = u_i[c] where |u_i[c] / x̄[c]| > v_0/√t, else 0;  x̄ ← x̄ − Σ sent_i

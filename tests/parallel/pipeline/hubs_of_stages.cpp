@@ -81,6 +81,9 @@ TEST_CASE("pipeline: whoever pushes when, all replicas of a stage end with the s
   const auto regions = [] {
     return presets::make(presets::halos_options{.regions = {{0, 1}, {2}}, .local_steps = 2, .pushes = 2});
   };
+  const auto grouped = [] {
+    return presets::make(presets::gaia_asp_options{.threshold = 0.001F, .groups = {{0, 1}, {2}}});
+  };
   const auto o = support::small_gpt(2);
   std::vector<std::vector<float>> ends(6);
   const auto run = [&](auto comm) {
@@ -98,6 +101,7 @@ TEST_CASE("pipeline: whoever pushes when, all replicas of a stage end with the s
   run(decoupled);
   run(regions);
   run(gaia);
+  run(grouped);
 }
 
 TEST_CASE("pipeline: hubs of stages refuse what could keep them waiting for each other, and shared parameters",

@@ -38,6 +38,11 @@ TEST_CASE("in pipelines: hubs of hubs, a peer lost at any network operation", "[
 
 TEST_CASE("in pipelines: mirrors, a peer lost at any network operation", "[presets][slow][every_call]") {
   check_everywhere([] { return make(presets::gaia_asp_options{.threshold = 0.001F, .most_ahead = 2}); });
+  const auto grouped = [](collective::region_list groups) {
+    return [groups] { return make(presets::gaia_asp_options{.threshold = 0.001F, .most_ahead = 2, .groups = groups}); };
+  };
+  check_out_of_step<support::whole>(grouped({{0, 1}, {2}}), three);
+  check_out_of_step<support::in_pipeline>(grouped({{0}, {1}}));
 }
 
 TEST_CASE("in pipelines: batches by speed, a peer lost at any network operation", "[presets][slow][every_call]") {

@@ -20,8 +20,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -46,9 +48,18 @@ struct row {
 bool all_hold = true;
 double base[2];
 
+/// What a peer sends; or, of its messages, to the other half of the peers.
+double bytes_of(const support::simulated_peer& p, std::size_t peer, bool to_other_half) {
+  if (!to_other_half) return static_cast<double>(p.sent);
+  const auto half = static_cast<std::ptrdiff_t>(p.sent_to.size() / 2);
+  const auto other = p.sent_to.begin() + (static_cast<std::ptrdiff_t>(peer) < half ? half : 0);
+  return static_cast<double>(std::accumulate(other, other + half, std::uint64_t{0}));
+}
+
 /// The mean over the peers of what each sends in `steps` steps after `lead` others, on the simulator.
 template <class Inner, class MakePolicy>
-double simulated_bytes(std::uint32_t peers, std::uint64_t lead, std::uint64_t steps, MakePolicy policy) {
+double simulated_bytes(std::uint32_t peers, std::uint64_t lead, std::uint64_t steps, MakePolicy policy,
+                       bool to_other_half = false) {
   const auto sent_until = [&](std::uint64_t last) {
     support::simulated_options o{.peers = peers, .steps = last};
     o.step = std::chrono::seconds{1};
@@ -56,9 +67,9 @@ double simulated_bytes(std::uint32_t peers, std::uint64_t lead, std::uint64_t st
     support::simulated_runs<Inner, support::shaped, MakePolicy> runs{policy, o};
     const auto run = runs.run();
     double sum = 0;
-    for (const support::simulated_peer& p : run.peers) {
-      if (p.error) throw std::runtime_error{p.error->text()};
-      sum += static_cast<double>(p.sent) / peers;
+    for (std::size_t i = 0; i < peers; ++i) {
+      if (run.peers[i].error) throw std::runtime_error{run.peers[i].error->text()};
+      sum += bytes_of(run.peers[i], i, to_other_half) / peers;
     }
     return sum;
   };
@@ -113,6 +124,13 @@ int main() {
   measure<optim::sgd, true>(
       {"gaia_asp hubs", 4, 20, 0, "likewise; two groups, whose hubs talk to each other"},
       [](std::uint32_t peers) { return make(presets::gaia_asp_options{.groups = regions_of(peers)}); });
+  for (const bool with_hubs : {false, true}) {
+    const auto policy = [=] {
+      return make(presets::gaia_asp_options{.groups = with_hubs ? regions_of(8) : collective::region_list{}});
+    };
+    std::printf("  between two groups of four, %s hubs: %.0f bytes a step, both ways\n", with_hubs ? "with" : "without",
+                8 * simulated_bytes<optim::sgd>(8, 4, 20, policy, true) / 20);
+  }
   measure({"local_sgd", 0, 40, 0, ""}, [] { return make(presets::local_sgd_options{}); });
   measure({"fedavg", 0, 200, 0, ""}, [] { return make(presets::fedavg_options{}); });
   measure({"photon H=64", 0, 128, 64, "64 local steps"}, [] { return make(presets::photon_options{.local_steps = 64}); });

@@ -109,6 +109,7 @@ class Training(Program):
                     r = self.run_it("--peers", "3", "--steps", "24", "--comm.policy", name, "--fault.policy", fault, *local,
                                     "--comm.batch_samples", "24", *(["--comm.fragments", "4"] if name == "decoupled_diloco" else []),
                                     *(["--comm.seconds", "0.05", "--comm.fewest_steps", "10"] if name == "a_edit" else []),
+                                    *(["--comm.group_size", "2"] if name == "gaia_asp" and fault == "fail_stop" else []),
                                     where=name + fault)
                     self.assertEqual(r.returncode, 0, r.stderr)
 

@@ -51,10 +51,11 @@ struct simulated_peer {
   std::optional<causeway::error> error;
   bool started = false;
   bool finished = false;
-  std::uint64_t rounds = 0;      ///< that it had committed by then
-  std::uint64_t sent = 0;        ///< bytes, until it had taken its last step
-  causeway::time_point began;    ///< when all peers had met
-  causeway::time_point trained;  ///< when it had taken its last step
+  std::uint64_t rounds = 0;            ///< that it had committed by then
+  std::uint64_t sent = 0;              ///< bytes, until it had taken its last step
+  std::vector<std::uint64_t> sent_to;  ///< of messages, without what goes around them, by receiver: likewise
+  causeway::time_point began;          ///< when all peers had met
+  causeway::time_point trained;        ///< when it had taken its last step
 };
 
 struct simulated_run {
@@ -75,14 +76,15 @@ namespace detail {
 class mortal_transport {
  public:
   mortal_transport(causeway::sim::transport below, causeway::sim::world& world, causeway::sim::process& process,
-                   std::optional<std::uint64_t> last)
-      : below_{std::move(below)}, world_{&world}, process_{&process}, left_{last} {}
+                   std::optional<std::uint64_t> last, std::vector<std::uint64_t>& sent_to)
+      : below_{std::move(below)}, world_{&world}, process_{&process}, left_{last}, sent_to_{&sent_to} {}
 
   [[nodiscard]] causeway::net::peer_index self() const { return below_.self(); }
   [[nodiscard]] std::uint32_t size() const { return below_.size(); }
   causeway::net::operation send(causeway::net::peer_index to, const causeway::net::message_id& id,
                                 std::span<const std::byte> bytes) {
     count();
+    (*sent_to_)[to] += bytes.size();
     return below_.send(to, id, bytes);
   }
   causeway::net::operation receive(causeway::net::peer_index from, const causeway::net::message_id& id,
@@ -108,6 +110,7 @@ class mortal_transport {
   causeway::sim::world* world_;
   causeway::sim::process* process_;
   std::optional<std::uint64_t> left_;
+  std::vector<std::uint64_t>* sent_to_;
 };
 
 }  // namespace detail
@@ -147,13 +150,15 @@ class simulated_runs {
         if (!transport) throw std::runtime_error{transport.error().text()};
         process.sleep_till({1s});
         causeway::environment env;
-        env.transport = causeway::net::any_transport{detail::mortal_transport{std::move(*transport), world, process, last}};
+        std::vector<std::uint64_t> sent_to(options_.peers);
+        env.transport =
+            causeway::net::any_transport{detail::mortal_transport{std::move(*transport), world, process, last, sent_to}};
         env.clock = process.clock();
         auto trainer = make_trainer(std::move(env));
         if constexpr (Saves) {
           if (!from.empty()) load(trainer, from[host]);
         }
-        live(trainer, process, all.peers[host]);
+        live(trainer, process, all.peers[host], sent_to);
       });
     }
     if (!world.run()) throw std::runtime_error{"some peer waits for ever"};
@@ -170,7 +175,8 @@ class simulated_runs {
     return causeway::make_trainer(trained_as<M>{M{}}, std::move(env), options, make_(), Inner{});
   }
 
-  void live(trainer_type& trainer, causeway::sim::process& process, simulated_peer& me) {
+  void live(trainer_type& trainer, causeway::sim::process& process, simulated_peer& me,
+            const std::vector<std::uint64_t>& sent_to) {
     const std::uint32_t peer = process.host();
     const std::uint64_t steps = options_.steps + (peer < options_.more_steps.size() ? options_.more_steps[peer] : 0);
     auto outcome = trainer.start();
@@ -192,6 +198,7 @@ class simulated_runs {
     me.trained = process.now();
     me.rounds = trainer.context().round();
     me.sent = trainer.context().transport().stats().bytes_sent;
+    me.sent_to = sent_to;
     if (outcome) outcome = trainer.finish();
     me.finished = outcome.has_value();
     if (!outcome) me.error = outcome.error();

@@ -47,7 +47,7 @@ std::vector<policy> compressed_policies() {
           "gaia_asp", "the same when they come, among peers at their own pace; nobody is too far ahead", pace::nothing,
           {{"comm.group_size", "0"}},
           [](const settings& s, auto& o) {
-            if (s.comm.group_size > 0) o.groups = regions_of(replicas_of(s), s.comm.group_size);
+            if (s.comm.group_size > 0) o.groups = regions_of(s.net.peers, s.comm.group_size);
             o.record_samples = std::uint64_t{steps_in_record} * s.net.peers * static_cast<std::uint64_t>(s.train.batch);
           }),
       preset<presets::power_sgd_options>("power_sgd", "gradients as two thin factors a matrix", pace::together,

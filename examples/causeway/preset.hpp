@@ -40,12 +40,6 @@ inline std::vector<std::vector<causeway::net::peer_index>> regions_of(std::uint3
   return all;
 }
 
-/// Of a fixed set of peers that hold the whole model, or stages of it.
-inline std::uint32_t replicas_of(const settings& s) {
-  const std::uint32_t ranks = s.parallel.ranks == 0 ? s.net.peers : static_cast<std::uint32_t>(s.parallel.ranks);
-  return is_pipeline(s) ? s.net.peers / ranks : s.net.peers;
-}
-
 /// What most options have, under the same names: `f(name, option, setting)`.
 template <class Options, class Settings, class F>
 void for_usual(Options& o, Settings& s, F&& f) {

@@ -359,6 +359,11 @@ causeway::result<void> validate(const settings& s) {
                "what a newcomer is given has not all of the state of " + s.train.optimizer + ", so " + s.comm.policy +
                    " with it needs a fixed set of peers; use adamw or lamb, or a policy with local steps");
   }
+  if (elastic && s.comm.policy == "gaia_asp" && s.comm.group_size > 0) {
+    return bad("comm.group_size",
+               "groups of gaia_asp name peers by number, who come and go here; leave it out, or use "
+               "--fault.policy fail_stop");
+  }
   if (elastic && !s.net.static_peers.empty()) return bad("net.static_peers", "peers of a quorum run join; use --net.join");
   if (!elastic && s.run.restart) return bad("run.restart", "goes with --fault.policy quorum");
   if (!elastic && s.run.refound) return bad("run.refound", "goes with --fault.policy quorum");

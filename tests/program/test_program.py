@@ -359,6 +359,8 @@ class BadInput(Program):
         self.fails(self.run_it("--comm.policy", "halos", "--fault.policy", "quorum"), "invalid_argument", "halos", "fail_stop", "async_local_sgd")
         self.fails(self.run_it("--comm.policy", "every_step", "--fault.policy", "quorum", "--train.optimizer", "muon"), "invalid_argument",
                    "train.optimizer", "adamw")
+        self.fails(self.run_it("--comm.policy", "gaia_asp", "--fault.policy", "quorum", "--comm.group_size", "2"), "invalid_argument",
+                   "comm.group_size", "by number")
         self.fails(self.run_it("--comm.policy", "sparse_loco", "--comm.codec", "int8"), "invalid_argument", "comm.codec", "diloco")
         self.fails(self.run_it("--comm.policy", "demo", "--train.optimizer", "muon"), "invalid_argument", "sgd")
         self.fails(self.run_it("--comm.policy", "snoo", "--train.optimizer", "adamw"), "invalid_argument", "train.optimizer", "snoo")

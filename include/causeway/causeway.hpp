@@ -56,6 +56,7 @@
 #include <causeway/plan/clusters.hpp>
 #include <causeway/plan/dtfm.hpp>
 #include <causeway/plan/dtfm_score.hpp>
+#include <causeway/plan/flow_search.hpp>
 #include <causeway/plan/link_fixtures.hpp>
 #include <causeway/plan/link_matrix.hpp>
 #include <causeway/plan/liveput.hpp>

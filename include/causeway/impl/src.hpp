@@ -116,6 +116,7 @@
 #include <causeway/plan/impl/clusters.ipp>
 #include <causeway/plan/impl/dtfm.ipp>
 #include <causeway/plan/impl/dtfm_score.ipp>
+#include <causeway/plan/impl/flow_search.ipp>
 #include <causeway/plan/impl/link_fixtures.ipp>
 #include <causeway/plan/impl/link_matrix.ipp>
 #include <causeway/plan/impl/liveput.ipp>

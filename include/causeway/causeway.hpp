@@ -53,6 +53,7 @@
 #include <causeway/net/transport.hpp>
 #include <causeway/net/transport_options.hpp>
 #include <causeway/plan/availability.hpp>
+#include <causeway/plan/batch_rate.hpp>
 #include <causeway/plan/clusters.hpp>
 #include <causeway/plan/dtfm.hpp>
 #include <causeway/plan/dtfm_score.hpp>

@@ -113,6 +113,7 @@
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 4
 #include <causeway/plan/impl/availability.ipp>
+#include <causeway/plan/impl/batch_rate.ipp>
 #include <causeway/plan/impl/clusters.ipp>
 #include <causeway/plan/impl/dtfm.ipp>
 #include <causeway/plan/impl/dtfm_score.ipp>

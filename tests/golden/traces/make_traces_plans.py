@@ -243,7 +243,82 @@ def gwtf_flow():
     return trace
 
 
-TRACES = [gwtf_flow]
+def stella_train_rates():
+    """StellaTrain's controller: Lim et al. 2024 (SIGCOMM); github.com/kaist-ina/stellatrain, commit 6dccb2d,
+    backend/src/engine/batch_rate_alloc_optim.py. A device's pace is min(β/α · x, β) samples per second of backward passes, fit by
+    least squares; batches x minimise (1 + 50 h(Σx, bandwidth)) · max(x/f) / Σx + 5 · std(x/f)/mean(x/f); the share of values is the
+    largest whose bytes go out in the passes' time, over nodes - 1; the bandwidth is 0.9 · before + 0.1 · measured, then · 1.1, or
+    · max(0.75, 1 - waiting) where at least 5 % of a step is that.
+
+    Different from the program: passes take 3/2 · mean(x/f) seconds (there milliseconds of 3/2 · mean(f), which is a pace), and
+    a global batch of the profile's devices 3/2 of backward passes (there 9/4); the bandwidth is one in Mbit/s where the profile's
+    is (there 1,000 times that of Gbit/s). h is a table; there a Gaussian process whose files need its authors' packages.
+
+    Three devices. `fit`: α, β of the measurements, by trying 400,000 knees. `best`: the least objective of all 20 · 24 · 16 batches,
+    for each of three bandwidths; `share`, with the batches that are best; `bytes` of 0.001, 0.01, 0.1 and 1 of all values;
+    `bandwidths`, of what was before, measured, waited and computed.
+    """
+    trace = Trace("stella_train_rates", 3, [0])
+    random = np.random.default_rng(23)
+    alphas, betas, most = np.array([18.0, 22.0, 30.0]), np.array([150.0, 260.0, 110.0]), [20, 24, 16]
+    for d in range(3):
+        batches = np.array([4, 8, 12, 20, 28, 44, 60], dtype=float)
+        pace = rounded(np.minimum(betas[d] / alphas[d] * batches, betas[d]) * random.uniform(0.9, 1.1, size=batches.size))
+        trace.put(f"batches {d}", batches)
+        trace.put(f"pace {d}", pace)
+        knees = np.linspace(16, 60, 400001)[:, None]
+        form = np.minimum(batches / knees, 1)
+        full = np.maximum((form * pace).sum(1) / (form * form).sum(1), 100)
+        at = np.argmin(((full[:, None] * form - pace)**2).sum(1))
+        trace.put(f"fit {d}", [knees[at, 0], full[at]])
+
+    alphas, betas = np.array([2.0, 6.0, 3.0]), np.array([150.0, 260.0, 110.0])
+    for name, values in (("knee", alphas), ("full", betas), ("most", most)):
+        trace.put(name, values)
+    grid_batches, grid_bandwidth = np.array([8.0, 20, 40, 64]), np.array([50.0, 200, 1000])
+    worse = rounded(random.uniform(0, 0.05, size=(4, 3)))
+    for name, values in (("grid batches", grid_batches), ("grid bandwidth", grid_bandwidth), ("worse", worse)):
+        trace.put(name, values)
+
+    def h(batch, bandwidth):
+        rows = [np.interp(bandwidth, grid_bandwidth, row) for row in worse]
+        return np.interp(batch, grid_batches, rows)
+
+    def f(d, x):
+        return np.minimum(betas[d] / alphas[d] * x, betas[d])
+
+    sizes, nodes = [70000, 3000, 400, 250000], 4
+    trace.put("sizes", sizes)
+
+    def sent(share):  # estimate_tx_bytes
+        total = 0
+        for size in sizes:
+            payload = 2 + 1 + 8 + 16 + 1 + 1 + 1 + 8 + 1 + 8 + 8 * max(1, math.ceil(share * size))
+            total += payload + 66 * math.ceil((payload + 1472 - 1) / 1472)
+        return total
+    trace.put("bytes", [sent(s) for s in (0.001, 0.01, 0.1, 1)])
+    x = np.stack(np.meshgrid(*(np.arange(1, m + 1.0) for m in most), indexing="ij"), axis=-1).reshape(-1, 3)
+    seconds = np.stack([x[:, d] / f(d, x[:, d]) for d in range(3)], axis=1)
+    for bandwidth in (60.0, 300.0, 900.0):
+        worst = 1 + 50 * np.array([h(s, bandwidth) for s in x.sum(1)])
+        objective = worst * seconds.max(1) / x.sum(1) + 5 * seconds.std(1) / seconds.mean(1)
+        at = np.argmin(objective)
+        room = bandwidth * 1e6 / 8 * 1.5 * seconds[at].mean()
+        shares = np.linspace(0.001, 1, 50001)
+        share = max((s for s in shares if sent(s) <= room), default=0.001) / (nodes - 1)
+        trace.put(f"best {int(bandwidth)}", [objective[at], share, *x[at]])
+    steps = [(100, 100, 0, 1), (100, 50, 0.2, 0.8), (100, 140, 0.9, 0.1), (100, 100, 0.04, 0.96)]
+    trace.put("bandwidths", steps)
+    after = []
+    for before, measured, waited, computed in steps:
+        part = waited / (waited + computed)
+        mean = 0.9 * before + 0.1 * measured
+        after.append(mean * 1.1 if part < 0.05 else mean * max(0.75, 1 - part))
+    trace.put("after", after)
+    return trace
+
+
+TRACES = [gwtf_flow, stella_train_rates]
 
 if __name__ == "__main__":
     write(TRACES)

@@ -256,6 +256,10 @@ std::vector<setting> table(settings& s) {
           "steps after which a router is trained on which path predicts documents best, and sorts them anew, whole rounds; "
           "0 = never")
           .in("steps"),
+      make("comm.route_within", s.comm.route_within,
+           "validation, and causeway generate: tokens after which a text is sent to a path anew, by its last "
+           "comm.route_prefix; 0 = never")
+          .in("tokens"),
       make("fault.policy", s.fault.policy,
            "fail_stop: any failure ends the run; restart: all go on from their newest checkpoints; quorum: peers may come "
            "and go")

@@ -155,7 +155,9 @@ NOTES = {
               "there are. Paths of two levels are products of clusters of one half of the features and of the other, as in the paper: where the halves say the same, some paths get next to no documents (`train.batch` sequences at least; the program "
               "prints how many); one level (`--comm.paths 4`) or `comm.route_top 2` divides such a text better. The validation loss is that of each sequence by the path that it is sent to, over the tokens behind the prefix, so it is not that of the same tokens as other presets'.\n\n"
               "A run ends with a model for each path, whole and usable alone: path P is in the checkpoints of `peer-P` (and of `peer-P+paths`, where there are more peers than paths), beside `router-STEP.bin`. `causeway generate` sends the "
-              "prompt to a path, or takes `--sample.path P`; `causeway export DIR --sample.path P` writes one for other programs. Not built: another path in the middle of a text, and peers that come and go.",
+              "prompt to a path, or takes `--sample.path P`; `causeway export DIR --sample.path P` writes one for other programs. With `comm.route_within W` a text is sent anew every W tokens, by the `comm.route_prefix` before them: held-out "
+              "sequences are then judged piece by piece, and in `causeway generate` the model of another path goes on (all paths' folders must be here). Training is the same. The paper routes more often at test time, too; by which tokens is not known to "
+              "us. Not built: peers that come and go.",
     "learning_at_home": "It starts servers of experts beside the peers; `causeway serve` does on other machines "
                         "([expert_layer](../policies/expert_layer.md#in-the-program)).",
     "petals_finetune": "It starts servers of the frozen model beside the client; `causeway serve` does on other machines "

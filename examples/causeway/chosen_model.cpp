@@ -48,6 +48,10 @@ struct language_model final : whole_model<M> {
   result<std::string> sample(text_codec& codec, const settings& s, const text_sink& to) override {
     return sample_text(model, codec, s, to);
   }
+  result<void> extend(text_codec& codec, const settings& s, const text_sink& to, text_so_far& text,
+                      std::int64_t count) override {
+    return extend_text(model, codec, s, to, text, count);
+  }
   result<tensor> hidden_states(tokens inputs, std::int64_t sequences) override {
     return model.hidden_states(inputs, sequences);
   }

@@ -32,6 +32,7 @@ namespace app {
 
 /// Takes the text of a model as it is made; what it is given is whole characters.
 using text_sink = std::function<void(std::string_view)>;
+struct text_so_far;  // generate.hpp
 
 class chosen_model {
  public:
@@ -57,6 +58,9 @@ class chosen_model {
 
     virtual causeway::result<double> complete_gradients(double loss) { return loss; }
     virtual causeway::result<std::string> sample(text_codec&, const settings&, const text_sink&) { return no_stages(); }
+    virtual causeway::result<void> extend(text_codec&, const settings&, const text_sink&, text_so_far&, std::int64_t) {
+      return no_stages();
+    }
     virtual causeway::result<causeway::tensor> hidden_states(tokens, std::int64_t) { return no_stages(); }
     virtual causeway::result<void> load(const std::string&) { return no_stages(); }
     virtual causeway::formats::model_options options() { std::abort(); }
@@ -108,6 +112,11 @@ class chosen_model {
   }
   causeway::result<std::string> sample(text_codec& codec, const settings& s, const text_sink& to = {}) {
     return it_->sample(codec, s, to);
+  }
+  /// So many tokens more of a text.
+  causeway::result<void> extend(text_codec& codec, const settings& s, const text_sink& to, text_so_far& text,
+                                std::int64_t count) {
+    return it_->extend(codec, s, to, text, count);
   }
   /// What the last block makes of these sequences, which nn::prefix_features takes the mean of.
   causeway::result<causeway::tensor> hidden_states(tokens inputs, std::int64_t sequences) {

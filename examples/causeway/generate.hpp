@@ -66,39 +66,58 @@ inline std::size_t whole_characters(std::string_view text) {
   return text.size();
 }
 
-/// The prompt and what the model says after it. The oldest tokens fall out when the context is full.
-template <class Model>
-causeway::result<std::string> sample_text(Model& model, text_codec& codec, const settings& s, const text_sink& to) {
-  CAUSEWAY_TRY(codec.check_special());
-  std::vector<std::int32_t> tokens = codec.encode(s.sample.prompt);
-  if (tokens.empty()) tokens = codec.encode("\n");
-  const auto context = static_cast<std::size_t>(model.context_length());
-  std::vector<float> logits(static_cast<std::size_t>(model.vocabulary()));
-  causeway::rng random{s.run.seed, causeway::mix(0x73616D706C65)};
-  std::size_t told = 0;
-  const auto tell = [&](bool all) {
+/// A text that is being written.
+struct text_so_far {
+  text_so_far(text_codec& codec, const settings& s)
+      : tokens{codec.encode(s.sample.prompt)}, random{s.run.seed, causeway::mix(0x73616D706C65)} {
+    if (tokens.empty()) tokens = codec.encode("\n");
+  }
+
+  /// What was not told yet, or what of it has whole characters.
+  void tell(text_codec& codec, const text_sink& to, bool all) {
     if (!to) return;
     const std::string bytes = codec.bytes_of(std::span{tokens}.subspan(told));
     const std::size_t whole = all ? bytes.size() : whole_characters(bytes);
     if (whole < bytes.size()) return;  // some token ends within a character
     to(text_codec::shown(bytes));
     told = tokens.size();
-  };
-  tell(false);
+  }
+
+  std::vector<std::int32_t> tokens;
+  causeway::rng random;
+  std::size_t told = 0;
+};
+
+/// So many tokens more. The oldest fall out when the context is full.
+template <class Model>
+causeway::result<void> extend_text(Model& model, text_codec& codec, const settings& s, const text_sink& to,
+                                   text_so_far& text, std::int64_t count) {
+  const auto context = static_cast<std::size_t>(model.context_length());
+  std::vector<float> logits(static_cast<std::size_t>(model.vocabulary()));
   auto past = model.make_cache();
-  for (std::int64_t i = 0; i < s.sample.tokens; ++i) {
-    const std::span<const std::int32_t> all{tokens};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::span<const std::int32_t> all{text.tokens};
     if (all.size() <= context) {
       CAUSEWAY_TRY(model.next_token_logits(all.subspan(static_cast<std::size_t>(past.length())), std::span{logits}, past));
     } else {  // every token has another position than before
       CAUSEWAY_TRY(model.next_token_logits(all.last(context), std::span{logits}));
     }
     const auto known = std::min(logits.size(), static_cast<std::size_t>(codec.vocabulary()));  // others have no text
-    tokens.push_back(choose(std::span{logits}.first(known), s, random));
-    tell(false);
+    text.tokens.push_back(choose(std::span{logits}.first(known), s, text.random));
+    text.tell(codec, to, false);
   }
-  tell(true);
-  return codec.decode(tokens);
+  return {};
+}
+
+/// The prompt and what the model says after it.
+template <class Model>
+causeway::result<std::string> sample_text(Model& model, text_codec& codec, const settings& s, const text_sink& to) {
+  CAUSEWAY_TRY(codec.check_special());
+  text_so_far text{codec, s};
+  text.tell(codec, to, false);
+  CAUSEWAY_TRY(extend_text(model, codec, s, to, text, s.sample.tokens));
+  text.tell(codec, to, true);
+  return codec.decode(text.tokens);
 }
 
 }  // namespace app

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -20,6 +21,7 @@
 
 #include "chosen_pipeline.hpp"
 #include "compose.hpp"
+#include "generate.hpp"
 #include "merge_adapters.hpp"
 #include "path_layout.hpp"
 #include "path_router.hpp"
@@ -110,6 +112,16 @@ causeway::result<causeway::data::document_router> router_of_run(const settings& 
                         "has no router of texts to paths; say which path writes with --sample.path");
 }
 
+/// The path that a text is sent to by `prefix` tokens from `first` on.
+causeway::result<std::uint32_t> path_of_text(const settings& s, text_codec& codec, const std::vector<std::int32_t>& text,
+                                             const causeway::data::document_router& router, std::int64_t first,
+                                             std::int64_t prefix) {
+  const std::vector<std::int64_t> firsts{first};
+  CAUSEWAY_ASSIGN(const auto features,
+                  features_of(s, codec.vocabulary(), causeway::data::token_stream{text}, firsts, prefix));
+  return router.best(features);
+}
+
 /// The path that is asked for, or that the prompt is sent to.
 causeway::result<std::uint32_t> path_of_prompt(const settings& s, text_codec& codec) {
   if (s.sample.path >= path_count(s))
@@ -117,13 +129,8 @@ causeway::result<std::uint32_t> path_of_prompt(const settings& s, text_codec& co
                           "use 0 to " + std::to_string(path_count(s) - 1) + ", or -1");
   if (s.sample.path >= 0) return static_cast<std::uint32_t>(s.sample.path);
   CAUSEWAY_ASSIGN(const auto router, router_of_run(s));
-  std::vector<std::int32_t> prompt = codec.encode(s.sample.prompt);
-  if (prompt.empty()) prompt = codec.encode("\n");
-  const auto prefix = std::min<std::int64_t>(route_prefix(s), std::ssize(prompt));
-  const std::vector<std::int64_t> firsts{0};
-  CAUSEWAY_ASSIGN(const auto features,
-                  features_of(s, codec.vocabulary(), causeway::data::token_stream{prompt}, firsts, prefix));
-  return router.best(features);
+  const std::vector<std::int32_t> prompt = text_so_far{codec, s}.tokens;
+  return path_of_text(s, codec, prompt, router, 0, std::min<std::int64_t>(route_prefix(s), std::ssize(prompt)));
 }
 
 /// A path is a whole model, which each of its peers has.
@@ -142,6 +149,29 @@ causeway::result<void> load_path(chosen_model& model, std::uint32_t path, const 
 }
 
 }  // namespace
+
+causeway::result<void> write_by_paths(const settings& s, text_codec& codec, const text_sink& to) {
+  CAUSEWAY_TRY(codec.check_special());
+  CAUSEWAY_ASSIGN(const auto router, router_of_run(s));
+  text_so_far text{codec, s};
+  text.tell(codec, to, false);
+  std::map<std::uint32_t, chosen_model> models;
+  CAUSEWAY_ASSIGN(std::uint32_t path, path_of_prompt(s, codec));
+  for (auto left = s.sample.tokens; left > 0;) {
+    if (models.count(path) == 0) {
+      CAUSEWAY_ASSIGN(chosen_model model, make_model(s, codec.vocabulary()));
+      CAUSEWAY_TRY(load_path(model, path, s));
+      models.emplace(path, std::move(model));
+    }
+    const auto count = std::min(left, static_cast<std::int64_t>(s.comm.route_within));
+    CAUSEWAY_TRY(models.at(path).extend(codec, s, to, text, count));
+    left -= count;
+    const auto prefix = std::min<std::int64_t>(route_prefix(s), std::ssize(text.tokens));
+    CAUSEWAY_ASSIGN(path, path_of_text(s, codec, text.tokens, router, std::ssize(text.tokens) - prefix, prefix));
+  }
+  text.tell(codec, to, true);
+  return {};
+}
 
 causeway::result<chosen_model> trained_model(const settings& s, text_codec& codec) {
   if (has_experts(s)) {

@@ -24,6 +24,7 @@
 #include "mpi_job.hpp"
 #include "page_text.hpp"
 #include "pages.hpp"
+#include "path_layout.hpp"
 #include "plan_pipeline.hpp"
 #include "policies.hpp"
 #include "replay_trace.hpp"
@@ -61,11 +62,16 @@ causeway::result<text_codec> know_run(settings& s, const origins& from) {
 
 causeway::result<int> generate(settings s, const origins& from) {
   CAUSEWAY_ASSIGN(text_codec codec, know_run(s, from));
-  CAUSEWAY_ASSIGN(chosen_model model, trained_model(s, codec));
-  CAUSEWAY_TRY(model.sample(codec, s, [](std::string_view text) {
+  const text_sink to = [](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
-  }));
+  };
+  if (trains_paths(s) && s.comm.route_within > 0 && s.sample.path < 0) {
+    CAUSEWAY_TRY(write_by_paths(s, codec, to));
+  } else {
+    CAUSEWAY_ASSIGN(chosen_model model, trained_model(s, codec));
+    CAUSEWAY_TRY(model.sample(codec, s, to));
+  }
   std::printf("\n");
   return 0;
 }

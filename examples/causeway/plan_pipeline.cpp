@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "device_list.hpp"
+#include "plan_batches.hpp"
 #include "plan_clusters.hpp"
 
 namespace app {
@@ -32,27 +33,31 @@ struct request {
   std::uint64_t global_batch = 256, micro_batch = 1, stages = 0, replicas = 0, seed = 1, evaluations = 200000, clusters = 0;
   double gradient_bytes = 4, state_bytes = 16;
   bool no_refine = false;
+  bool batches = false;
 };
 
 std::vector<setting> flags_of(request& r) {
-  return {make_setting("links", r.links, "link table: CSV from,to,rtt_ms,mbit_s"),
-          make_setting("devices", r.devices, "CSV name,region,tflop_s,memory_gb[,count]"),
-          make_setting("model", r.model, "gpt2, gpt2-xl, gpt3-xl, llama-7b, ...; an unknown one lists all"),
-          make_setting("layers", r.layers, "of the model; 0: as the preset"),
-          make_setting("width", r.width, "of the model; 0: as the preset"),
-          make_setting("vocabulary", r.vocabulary, "of the model; 0: as the preset"),
-          make_setting("context", r.context, "tokens in a sequence; 0: as the preset"),
-          make_setting("global-batch", r.global_batch, "sequences in a step"),
-          make_setting("micro-batch", r.micro_batch, "sequences in a micro-batch"),
-          make_setting("stages", r.stages, "of a replica; 0: whatever is best"),
-          make_setting("replicas", r.replicas, "0: whatever is best"),
-          make_setting("gradient-bytes", r.gradient_bytes, "per parameter, when replicas average"),
-          make_setting("state-bytes", r.state_bytes, "per parameter, in memory"),
-          make_setting("seed", r.seed, "of the search"),
-          make_setting("evaluations", r.evaluations, "of placements, at most"),
-          make_setting("clusters", r.clusters,
-                       "of devices that hold the model together, in place of stages and replicas: ravnest's"),
-          make_setting("no-refine", r.no_refine, "leave DTFM's placement as it is")};
+  return {
+      make_setting("links", r.links, "link table: CSV from,to,rtt_ms,mbit_s"),
+      make_setting("devices", r.devices, "CSV name,region,tflop_s,memory_gb[,count]"),
+      make_setting("model", r.model, "gpt2, gpt2-xl, gpt3-xl, llama-7b, ...; an unknown one lists all"),
+      make_setting("layers", r.layers, "of the model; 0: as the preset"),
+      make_setting("width", r.width, "of the model; 0: as the preset"),
+      make_setting("vocabulary", r.vocabulary, "of the model; 0: as the preset"),
+      make_setting("context", r.context, "tokens in a sequence; 0: as the preset"),
+      make_setting("global-batch", r.global_batch, "sequences in a step"),
+      make_setting("micro-batch", r.micro_batch, "sequences in a micro-batch"),
+      make_setting("stages", r.stages, "of a replica; 0: whatever is best"),
+      make_setting("replicas", r.replicas, "0: whatever is best"),
+      make_setting("gradient-bytes", r.gradient_bytes, "per parameter, when replicas average"),
+      make_setting("state-bytes", r.state_bytes, "per parameter, in memory"),
+      make_setting("seed", r.seed, "of the search"),
+      make_setting("evaluations", r.evaluations, "of placements, at most"),
+      make_setting("clusters", r.clusters,
+                   "of devices that hold the model together, in place of stages and replicas: ravnest's"),
+      make_setting("batches", r.batches,
+                   "of devices that each hold the model, and the share of values that their lines carry: stella_train's"),
+      make_setting("no-refine", r.no_refine, "leave DTFM's placement as it is")};
 }
 
 causeway::result<std::string> read_file(const std::string& path, const std::string& option) {
@@ -245,6 +250,10 @@ causeway::result<int> plan_pipeline(const command_line& line) {
                                  .micro_batch = static_cast<double>(r.micro_batch),
                                  .bytes = options.bytes,
                                  .search = {.seed = r.seed}}));
+    return 0;
+  }
+  if (r.batches) {
+    CAUSEWAY_TRY(print_batches(shape, links, all, options.bytes));
     return 0;
   }
   CAUSEWAY_ASSIGN(const plan::pipeline_plan p, plan::plan_pipeline(shape, links, all.devices, options));

@@ -55,7 +55,12 @@ std::vector<policy> compressed_policies() {
                                          [](const settings& s, auto& o) { o.rank = s.comm.rank; }),
       preset<presets::stella_train_options>(
           "stella_train", "in every step groups of values that reach a threshold, one step late; only those move",
-          pace::overlapping, {{"train.optimizer", "sparse_adam"}, {"train.clip", "0"}, {"train.weight_decay", "0"}}),
+          pace::overlapping,
+          {{"comm.share", text(presets::stella_train_options{}.share)},
+           {"train.optimizer", "sparse_adam"},
+           {"train.clip", "0"},
+           {"train.weight_decay", "0"}},
+          [](const settings& s, auto& o) { o.share = s.comm.share; }),
       preset<presets::dion_options>("dion", "momentum as two thin factors a matrix, and orthonormal steps of them",
                                     pace::together,
                                     {{"comm.rank", text(presets::dion_options{}.rank)},

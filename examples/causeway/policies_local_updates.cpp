@@ -64,7 +64,8 @@ std::vector<policy> local_update_policies() {
           {{"comm.paths", ""},
            {"comm.route_prefix", text(causeway::nn::usual_prefix)},
            {"comm.route_top", "1"},
-           {"comm.route_again", "0"}},
+           {"comm.route_again", "0"},
+           {"comm.route_within", "0"}},
           [](const settings& s, auto& o) {
             const auto versions = path_versions(s);
             o.paths = causeway::axis::every_path(versions, s.net.peers);

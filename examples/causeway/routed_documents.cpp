@@ -86,15 +86,25 @@ std::int64_t routed_documents::document_of(const data::token_stream& tokens, std
   return last != before.rend() ? first - (last - before.rbegin()) : begin == 0 ? 0 : first;
 }
 
+std::vector<std::int64_t> routed_documents::documents_of(const data::token_stream& tokens,
+                                                         std::span<const std::int64_t> firsts) const {
+  std::vector<std::int64_t> starts;
+  for (const std::int64_t first : firsts) starts.push_back(document_of(tokens, first));
+  return starts;
+}
+
+// All of a sequence but what was seen before it was sent.
+routed_documents::piece routed_documents::whole_of(const data::token_stream& tokens, std::int64_t first) const {
+  const std::int64_t seen = std::max<std::int64_t>(0, document_of(tokens, first) + prefix_ - 1 - first);
+  return {first, seen, in_.s.model.context};
+}
+
 // Of this peer's share.
 result<routed_documents::rows> routed_documents::own_features(const data::token_stream& tokens,
-                                                              std::span<const std::int64_t> firsts) {
-  const auto mine = causeway::share_of(std::ssize(firsts), self_, peers_);
-  std::vector<std::int64_t> starts;
-  for (std::int64_t i = mine.begin; i < mine.end; ++i) {
-    starts.push_back(document_of(tokens, firsts[static_cast<std::size_t>(i)]));
-  }
-  return features_of(in_.s, in_.data.codec.vocabulary(), tokens, starts, prefix_);
+                                                              std::span<const std::int64_t> starts) {
+  const auto mine = causeway::share_of(std::ssize(starts), self_, peers_);
+  const auto own = starts.subspan(static_cast<std::size_t>(mine.begin), static_cast<std::size_t>(mine.end - mine.begin));
+  return features_of(in_.s, in_.data.codec.vocabulary(), tokens, own, prefix_);
 }
 
 // ---- routers --------------------------------------------------------------------------------------------------------
@@ -102,7 +112,8 @@ result<routed_documents::rows> routed_documents::own_features(const data::token_
 result<data::document_router> routed_documents::clusters() {
   const auto width = static_cast<std::size_t>(in_.s.model.width);
   const auto firsts = spread_sequences(clustered);
-  CAUSEWAY_ASSIGN(const rows own, own_features(in_.data.tokens.train, firsts));
+  const auto starts = documents_of(in_.data.tokens.train, firsts);
+  CAUSEWAY_ASSIGN(const rows own, own_features(in_.data.tokens.train, starts));
   CAUSEWAY_ASSIGN(const rows features, all_rows(own, firsts.size() * width));
   CAUSEWAY_ASSIGN(const auto centres,
                   data::product_k_means({features, width}, path_versions(in_.s), {.seed = in_.s.run.seed}));
@@ -139,7 +150,8 @@ result<void> routed_documents::begin(std::uint64_t step) {
 result<void> routed_documents::again(std::uint64_t step) {
   const auto firsts = spread_sequences(judged);
   CAUSEWAY_ASSIGN(const rows losses, losses_of_all(firsts));  // [paths, sequences]
-  CAUSEWAY_ASSIGN(const rows own, own_features(in_.data.tokens.train, firsts));
+  const auto starts = documents_of(in_.data.tokens.train, firsts);
+  CAUSEWAY_ASSIGN(const rows own, own_features(in_.data.tokens.train, starts));
   const auto width = static_cast<std::size_t>(in_.s.model.width);
   CAUSEWAY_ASSIGN(const rows features, all_rows(own, firsts.size() * width));
   std::vector<std::uint32_t> best(firsts.size(), 0);
@@ -159,7 +171,8 @@ result<routed_documents::rows> routed_documents::losses_of_all(std::span<const s
   const auto mine = causeway::share_of(count, share().index, share().of);
   rows own;
   for (std::int64_t d = mine.begin; d < mine.end; ++d) {
-    CAUSEWAY_ASSIGN(const token_losses one, losses(in_.data.tokens.train, firsts.subspan(static_cast<std::size_t>(d), 1)));
+    const piece whole = whole_of(in_.data.tokens.train, firsts[static_cast<std::size_t>(d)]);
+    CAUSEWAY_ASSIGN(const token_losses one, losses(in_.data.tokens.train, {&whole, 1}));
     own.push_back(static_cast<float>(one.sum / one.tokens));
   }
   CAUSEWAY_ASSIGN(const rows all, all_rows(own, paths_ * firsts.size()));  // replicas divide the texts
@@ -177,25 +190,41 @@ result<routed_documents::rows> routed_documents::losses_of_all(std::span<const s
 // ---- shards ---------------------------------------------------------------------------------------------------------
 
 result<routed_documents::rows> routed_documents::scores_of(const data::token_stream& tokens,
-                                                           std::span<const std::int64_t> firsts) {
-  CAUSEWAY_ASSIGN(const rows features, own_features(tokens, firsts));
+                                                           std::span<const std::int64_t> starts) {
+  CAUSEWAY_ASSIGN(const rows features, own_features(tokens, starts));
   const data::feature_rows own{features, router_.width()};
   rows scores(own.size() * paths_);
   for (std::size_t i = 0; i < own.size(); ++i) router_.scores(own[i], std::span{scores}.subspan(i * paths_, paths_));
-  return all_rows(scores, firsts.size() * paths_);
+  return all_rows(scores, starts.size() * paths_);
 }
 
 result<void> routed_documents::sort() {
-  CAUSEWAY_ASSIGN(const rows scores,
-                  scores_of(in_.data.tokens.train, spread_sequences(std::numeric_limits<std::int64_t>::max())));
+  const auto& tokens = in_.data.tokens.train;
+  const auto starts = documents_of(tokens, spread_sequences(std::numeric_limits<std::int64_t>::max()));
+  CAUSEWAY_ASSIGN(const rows scores, scores_of(tokens, starts));
   take_shards(scores);
-  std::vector<std::int64_t> firsts;
-  for (std::int64_t i = 0; i < held_out_.size(); ++i) firsts.push_back(held_out_.first_token(i));
-  CAUSEWAY_ASSIGN(const rows sent, scores_of(in_.data.tokens.validation, firsts));
+  return sort_held_out();
+}
+
+// The first piece of a sequence is sent by its document's first tokens, each later one by the last before it.
+result<void> routed_documents::sort_held_out() {
+  const auto& tokens = in_.data.tokens.validation;
+  std::vector<piece> pieces;
+  std::vector<std::int64_t> starts;
+  for (std::int64_t i = 0; i < held_out_.size(); ++i) {
+    const piece whole = whole_of(tokens, held_out_.first_token(i));
+    const auto within = static_cast<std::int64_t>(in_.s.comm.route_within);
+    const std::int64_t each = within > 0 ? within : whole.to - whole.from;
+    for (std::int64_t from = whole.from; from < whole.to; from += each) {
+      pieces.push_back({whole.first, from, std::min(from + each, whole.to)});
+      starts.push_back(from == whole.from ? document_of(tokens, whole.first) : whole.first + from + 1 - prefix_);
+    }
+  }
+  CAUSEWAY_ASSIGN(const rows sent, scores_of(tokens, starts));
   const auto shards = data::shards_of({sent, paths_}, {.fewest = 0});
   own_held_out_.clear();
   const auto& texts = shards[path_of(self_)];
-  for (std::size_t i = share().index; i < texts.size(); i += replicas_) own_held_out_.push_back(firsts[texts[i]]);
+  for (std::size_t i = share().index; i < texts.size(); i += replicas_) own_held_out_.push_back(pieces[texts[i]]);
   return {};
 }
 
@@ -226,19 +255,19 @@ result<data::batcher> routed_documents::batches() const {
 
 // ---- losses ---------------------------------------------------------------------------------------------------------
 
-result<token_losses> routed_documents::losses(const data::token_stream& tokens, std::span<const std::int64_t> firsts) {
+result<token_losses> routed_documents::losses(const data::token_stream& tokens, std::span<const piece> pieces) {
   const std::int64_t length = in_.s.model.context;
   std::vector<std::int32_t> window(static_cast<std::size_t>(length + 1)), inputs, targets;
   token_losses all;
-  for (const std::int64_t first : firsts) {
-    tokens.read(first, window);
+  for (const piece& p : pieces) {
+    tokens.read(p.first, window);
     inputs.insert(inputs.end(), window.begin(), window.end() - 1);
-    const std::int64_t seen = std::max<std::int64_t>(0, document_of(tokens, first) + prefix_ - 1 - first);
-    std::fill_n(window.begin() + 1, seen, -1);  // these do not count
+    std::fill_n(window.begin() + 1, p.from, -1);  // these do not count
+    std::fill(window.begin() + 1 + p.to, window.end(), -1);
     targets.insert(targets.end(), window.begin() + 1, window.end());
-    all.tokens += static_cast<double>(length - seen);
+    all.tokens += static_cast<double>(p.to - p.from);
   }
-  const causeway::batch b{inputs, targets, std::ssize(firsts)};
+  const causeway::batch b{inputs, targets, std::ssize(pieces)};
   CAUSEWAY_ASSIGN(const double mean, trainer_.evaluate(b));
   all.sum = mean * static_cast<double>(b.tokens());
   return all;
@@ -246,11 +275,11 @@ result<token_losses> routed_documents::losses(const data::token_stream& tokens, 
 
 result<token_losses> routed_documents::evaluate() {
   token_losses all;
-  const std::span<const std::int64_t> firsts{own_held_out_};
+  const std::span<const piece> pieces{own_held_out_};
   const auto at_once = static_cast<std::size_t>(in_.s.train.batch);
-  for (std::size_t at = 0; at < firsts.size(); at += at_once) {
+  for (std::size_t at = 0; at < pieces.size(); at += at_once) {
     CAUSEWAY_ASSIGN(const token_losses some,
-                    losses(in_.data.tokens.validation, firsts.subspan(at, std::min(at_once, firsts.size() - at))));
+                    losses(in_.data.tokens.validation, pieces.subspan(at, std::min(at_once, pieces.size() - at))));
     all.sum += some.sum;
     all.tokens += some.tokens;
   }

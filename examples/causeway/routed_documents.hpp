@@ -44,28 +44,38 @@ class routed_documents {
   };
   [[nodiscard]] part share() const noexcept { return {self_ / paths_, replicas_}; }
 
-  /// Losses of this peer's part of the held-out sequences that are sent to its path, over the tokens behind the prefix:
-  /// the path was chosen after those of the prefix were seen.
+  /// Losses of this peer's part of what is sent to its path of the held-out sequences, over the tokens behind the prefix:
+  /// the path was chosen after those of the prefix were seen. With `comm.route_within` every so many tokens of a sequence
+  /// are sent by the tokens in front of them.
   causeway::result<token_losses> evaluate();
 
  private:
   using rows = std::vector<float>;
+
+  /// Of the sequence that begins with token `first` the targets from `from` to `to`, not included: those that count.
+  struct piece {
+    std::int64_t first, from, to;
+  };
 
   [[nodiscard]] std::uint32_t path_of(std::uint32_t peer) const { return peer % paths_; }
   [[nodiscard]] std::vector<std::int64_t> spread_sequences(std::size_t most) const;
   [[nodiscard]] std::int64_t document_of(const causeway::data::token_stream& tokens, std::int64_t first) const;
   causeway::result<std::vector<std::vector<std::byte>>> everybodys(std::span<const std::byte> mine, std::size_t limit);
   causeway::result<rows> all_rows(std::span<const float> mine, std::size_t count);
-  causeway::result<rows> own_features(const causeway::data::token_stream& tokens, std::span<const std::int64_t> firsts);
-  causeway::result<rows> scores_of(const causeway::data::token_stream& tokens, std::span<const std::int64_t> firsts);
+  [[nodiscard]] std::vector<std::int64_t> documents_of(const causeway::data::token_stream& tokens,
+                                                       std::span<const std::int64_t> firsts) const;
+  [[nodiscard]] piece whole_of(const causeway::data::token_stream& tokens, std::int64_t first) const;
+  causeway::result<rows> own_features(const causeway::data::token_stream& tokens, std::span<const std::int64_t> starts);
+  causeway::result<rows> scores_of(const causeway::data::token_stream& tokens, std::span<const std::int64_t> starts);
 
   causeway::result<causeway::data::document_router> clusters();
   causeway::result<void> agree(causeway::data::document_router mine, std::uint64_t step);
   causeway::result<void> sort();
+  causeway::result<void> sort_held_out();
   void take_shards(const rows& scores);
   void tell(const std::vector<std::vector<std::uint32_t>>& shards) const;
   causeway::result<rows> losses_of_all(std::span<const std::int64_t> firsts);
-  causeway::result<token_losses> losses(const causeway::data::token_stream& tokens, std::span<const std::int64_t> firsts);
+  causeway::result<token_losses> losses(const causeway::data::token_stream& tokens, std::span<const piece> pieces);
 
   session_input& in_;
   trainer_handle& trainer_;
@@ -77,8 +87,8 @@ class routed_documents {
   std::int64_t prefix_;
   std::uint64_t talks_ = 0;
   causeway::data::document_router router_;
-  std::vector<std::uint32_t> shard_;        ///< of this peer's path: numbers of sequences
-  std::vector<std::int64_t> own_held_out_;  ///< first tokens
+  std::vector<std::uint32_t> shard_;  ///< of this peer's path: numbers of sequences
+  std::vector<piece> own_held_out_;
 };
 
 }  // namespace app

@@ -19,6 +19,10 @@ causeway::result<session_summary> run_model(training t);
 /// The model of the run as it was saved last, gathered from what its peers left on this machine.
 causeway::result<chosen_model> trained_model(const settings& s, text_codec& codec);
 
+/// The prompt and what the paths of a run say after it: every `comm.route_within` tokens the text is sent to a path by its
+/// last `comm.route_prefix`, whose model goes on. Models are loaded when they are first needed, and kept.
+causeway::result<void> write_by_paths(const settings& s, text_codec& codec, const text_sink& to);
+
 }  // namespace app
 
 #endif  // CAUSEWAY_EXAMPLES_RUN_MODEL_HPP

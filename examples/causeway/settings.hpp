@@ -152,6 +152,7 @@ struct settings {
     std::int64_t route_prefix = 0;
     std::uint32_t route_top = 0;
     std::uint64_t route_again = 0;
+    std::uint64_t route_within = 0;
   } comm;
 
   struct {

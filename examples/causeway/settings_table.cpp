@@ -153,8 +153,9 @@ std::vector<setting> table(settings& s) {
            "pipeline: peers of one pipeline; must divide net.peers; 0 = all; quorum: stages; 0 = 2")
           .in("peers"),
       make("parallel.router", s.parallel.router,
-           "swarm: who gets a micro-batch: least_load (SWARM), random or min_cost_flow (GWTF)")
-          .one_of({"least_load", "random", "min_cost_flow"}),
+           "swarm: who gets a micro-batch: least_load (SWARM), random, min_cost_flow (GWTF) or peer_flow (as its peers "
+           "find it)")
+          .one_of({"least_load", "random", "min_cost_flow", "peer_flow"}),
       make("parallel.stage", s.parallel.stage, "swarm: the stage that this peer serves; -1 = where it is needed most",
            local)
           .at_least(-1),
@@ -255,6 +256,10 @@ std::vector<setting> table(settings& s) {
           "steps after which a router is trained on which path predicts documents best, and sorts them anew, whole rounds; "
           "0 = never")
           .in("steps"),
+      make("comm.route_within", s.comm.route_within,
+           "validation, and causeway generate: tokens after which a text is sent to a path anew, by its last "
+           "comm.route_prefix; 0 = never")
+          .in("tokens"),
       make("fault.policy", s.fault.policy,
            "fail_stop: any failure ends the run; restart: all go on from their newest checkpoints; quorum: peers may come "
            "and go")

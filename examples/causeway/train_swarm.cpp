@@ -41,6 +41,7 @@ class chosen_router {
     if (s.parallel.router == "least_load") it_ = routing::least_load{{.seed = s.run.seed}};
     if (s.parallel.router == "random") it_ = routing::random{{.seed = s.run.seed}};
     if (s.parallel.router == "min_cost_flow") it_ = routing::min_cost_flow{};
+    if (s.parallel.router == "peer_flow") it_ = routing::min_cost_flow{{.by_peers = true, .seed = s.run.seed}};
   }
   void begin(const routing::step_size& size, const routing::roster& known) {
     std::visit([&](auto& r) { r.begin(size, known); }, it_);

@@ -53,9 +53,11 @@
 #include <causeway/net/transport.hpp>
 #include <causeway/net/transport_options.hpp>
 #include <causeway/plan/availability.hpp>
+#include <causeway/plan/batch_rate.hpp>
 #include <causeway/plan/clusters.hpp>
 #include <causeway/plan/dtfm.hpp>
 #include <causeway/plan/dtfm_score.hpp>
+#include <causeway/plan/flow_search.hpp>
 #include <causeway/plan/link_fixtures.hpp>
 #include <causeway/plan/link_matrix.hpp>
 #include <causeway/plan/liveput.hpp>

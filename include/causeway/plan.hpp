@@ -8,9 +8,11 @@
 // at hand; only headers like this one may include others of ours inside #if.
 
 #include <causeway/plan/availability.hpp>
+#include <causeway/plan/batch_rate.hpp>
 #include <causeway/plan/clusters.hpp>
 #include <causeway/plan/dtfm.hpp>
 #include <causeway/plan/dtfm_score.hpp>
+#include <causeway/plan/flow_search.hpp>
 #include <causeway/plan/link_fixtures.hpp>
 #include <causeway/plan/link_matrix.hpp>
 #include <causeway/plan/liveput.hpp>

@@ -54,6 +54,28 @@ class Paths(Program):
         self.assertEqual(self.writer("--prompt", "the same", "--sample.path", "3"), 3)
         self.assertFalse(filecmp.cmp(*(f"{folder}/peer-{p}/step-00000020.ckpt" for p in (0, 1)), shallow=False))
 
+    def test_a_text_goes_on_along_another_path_where_it_turns_to_something_else(self):
+        """Held-out sequences begin as one kind and end as another."""
+        chance = random.Random(6)
+        with open(self.text, "w") as f:
+            f.write("".join(self.sequence(chance, kind) for kind in self.kinds[:380]))
+            for _ in range(20):
+                f.write("".join(self.sequence(chance, kind)[:LENGTH // 2] for kind in chance.sample(range(4), 2)))
+        losses, args = {}, ["--steps", "60", "--comm.route_prefix", "8"]
+        for within in (0, LENGTH, 4):
+            r = self.paths(*args, "--comm.route_within", str(within), where=str(within))
+            self.assertEqual(r.returncode, 0, r.stderr)
+            losses[within] = float(re.search(r"validation loss ([0-9.]+)", r.stdout)[1])
+        self.assertEqual(losses[LENGTH], losses[0])  # a sequence is one piece
+        self.assertLess(losses[4], losses[0] - 0.05)
+        self.assertEqual(self.checkpoint("0", 1, 60), self.checkpoint("4", 1, 60))  # only judged otherwise
+        first, other = (self.sequence(random.Random(9), kind) for kind in (0, 2))
+        g = subprocess.run(self.command("--comm.route_within", "2", "--prompt", first + other, command="generate", where="4"),
+                           capture_output=True, text=True, errors="replace", timeout=60)
+        self.assertEqual(g.returncode, 0, g.stderr)
+        self.assertGreater(len(g.stdout), 2 * LENGTH)
+        self.assertGreaterEqual(len(re.findall(r"^path \d of 4$", g.stderr, re.M)), 2)  # the prompt's end is of another kind
+
     def test_a_sequence_goes_where_the_document_goes_that_it_begins_in(self):
         """What documents begin with says their kind; what they end with is alike. Sequences begin anywhere."""
         chance, lines = random.Random(6), os.path.join(self.dir, "text.jsonl")

@@ -58,6 +58,19 @@ class Plan(Program):
         self.fails(self.plan(*args, "4", links=links, devices=devices), "out_of_memory", "take fewer clusters")
         self.fails(self.plan(*args, "9", links=links, devices=devices), "invalid_argument", "9 clusters")
 
+    def test_batches_follow_the_devices_and_the_share_follows_the_links(self):
+        devices = "name,region,tflop_s,memory_gb\na,here,60,80\nb,there,30,80\n"
+        args = ["--model", "gpt2", "--batches"]
+        shares = []
+        for mbit_s in (100, 10):
+            r = self.plan(*args, links=LINKS.replace("300", str(mbit_s)), devices=devices)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            batch = {m[1]: int(m[2]) for m in re.finditer(r"(?m)^(\w)@\S+ +(\d+)", r.stdout)}
+            self.assertAlmostEqual(batch["a"] / batch["b"], 2, delta=0.02, msg=r.stdout)
+            shares.append(float(re.search(r"share ([0-9.]+)", r.stdout).group(1)))
+        self.assertAlmostEqual(shares[0] / shares[1], 10, delta=0.5)
+        self.fails(self.plan("--model", "llama-65b", "--batches", devices=devices), "out_of_memory", "a: does not hold")
+
     def test_the_same_seed_prints_the_same_plan(self):
         args = ["--model", "gpt2", "--global-batch", "32"]
         first, second = self.plan(*args, "--seed", "3"), self.plan(*args, "--seed", "3")

@@ -26,8 +26,7 @@ roster equal_peers(std::uint32_t stages, std::uint32_t peers) {
   return known;
 }
 
-std::vector<path> planned(const roster& known, std::uint32_t micro_batches) {
-  min_cost_flow router;
+std::vector<path> planned(const roster& known, std::uint32_t micro_batches, min_cost_flow router = min_cost_flow{}) {
   router.begin({0, micro_batches, known.stages()}, known);
   std::vector<path> all;
   for (std::uint32_t m = 0; m < micro_batches; ++m) {
@@ -93,6 +92,30 @@ TEST_CASE("routing: a flow gives way where the cheapest link of the first would 
   known.link(11, 21, 100);
   const auto plan = planned(known, 2);  // taking 10-20 first would leave 11-21
   CHECK(cost(known, plan) == 4);
+}
+
+TEST_CASE("routing: paths as peers find them cost little more than the flow of least cost", "[stage][fast]") {
+  double sum = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    roster known = equal_peers(3, 4);
+    rng draw{seed, 1};
+    for (std::uint32_t s = 0; s < 2; ++s) {
+      for (std::uint32_t a = 0; a < 4; ++a) {
+        for (std::uint32_t b = 0; b < 4; ++b) known.link(name(s, a), name(s + 1, b), 4 * double(draw.uniform()));
+      }
+    }
+    const auto found = planned(known, 8, min_cost_flow{{.by_peers = true, .seed = seed}});
+    std::map<net::peer_id, int> uses;
+    for (const path& p : found) {
+      for (const auto id : p) ++uses[id];
+    }
+    for (const auto& [id, many] : uses) CHECK(many == 2);  // all carry alike
+    const double least = cost(known, planned(known, 8));
+    CHECK(cost(known, found) >= least - 1e-9);
+    sum += cost(known, found) / least;
+    CHECK(planned(known, 8, min_cost_flow{{.by_peers = true, .seed = seed}}) == found);
+  }
+  CHECK(sum / 20 < 1.02);
 }
 
 TEST_CASE("routing: who is quicker carries more, and a lost peer's micro-batches go to the others", "[stage][fast]") {

@@ -113,9 +113,11 @@
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 4
 #include <causeway/plan/impl/availability.ipp>
+#include <causeway/plan/impl/batch_rate.ipp>
 #include <causeway/plan/impl/clusters.ipp>
 #include <causeway/plan/impl/dtfm.ipp>
 #include <causeway/plan/impl/dtfm_score.ipp>
+#include <causeway/plan/impl/flow_search.ipp>
 #include <causeway/plan/impl/link_fixtures.ipp>
 #include <causeway/plan/impl/link_matrix.ipp>
 #include <causeway/plan/impl/liveput.ipp>

@@ -203,8 +203,9 @@ CAUSEWAY_DECL [[nodiscard]] gaia_asp make(const gaia_asp_options& o);
 /// StellaTrain (Lim et al. 2024, SIGCOMM) as its authors' code runs it (github.com/kaist-ina/stellatrain 6dccb2d): of each
 /// tensor the groups of 16 values that reach a threshold, which remembers; the rest is kept for later; an optimizer that
 /// moves only what came; one step late, so that the exchange has a whole step. Give the trainer optim::sparse_sgd or
-/// optim::sparse_adam, and no clipping. What is different here: tests/golden/traces/stella_train.golden. Not here: its
-/// search of batch sizes and of the share for the bandwidth of now.
+/// optim::sparse_adam, and no clipping. What is different here: tests/golden/traces/stella_train.golden. Its
+/// controller of batch sizes and of the share for the bandwidth of now is plan::batch_rate_controller, and before a run
+/// `causeway plan --batches`; a run keeps the share that it began with.
 ///
 /// Formula:
 ///   e_i ← e_i + g_i;  S_i: groups G of 16 values with Σ_{G} |e_i| ≥ τ_i, at most share/n of each tensor, then the largest

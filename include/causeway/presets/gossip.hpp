@@ -39,8 +39,11 @@ using noloco = comm::rounds<axis::every, axis::random_groups, axis::pseudo_gradi
 CAUSEWAY_DECL [[nodiscard]] noloco make(const noloco_options& o);
 
 /// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers. Groups
-/// follow from where a peer was in the last ones, as in the paper; the paper's peers find each other by keys in a hash
-/// table (matchmaking), here everybody knows who is there. With hivemind's keys for groups: axis::key_groups.
+/// follow from where a peer was in the last ones, as in the paper. Its program's matchmaking is two things: a rule of who
+/// meets whom, which is axis::key_groups (hivemind 4bd43b7, averaging/key_manager.py: peers with equal keys; then each adds
+/// its number in the group as the last bits of its key), and a search in a hash table for who is there with that key, where
+/// the first peers to find each other go and others wait. There is no mathematics in the second; here everybody knows who
+/// is there, and nobody is left over.
 ///
 /// Formula:
 ///   peers in a grid of side^d;  exchange t: x_i ← mean over the peers of i's line along axis t mod d
@@ -94,7 +97,10 @@ CAUSEWAY_DECL [[nodiscard]] ravnest make(const ravnest_options& o);
 
 /// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index; with
 /// `measure_every` peers of a fixed set measure what each link gives, and trees are planned again by that, of the fastest
-/// paths to their roots. Not here: auxiliary paths.
+/// paths to their roots; each parent's line is shared by its children here, as it is not in the authors' code
+/// (github.com/fengwenjiao/netstorm 3eaeba1, 3rdparty/ps-lite/src/van.cc). Not built: its auxiliary paths. There, while
+/// more than 2 L messages wait for the next peer of the fastest path, a message goes through the next fastest path that has
+/// no peer in between with it or an earlier one in common, if fewer than L wait at that one's beginning (L is a setting).
 ///
 /// Formula:
 ///   share s of the gradient: summed up a tree to root s, the mean down again;  x ← x − lr·(mean of g_i)

@@ -23,7 +23,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// from one model. Rounds are DiLoCo's; the paper's own numbers are not known to us. Which documents go to which path, and
 /// which path answers for a text, is said by its first tokens (section 2.4): nn::prefix_features, data::product_k_means,
 /// and later data::document_router::trained on which path predicts each best; data::shards_of gives each peer its shard,
-/// with overlap if wanted, and its size is the peer's weight, which `policy.group().weights` changes between rounds.
+/// with overlap if wanted, and its size is the peer's weight, which `policy.group().weights` changes between rounds. How
+/// often the paper sorts documents anew is not known to us: it is the caller's choice.
 ///
 /// Formula:
 ///   module m, P of n paths have it:  Δ = √P·Σ w_i·(x̄_m − x_i,m) / Σ w_i over these;  outer step as DiLoCo's

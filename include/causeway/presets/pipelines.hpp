@@ -95,7 +95,11 @@ CAUSEWAY_DECL [[nodiscard]] crosspipe make(const crosspipe_options& o);
 
 /// FusionLLM (Tang et al. 2024): GPipe over peers of unequal links, each of which sends the largest values, as many as it
 /// carries in the time that all take. Its cut by measured devices is plan::stage_split, given as `cuts`. Cuts are between
-/// blocks; the paper's graph of single operators, which peers execute remotely, is not here.
+/// blocks. The paper cuts a graph of operators. In a transformer with a residual stream one tensor of tokens x width
+/// crosses a cut between blocks, and between attention and MLP of a block; at every other operator the stream crosses
+/// beside what is computed, two to five times as much. Cuts within a block are not built. Nor is OP-Fence, which puts
+/// neighbours on devices of one cluster of bandwidths: no public text has more of it than that; plan::plan_dtfm orders
+/// stages by links.
 ///
 /// Formula:
 ///   boundary e: the k_e largest of each 4,096 values, k_e so that bytes = 4·values / (ratio · slowest/speed_e)

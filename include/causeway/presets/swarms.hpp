@@ -82,7 +82,8 @@ CAUSEWAY_DECL [[nodiscard]] comm::periodic<> rounds_of(const diloco_swarm_option
 
 /// GWTF (Go With The Flow: Blagoev et al. 2025): paths of a whole step at once, so that peers carry what they can in its
 /// time and the sum of computation and measured link delays is least. The paper's peers find a flow among themselves, by
-/// exchanges that lower its largest cost; here the coordinator, which knows all of them, computes the least sum.
+/// local exchanges; here the coordinator, which knows all of them, computes the least sum, or, with `by_peers`, what they
+/// would find: plan/flow_search.hpp has their protocol as the first author's earlier program has it.
 ///
 /// Formula:
 ///   paths of all micro-batches: least Σ of ((c_i + c_j)/2 + delay_ij), each peer within its capacity;
@@ -91,6 +92,8 @@ CAUSEWAY_DECL [[nodiscard]] comm::periodic<> rounds_of(const diloco_swarm_option
 struct gwtf_options {
   std::shared_ptr<net::fabric> fabric{};  ///< of the swarm; another one than the membership's
   parallel::swarm_options peer{};         ///< stage, stages, micro-batches, addresses, times
+  bool by_peers = false;                  ///< the paths that peers find among themselves, which cost some per cent more
+  std::uint64_t seed = 1;                 ///< of what they draw for that
   log_sink log{};
 };
 using gwtf = parallel::swarm<stage::plain>;

@@ -4,12 +4,13 @@
 
 // Paths for all micro-batches of a step at once, as a flow of least cost through the stages, in the manner of GWTF
 // (Go With The Flow, arXiv 2509.21221): as many micro-batches as the peers can carry, at the least cost. Going from one
-// peer to the next costs half of what each computes, and the link. There the peers find the flow among themselves, by
-// exchanges that lower the largest cost; how is not known to us in detail. Here the one who routes knows all peers and
-// computes the least sum, by successive shortest paths.
+// peer to the next costs half of what each computes, and the link. There the peers find the flow among themselves. Here the
+// one who routes knows all peers and computes the least sum, by successive shortest paths; or, where that is asked for,
+// what the peers would find (plan/flow_search.hpp).
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
+#include <causeway/plan/flow_search.hpp>
 #include <causeway/stage/routing.hpp>
 
 #include <algorithm>
@@ -62,6 +63,12 @@ class flow_graph {
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
                                                                       std::uint32_t micro_batches);
 
+struct min_cost_flow_options {
+  bool by_peers = false;        ///< paths as peers find them among themselves, at some per cent more than the least cost
+  std::uint32_t periods = 134;  ///< in which they look: as many as in the program of GWTF's first author
+  std::uint64_t seed = 1;       ///< of their search, with the step
+};
+
 /// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
 /// one with the least sum of computation and link delays is taken: where peers could carry more than there is, the quicker
 /// ones do, unless their links are slower by more. Deterministic. Micro-batches that have lost their peer go where the
@@ -71,6 +78,8 @@ class min_cost_flow {
  public:
   static constexpr std::string_view name = "min_cost_flow";
 
+  explicit min_cost_flow(min_cost_flow_options options = {}) : options_{options} {}
+
   CAUSEWAY_DECL void begin(const step_size& size, const roster& known);
 
   CAUSEWAY_DECL [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
@@ -78,8 +87,14 @@ class min_cost_flow {
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
  private:
+  using stages = std::vector<std::vector<server>>;
+
   // Every peer is two vertices with an arc between them that has its capacity.
-  CAUSEWAY_DECL void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers);
+  CAUSEWAY_DECL static std::vector<path> cheapest(const step_size& size, const roster& known, const stages& peers);
+
+  // Micro-batches for which the peers have found no path when they stop looking have none.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<path> found(const step_size& size, const roster& known,
+                                                      const stages& peers) const;
 
   CAUSEWAY_DECL static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage,
                                                              const std::vector<server>& peers, std::uint32_t micro_batches);
@@ -88,6 +103,7 @@ class min_cost_flow {
   // path's k-th of n micro-batches is started at (k + 1/2) / n of the step.
   CAUSEWAY_DECL void interleave();
 
+  min_cost_flow_options options_;
   std::vector<path> paths_;                                   // planned, by micro-batch
   std::vector<std::map<net::peer_id, std::uint32_t>> given_;  // by stage: micro-batches of this step
 };

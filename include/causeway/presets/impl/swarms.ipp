@@ -24,7 +24,8 @@ CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o) {
 }
 
 CAUSEWAY_DECL gwtf make(const gwtf_options& o) {
-  return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{}, o.log);
+  const stage::routing::min_cost_flow_options how{.by_peers = o.by_peers, .seed = o.seed};
+  return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{how}, o.log);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets

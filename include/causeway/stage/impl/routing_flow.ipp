@@ -85,10 +85,14 @@ CAUSEWAY_DECL std::vector<std::uint32_t> shares_in_time(const std::vector<double
 CAUSEWAY_DECL void min_cost_flow::begin(const step_size& size, const roster& known) {
   paths_.clear();
   given_.assign(known.stages(), {});
-  std::vector<std::vector<server>> peers;
+  stages peers;
   for (std::uint32_t s = 0; s < known.stages(); ++s) peers.push_back(known.usable(s));
   if (std::any_of(peers.begin(), peers.end(), [](const auto& p) { return p.empty(); })) return;
-  plan(size, known, peers);
+  paths_ = options_.by_peers ? found(size, known, peers) : cheapest(size, known, peers);
+  for (const path& way : paths_) {
+    for (std::uint32_t s = 0; s < way.size(); ++s) ++given_[s][way[s]];
+  }
+  interleave();
 }
 
 CAUSEWAY_DECL net::peer_id min_cost_flow::choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
@@ -110,8 +114,7 @@ CAUSEWAY_DECL net::peer_id min_cost_flow::choose(const roster& known, std::uint3
   return best;
 }
 
-CAUSEWAY_DECL void min_cost_flow::plan(const step_size& size, const roster& known,
-                                       const std::vector<std::vector<server>>& peers) {
+CAUSEWAY_DECL std::vector<path> min_cost_flow::cheapest(const step_size& size, const roster& known, const stages& peers) {
   std::vector<std::size_t> first{1};
   for (const auto& p : peers) first.push_back(first.back() + 2 * p.size());
   const std::size_t sink = first.back();
@@ -129,17 +132,52 @@ CAUSEWAY_DECL void min_cost_flow::plan(const step_size& size, const roster& know
       }
     }
   }
+  std::vector<path> ways;
   const std::uint32_t sent = graph.send(0, sink, size.micro_batches);
   for (std::uint32_t m = 0; m < sent; ++m) {
     path way;
     const auto vertices = graph.take_path(0, sink);
     for (std::uint32_t s = 0; s < peers.size(); ++s) {
       way.push_back(peers[s][(vertices[1 + 2 * s] - first[s]) / 2].id);
-      ++given_[s][way.back()];
     }
-    paths_.push_back(std::move(way));
+    ways.push_back(std::move(way));
   }
-  interleave();
+  return ways;
+}
+
+CAUSEWAY_DECL std::vector<path> min_cost_flow::found(const step_size& size, const roster& known,
+                                                     const stages& peers) const {
+  std::vector<plan::flow_peer> all{{0, size.micro_batches}};  // who has the data: no computation, no links
+  std::vector<server> who{{}};
+  for (std::uint32_t s = 0; s < peers.size(); ++s) {
+    const auto capacity = capacities(known, s, peers[s], size.micro_batches);
+    for (std::size_t p = 0; p < peers[s].size(); ++p) {
+      all.push_back({s + 1, capacity[p]});
+      who.push_back({peers[s][p].id, known.expected_seconds(s, peers[s][p].id)});
+    }
+  }
+  std::vector<double> costs(who.size() * who.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < who.size(); ++i) {
+    for (std::size_t j = 0; j < who.size(); ++j) {
+      if (i == j) continue;
+      const double delay = i == 0 || j == 0 ? 0 : known.link(who[i].id, who[j].id);
+      sum += costs[i * who.size() + j] = (who[i].seconds + who[j].seconds) / 2 + delay;
+    }
+  }
+  const double mean = sum / static_cast<double>(costs.size() - who.size());
+  plan::flow_search search{all, std::move(costs), {.seed = mix(options_.seed, size.step), .temperature = mean / 3}};
+  for (std::uint32_t n = 0; n < 2 * options_.periods; ++n) {
+    search.period();
+    if (n + 1 >= options_.periods && search.paths().size() == size.micro_batches) break;  // none is being moved
+  }
+  std::vector<path> ways;
+  for (const auto& found : search.paths()) {
+    path way;
+    for (std::size_t s = 1; s < found.size(); ++s) way.push_back(who[found[s]].id);
+    ways.push_back(std::move(way));
+  }
+  return ways;
 }
 
 CAUSEWAY_DECL std::vector<std::uint32_t> min_cost_flow::capacities(const roster& known, std::uint32_t stage,

@@ -167,6 +167,8 @@ int main() {
   measure({"co_learning", 0, 20, 0, "its first round, 20 local steps"},
           [] { return make(presets::co_learning_options{}); });
   measure({"edit", 0, 128, 0, "128 local steps"}, [] { return make(presets::edit_options{}); });
+  measure<optim::sgd, true>({"a_edit", 128, 256, 0, "meetings after 128 local steps, equally fast"},
+                            [] { return make(presets::a_edit_options{.seconds = 127.5}); });
   measure<optim::dion>({"dion", 1, 4, 0, "every step, rank 64 of matrices whose smaller side is 128"},
                        [] { return make(presets::dion_options{}); });
   measure({"dlion", 1, 10, 0, "every step, entries above the root mean square"},

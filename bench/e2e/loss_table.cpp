@@ -4,13 +4,13 @@
 //
 // usage: bench_e2e_loss_table RESULTS.jsonl [--text data/kjv.txt] [--links bench/sim/networks/world.csv] [--only NAME]...
 //          [--peers 8,4] [--seeds 3] [--steps 300] [--rate 0.004] [--warm 8000]
-//          [--local-steps 10] [--momentum 0.3] [--outer-rate 0.7] [--targets] [--print]
+//          [--local-steps 10] [--momentum 0.3] [--outer-rate 0.7] [--sequences 4] [--targets] [--print]
 //
 // Every run is added to RESULTS.jsonl, and those that are there are not run again. --only: rows whose name begins so.
-// --outer-rate is DiLoCo's; use another file of results for each. --targets runs the rows of the targets too and judges
-// them; exit status 1 when one is missed. --print runs nothing. Seeds 1, 3, ... run on 100 Mbit/s access lines, seeds 2, 4,
-// ... on the regions of --links: what a peer computes does not depend on it, but in asynchronous rows. All begin with the
-// same model, which one peer trained for --warm steps.
+// --outer-rate is DiLoCo's, --sequences are those of a peer in a step; use another file of results for each. --targets runs
+// the rows of the targets too and judges them; exit status 1 when one is missed. --print runs nothing. Seeds 1, 3, ... run
+// on 100 Mbit/s access lines, seeds 2, 4, ... on the regions of --links: what a peer computes does not depend on it, but in
+// asynchronous rows. All begin with the same model, which one peer trained for --warm steps.
 #include <causeway/comm/every_step.hpp>
 
 #include <algorithm>
@@ -42,6 +42,7 @@ struct options {
   std::uint32_t local_steps = 10;
   float momentum = 0.3F;
   float outer_rate = 0.7F;
+  std::int64_t sequences = losses::batch;
   bool targets = false;
   bool print = false;
 };
@@ -82,6 +83,8 @@ void take(options& o, const std::string& key, const char* value) {
     o.momentum = std::strtof(value, nullptr);
   } else if (key == "--outer-rate") {
     o.outer_rate = std::strtof(value, nullptr);
+  } else if (key == "--sequences") {
+    o.sequences = numbers(value).front();
   } else if (key == "--rate") {
     o.rate = std::strtof(value, nullptr);
   } else {
@@ -162,6 +165,7 @@ int run(const options& o) {
          .momentum = o.momentum,
          .outer_rate = o.outer_rate,
          .rate = o.rate,
+         .sequences = o.sequences,
          .text = &text};
   for (const std::uint32_t peers : o.peers) {
     p.peers = peers;

@@ -17,7 +17,10 @@
 #include <string_view>
 
 #include "bandwidth.hpp"
+#include "cocktail.hpp"
+#include "crosspipe.hpp"
 #include "gaia.hpp"
+#include "goodput.hpp"
 #include "halos.hpp"
 #include "noloco.hpp"
 #include "noloco_simulated.hpp"
@@ -55,9 +58,12 @@ int main(int argc, char** argv) {
   tables::bandwidth_tables(out);
   tables::intellect1(out, *world);
   tables::covenant(out);
+  tables::decoupled_goodput(out);
   tables::noloco(out);
   tables::noloco_simulated(out, most_peers);
   tables::halos(out, *world);
+  tables::crosspipe(out);
+  tables::cocktail(out);
   tables::gaia(out, *world);
   return out.failed() ? 1 : 0;
 }

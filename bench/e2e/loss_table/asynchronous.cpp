@@ -3,6 +3,7 @@
 // about the same time; together they train on as many tokens as everybody else.
 #include <causeway/optim/adamw.hpp>
 #include <causeway/presets/asynchronous.hpp>
+#include <causeway/presets/local_updates.hpp>
 
 #include "row.hpp"
 
@@ -68,6 +69,11 @@ std::vector<row> asynchronous_rows() {
   rows.push_back(uneven_row("decoupled_diloco", "4 fragments", [](const plan& p) {
     return make(
         presets::decoupled_diloco_options{.local_steps = p.local_steps, .fragments = 4, .outer_momentum = p.momentum});
+  }));
+  // A meeting after as long as H steps of a peer of speed 1 take, so that peers have made 5 to 15.
+  rows.push_back(uneven_row("a_edit", "meetings every H steps of 50 ms", [](const plan& p) {
+    return make(presets::a_edit_options{
+        .seconds = p.local_steps * seconds(step_time), .fewest_steps = p.peers, .outer_momentum = p.momentum});
   }));
   rows.push_back(make_row(
       "dlion", "", [](const plan& p) { return make(presets::dlion_options{.local_steps = p.local_steps}); },

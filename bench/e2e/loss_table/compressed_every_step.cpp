@@ -2,6 +2,7 @@
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/dion.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/optim/sparse_steps.hpp>
 #include <causeway/presets/compressed.hpp>
 
 #include <cstdint>
@@ -23,6 +24,12 @@ std::vector<row> compressed_every_step_rows() {
                           sgd, {.rate = 0.25F, .clip = 0}));
   rows.push_back(make_row(
       "cocktail_sgd", "", [](const plan&) { return make(presets::cocktail_sgd_options{}); }, adamw));
+  for (const double share : {0.01, 0.1}) {  // the preset's, and ten times that
+    rows.push_back(make_row(
+        share < 0.1 ? "stella_train" : "stella_train, 10 %", "Adam of what came, rate times 0.25",
+        [share](const plan&) { return make(presets::stella_train_options{.share = share}); },
+        [] { return optim::sparse_adam{}; }, {.rate = 0.25F, .clip = 0}));
+  }
   // Updates add up.
   rows.push_back({"gaia", "rate over the peers", [=](const plan& p) {
                     const auto policy = [] { return make(presets::gaia_options{}); };
@@ -42,7 +49,7 @@ std::vector<row> compressed_every_step_rows() {
   rows.push_back(make_row(
       "dedloc", "twice the batch, half the steps",
       [](const plan& p) {
-        return make(presets::dedloc_options{.batch = std::uint64_t{2} * p.peers * static_cast<std::uint64_t>(batch)});
+        return make(presets::dedloc_options{.batch = std::uint64_t{2} * p.peers * static_cast<std::uint64_t>(p.sequences)});
       },
       adamw, {.warmup = 10, .updates = 0.5}));
   return rows;

@@ -25,7 +25,10 @@ std::vector<row> local_update_rows() {
       adamw));
   rows.push_back(make_row(
       "diloco, 100 steps", "H=100",
-      [](const plan& p) { return make(presets::diloco_options{.local_steps = 100, .outer_momentum = p.momentum}); },
+      [](const plan& p) {
+        return make(
+            presets::diloco_options{.local_steps = 100, .outer_learning_rate = p.outer_rate, .outer_momentum = p.momentum});
+      },
       adamw));
   rows.push_back(make_row(
       "open_diloco", "",

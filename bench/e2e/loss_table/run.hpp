@@ -38,6 +38,7 @@ struct plan {
   float outer_rate = 0.7F;         ///< of DiLoCo
   std::uint64_t seed = 1;          ///< of the order of the text, and of what a policy draws
   float rate = 0.004F;             ///< peak of the inner learning rate
+  std::int64_t sequences = batch;  ///< of one peer and step
   const corpus* text = nullptr;
   const causeway::sim::link_table* links = nullptr;  ///< none: 100 Mbit/s access lines, 20 ms one way
 };
@@ -49,7 +50,7 @@ struct tweaks {
   float warmup = 20;             ///< steps
   double updates = 1;            ///< steps of the optimizer in a step
   std::vector<double> speeds{};  ///< of the peers, which take steps in proportion; the mean must be 1. None: all 1
-  /// Sequences that a peer trains on in a step; none: `batch` for all.
+  /// Sequences that a peer trains on in a step; none: the plan's for all.
   std::function<std::int64_t(std::uint32_t peer, std::uint64_t step)> sequences{};
 };
 
@@ -103,13 +104,13 @@ template <class Trainer>
 void train_peer(Trainer& trainer, causeway::sim::process& process, const plan& p, const tweaks& t) {
   const std::uint32_t peer = process.host();
   const causeway::data::sampler_options order{.context_length = context_length, .seed = p.seed, .shift_grid = true};
-  auto samples = checked(causeway::data::batcher::make(p.text->training, order, batch));
+  auto samples = checked(causeway::data::batcher::make(p.text->training, order, p.sequences));
   checked(trainer.start());
   const std::uint64_t steps = steps_of(p, t, peer);
   for (std::uint64_t s = 0; s < steps; ++s) {
     process.compute(step_time);
-    const std::int64_t sequences = t.sequences ? t.sequences(peer, s) : batch;
-    checked(trainer.step(samples.at((s * p.peers + peer) * static_cast<std::uint64_t>(batch), sequences)));
+    const std::int64_t sequences = t.sequences ? t.sequences(peer, s) : p.sequences;
+    checked(trainer.step(samples.at((s * p.peers + peer) * static_cast<std::uint64_t>(p.sequences), sequences)));
   }
   checked(trainer.finish());
 }

@@ -47,8 +47,8 @@ row pool_row(std::string name, double first, double last) {
             const std::uint64_t h = p.local_steps;
             tweaks t;
             // Who is not in the pool does not train; one sequence keeps its clock going.
-            t.sequences = [=](std::uint32_t peer, std::uint64_t step) {
-              return peer < pool.size(step / h) ? batch : std::int64_t{1};
+            t.sequences = [=, all = p.sequences](std::uint32_t peer, std::uint64_t step) {
+              return peer < pool.size(step / h) ? all : std::int64_t{1};
             };
             return train(
                 p,

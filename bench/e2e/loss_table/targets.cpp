@@ -73,11 +73,15 @@ void variants(judge& j) {
   j.say("L3", "the same with tau=5", j.relative("streaming_diloco tau=5", "every_step"), 0.015);
   j.say("L3 control", "loss of one peer alone, against Streaming DiLoCo", j.relative("one peer alone", "streaming_diloco"),
         0.0025, false);
-  j.say("L4", "loss of SparseLoCo, with its code's mean, against DiLoCo", j.relative("sparse_loco", "diloco"), 0.01);
+  j.say("L4", "loss of SparseLoCo, with its code's mean and outer rate, against DiLoCo",
+        j.relative("sparse_loco", "diloco"), 0.01);
+  j.say("L4", "the same with the outer rate over the peers", j.relative("sparse_loco, outer rate 1/8", "diloco"), 0.01);
   j.say("L4", "the same with its paper's mean, over all", j.relative("sparse_loco, mean over all", "diloco"), 0.01);
   j.say("L4", "no worse at all, as the paper has it", j.relative("sparse_loco, mean over all", "diloco"), 0.0);
   j.say("L4 control", "loss of that without error feedback, against with it",
         j.relative("sparse_loco, mean over all, no error feedback", "sparse_loco, mean over all"), 0.0025, false);
+  j.say("L4 control", "the same with its code's mean and the outer rate over the peers",
+        j.relative("sparse_loco, outer rate 1/8, no error feedback", "sparse_loco, outer rate 1/8"), 0.0025, false);
   j.say("L5", "loss of MuLoCo against DiLoCo, 8 peers", j.relative("muloco", "diloco"), 0.0);
   j.say("L5", "gap at 8 peers less the gap at 4",
         (j.loss("diloco") - j.loss("muloco")) / j.loss("diloco") -

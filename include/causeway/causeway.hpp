@@ -268,6 +268,8 @@
 #include <causeway/compress/codebook_rows.hpp>
 #include <causeway/compress/codec.hpp>
 #include <causeway/compress/dct.hpp>
+#include <causeway/compress/dynamic_int8.hpp>
+#include <causeway/compress/dynamic_map.hpp>
 #include <causeway/compress/e3m0.hpp>
 #include <causeway/compress/element.hpp>
 #include <causeway/compress/fp16.hpp>

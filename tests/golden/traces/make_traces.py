@@ -57,6 +57,34 @@ def rounded(x):
     return np.asarray(x, dtype=np.float32).astype(np.float64)
 
 
+class Tie(Exception):
+    """A code that arithmetic in another order could make another one."""
+
+
+def dynamic_levels():
+    """The 256 numbers of bitsandbytes' create_dynamic_map: in decade i of 0 to 6, times 10^(i-6), the middles of 2^i equal
+    parts of [0.1, 1], with both signs; 0 and 1."""
+    positive = [10.0**(i - 6) * (0.1 + 0.9 * (j + 0.5) / 2**i) for i in range(7) for j in range(2**i)]
+    return np.array([-x for x in reversed(positive)] + [0.0] + positive + [1.0])
+
+
+def dynamic_int8(x, block=4096):
+    """What its quantize_blockwise and dequantize_blockwise make of x: the nearest level of each value over its block's
+    largest magnitude."""
+    flat, levels = np.asarray(x, dtype=np.float64).ravel(), dynamic_levels()
+    out = np.empty_like(flat)
+    for at in range(0, flat.size, block):
+        part = flat[at : at + block]
+        most = np.abs(part).max()
+        distance = np.abs(part[:, None] / most - levels)
+        first, second = np.argsort(distance, axis=1)[:, :2].T
+        margin = np.take_along_axis(distance, second[:, None], 1) - np.take_along_axis(distance, first[:, None], 1)
+        if np.any((margin[:, 0] < 2e-6) & (np.abs(levels[first] - levels[second]) > 1e-5)):  # less is less than is looked at
+            raise Tie
+        out[at : at + block] = levels[first] * most
+    return out.reshape(np.shape(x))
+
+
 class Trace:
     def __init__(self, name, peers, steps, seed=1, learning_rate=LEARNING_RATE):
         self.tensors = TENSORS

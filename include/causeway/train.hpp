@@ -145,6 +145,7 @@
 #include <causeway/comm/own_part.hpp>
 #include <causeway/comm/parameter_server.hpp>
 #include <causeway/comm/periodic.hpp>
+#include <causeway/comm/post_local.hpp>
 #include <causeway/comm/push_aggregator.hpp>
 #include <causeway/comm/push_core.hpp>
 #include <causeway/comm/round_core.hpp>

@@ -8,6 +8,7 @@
 #include <causeway/compress/bits.hpp>
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/compress/codec.hpp>
+#include <causeway/compress/dynamic_int8.hpp>
 #include <causeway/compress/e3m0.hpp>
 #include <causeway/compress/fp16.hpp>
 #include <causeway/compress/sigma_int8.hpp>
@@ -27,6 +28,7 @@ class chosen_codec {
   explicit chosen_codec(std::string_view which = "fp16") {
     if (which == "bf16") codec_ = causeway::compress::bf16{};
     if (which == "int8") codec_ = causeway::compress::block_int8{};
+    if (which == "dynamic_int8") codec_ = causeway::compress::dynamic_int8{};
     if (which == "sigma_int8") codec_ = causeway::compress::sigma_int8{};
     if (which == "e3m0") codec_ = causeway::compress::e3m0{};
     if (which == "int4") codec_ = causeway::compress::bits<4>{};
@@ -50,8 +52,8 @@ class chosen_codec {
 
  private:
   std::variant<causeway::compress::fp16, causeway::compress::bf16, causeway::compress::block_int8,
-               causeway::compress::sigma_int8, causeway::compress::e3m0, causeway::compress::bits<4>,
-               causeway::compress::bits<2>, causeway::compress::sign>
+               causeway::compress::dynamic_int8, causeway::compress::sigma_int8, causeway::compress::e3m0,
+               causeway::compress::bits<4>, causeway::compress::bits<2>, causeway::compress::sign>
       codec_;
 };
 static_assert(causeway::compress::Codec<chosen_codec>);

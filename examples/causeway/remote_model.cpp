@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote_model.hpp"
 
-#include <causeway/compress/block_int8.hpp>
+#include <causeway/compress/dynamic_int8.hpp>
 #include <causeway/kernels/backend.hpp>
 #include <causeway/net/asio_fabric.hpp>
 #include <causeway/nn/gpt.hpp>
@@ -121,7 +121,7 @@ result<chosen_model> with_experts(session_input& in) {
 template <class Family>
 result<chosen_model> tuned(session_input& in, const typename Family::options_type& frozen) {
   const settings& s = in.s;
-  using codec_type = causeway::stage::coded<causeway::compress::block_int8>;
+  using codec_type = causeway::stage::coded<causeway::compress::dynamic_int8>;
   using model_type = parallel::tuned_model<Family, codec_type>;
   CAUSEWAY_ASSIGN(const auto fabric, open_client(in));
   const parallel::block_client_options client{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve.hpp"
 
-#include <causeway/compress/block_int8.hpp>
+#include <causeway/compress/dynamic_int8.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/io/archive.hpp>
@@ -194,7 +194,7 @@ template <class Family>
 result<void> serve_blocks(const settings& s, const server_place& at, const typename Family::options_type& model) {
   using blocks_type = stage::frozen_blocks<Family>;
   CAUSEWAY_ASSIGN(auto blocks, blocks_type::create(model, stored_in(s.model.init, model), s.net.threads));
-  using codec_type = stage::coded<causeway::compress::block_int8>;
+  using codec_type = stage::coded<causeway::compress::dynamic_int8>;
   parallel::block_server<blocks_type, codec_type> server{at.fabric, block_options(s, model.layers), std::move(blocks),
                                                          codec_type{}, log_to_stderr()};
   return serve_until(server, at, [] { return result<void>{}; });

@@ -173,8 +173,9 @@ causeway::result<void> validate_swarm(const settings& s) {
   }
   if (s.parallel.codec.starts_with("delta") || s.parallel.codec == "top_k") {
     return bad("parallel.codec",
-               "micro-batches go through other peers every time; use none, fp16, bf16, int8, sigma_int8, e3m0, int4, int2 "
-               "or subspace");
+               "micro-batches go through other peers every time; use none, fp16, bf16, int8, dynamic_int8, sigma_int8, "
+               "e3m0, int4, "
+               "int2 or subspace");
   }
   if (s.parallel.codec == "subspace") CAUSEWAY_TRY(validate_moving_subspace(s));
   if (s.parallel.schedule != usual.parallel.schedule || s.parallel.recovery != usual.parallel.recovery ||

@@ -169,10 +169,11 @@ std::vector<setting> table(settings& s) {
           .one_of({"1f1b", "gpipe", "interleaved", "zero_bubble", "zero_bubble_h2", "zero_bubble_v", "chimera", "dual_pipe",
                    "varuna", "crosspipe", "eager"}),
       make("parallel.codec", s.parallel.codec,
-           "pipeline, swarm: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD), "
+           "pipeline, swarm: what crosses stages: none (f32), fp16, bf16, int8, dynamic_int8 (SWARM), ..., delta_int4 or "
+           "delta_int2 (AQ-SGD), "
            "top_k (FusionLLM), subspace (Protocol Models)")
-          .one_of({"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2", "delta_int4", "delta_int2",
-                   "top_k", "subspace"}),
+          .one_of({"none", "fp16", "bf16", "int8", "dynamic_int8", "sigma_int8", "e3m0", "int4", "int2", "delta_int4",
+                   "delta_int2", "top_k", "subspace"}),
       make("parallel.ratio", s.parallel.ratio, "of the codec top_k: how many times fewer bytes than f32 it sends")
           .at_least(1),
       make("parallel.directions", s.parallel.directions,
@@ -219,9 +220,10 @@ std::vector<setting> table(settings& s) {
       make("comm.outer_momentum", s.comm.outer_momentum, "of the outer optimizer (noloco: alpha)")
           .also("outer-momentum")
           .at_least(0),
-      make("comm.codec", s.comm.codec, "what travels: none (f32), fp16, bf16, int8, sigma_int8, e3m0, int4, int2 or sign")
+      make("comm.codec", s.comm.codec,
+           "what travels: none (f32), fp16, bf16, int8, dynamic_int8, sigma_int8, e3m0, int4, int2 or sign")
           .also("codec")
-          .one_of({"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2", "sign"}),
+          .one_of({"none", "fp16", "bf16", "int8", "dynamic_int8", "sigma_int8", "e3m0", "int4", "int2", "sign"}),
       make("comm.overlap_steps", s.comm.overlap_steps, "inner steps that an exchange may take meanwhile")
           .also("overlap-steps")
           .in("steps"),

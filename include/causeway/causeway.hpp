@@ -270,6 +270,8 @@
 #include <causeway/compress/codebook_rows.hpp>
 #include <causeway/compress/codec.hpp>
 #include <causeway/compress/dct.hpp>
+#include <causeway/compress/dynamic_int8.hpp>
+#include <causeway/compress/dynamic_map.hpp>
 #include <causeway/compress/e3m0.hpp>
 #include <causeway/compress/element.hpp>
 #include <causeway/compress/fp16.hpp>
@@ -438,6 +440,7 @@
 #include <causeway/comm/own_part.hpp>
 #include <causeway/comm/parameter_server.hpp>
 #include <causeway/comm/periodic.hpp>
+#include <causeway/comm/post_local.hpp>
 #include <causeway/comm/push_aggregator.hpp>
 #include <causeway/comm/push_core.hpp>
 #include <causeway/comm/round_core.hpp>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/optim/nesterov_in_parts.hpp>
 
+#include <causeway/optim/nesterov.hpp>
+
 #include "support/catch.hpp"
 #include "support/optimizer_cases.hpp"
 
@@ -82,4 +84,19 @@ TEST_CASE("nesterov in parts: goes on from a checkpoint in the middle of a round
   saved(second);
   for (int i = 5; i <= 7; ++i) part(second, again, i);
   CHECK(again == straight);
+}
+
+TEST_CASE("nesterov in parts: as whole steps each part is a Nesterov step, whatever its share", "[optim][fast]") {
+  thread_pool pool;
+  std::vector<float> in_parts = push(0), at_once = in_parts;
+  nesterov_in_parts parts{{.momentum = 0.8F, .parts = part_steps::whole}};
+  nesterov plain{{.momentum = 0.8F}};
+  parts.reset(length);
+  plain.reset(length);
+  for (const float share : {1.0F, 0.25F, 0.6F, 0.1F}) {
+    std::vector<float> pushed = push(static_cast<int>(share * 100)), same = pushed;
+    parts.step(pool, {in_parts, pushed, {}}, {.learning_rate = 0.7F, .gradient_scale = share});
+    plain.step(pool, {at_once, same, {}}, {.learning_rate = 0.7F});
+    for (std::size_t i = 0; i < pushed.size(); ++i) CHECK(in_parts[i] == Approx(at_once[i]).margin(1e-5));
+  }
 }

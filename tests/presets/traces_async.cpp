@@ -42,6 +42,14 @@ TEST_CASE("traces: Decoupled DiLoCo with all learners in every merge", "[presets
   CHECK(replay_in_any_order<optim::sgd>(t, policy, {}, batch) < 1e-5);
 }
 
+TEST_CASE("traces: Decoupled DiLoCo with one learner in every merge", "[presets][trace][fast]") {
+  const auto policy = [] {
+    return make(presets::decoupled_diloco_options{
+        .local_steps = 6, .fragments = 6, .overlap_steps = 2, .quorum = 1, .cap_seconds = 0, .whole_steps = true});
+  };
+  CHECK(replay<optim::sgd>(support::trace{"decoupled_diloco_alone"}, policy, {.steps = {20ms, 52ms, 63ms}}) < 1e-5);
+}
+
 TEST_CASE("traces: DLion", "[presets][trace][fast]") {
   const auto policy = [] { return make(presets::dlion_options{.sequences = 15, .threshold = 1e-6F}); };
   const auto batch = [](auto& trainer, std::uint32_t, std::uint64_t) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Presets that train by local updates, against references of their papers and authors' code.
 
+#include <causeway/comm/post_local.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/presets/local_updates.hpp>
@@ -14,6 +15,14 @@ using support::replay;
 using support::replay_in_any_order;
 
 namespace {
+
+constexpr presets::edit_options traced_edit{.local_steps = 2,
+                                            .warm_up = 3,
+                                            .decay = 0.25,
+                                            .threshold = 1.5,
+                                            .clip = 1.5,
+                                            .outer_learning_rate = 0.7F,
+                                            .outer_momentum = 0.8F};
 
 /// Peer p trains on batches of as many sequences as the trace says.
 template <class MakePolicy>
@@ -87,16 +96,13 @@ TEST_CASE("traces: INTELLECT-1", "[presets][trace][fast]") {
 }
 
 TEST_CASE("traces: EDiT, with outliers of one peer and of all", "[presets][trace][fast]") {
-  const auto policy = [] {
-    return make(presets::edit_options{.local_steps = 2,
-                                      .warm_up = 3,
-                                      .decay = 0.25,
-                                      .threshold = 1.5,
-                                      .clip = 1.5,
-                                      .outer_learning_rate = 0.7F,
-                                      .outer_momentum = 0.8F});
-  };
+  const auto policy = [] { return make(traced_edit); };
   CHECK(replay_in_any_order<optim::sgd>(support::trace{"edit"}, policy) < 1e-5);
+}
+
+TEST_CASE("traces: EDiT after synchronous first steps", "[presets][trace][fast]") {
+  const auto policy = [] { return comm::post_local{make(traced_edit), {.steps = 5}}; };
+  CHECK(replay_in_any_order<optim::adamw>(support::trace{"edit_synchronous"}, policy) < 1e-5);
 }
 
 TEST_CASE("traces: A-EDiT, with peers that end before others", "[presets][trace][fast]") {

@@ -32,6 +32,12 @@ struct traced_rotation : optim::basis_rotation<> {
       : optim::basis_rotation<>{optim::basis_rotation_options{
             .beta2 = 0.95F, .epsilon = 1e-3F, .weight_decay = 0.01F, .period = 4, .shorter_side = ShorterSide}} {}
 };
+struct traced_first_order : optim::basis_rotation<> {
+  traced_first_order()
+      : optim::basis_rotation<>{optim::basis_rotation_options{
+            .beta2 = 0.95F, .epsilon = 1e-3F, .weight_decay = 0.01F, .period = 4, .first_order = true, .clip_norm = 2.0F}} {
+  }
+};
 struct traced_lamb : optim::lamb {
   traced_lamb() : optim::lamb{optim::lamb_options{.epsilon = 1e-3F, .longest = 5.0F}} {}
 };
@@ -55,6 +61,10 @@ TEST_CASE("traces: Dion of gradients that travel whole", "[presets][trace][fast]
 TEST_CASE("traces: basis rotation, of both sides of a matrix and of one", "[presets][trace][fast]") {
   CHECK(replay_in_any_order<traced_rotation<false>>(support::trace{"basis_rotation"}, every_step) < 1e-5);
   CHECK(replay_in_any_order<traced_rotation<true>>(support::trace{"basis_rotation_one_side"}, every_step) < 1e-5);
+}
+
+TEST_CASE("traces: basis rotation by the momentum alone, with two norms to clip by", "[presets][trace][fast]") {
+  CHECK(replay_in_any_order<traced_first_order>(support::trace{"basis_rotation_first_order"}, every_step) < 1e-5);
 }
 
 TEST_CASE("traces: DeDLOC with LAMB", "[presets][trace][fast]") {

@@ -11,6 +11,7 @@
 #include <causeway/compress/bits.hpp>
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/compress/codebook.hpp>
+#include <causeway/compress/dynamic_int8.hpp>
 #include <causeway/compress/e3m0.hpp>
 #include <causeway/compress/fp16.hpp>
 #include <causeway/compress/none.hpp>
@@ -157,6 +158,7 @@ int main(int argc, char** argv) {
   codec("bf16", compress::bf16{});
   codec("fp16", fp16{});
   codec("block_int8", block_int8{});
+  codec("dynamic_int8", dynamic_int8{});
   codec("sigma_int8", sigma_int8{});
   codec("codebook2", codebook<2>{});
   codec("bits8", bits<8>{});

@@ -8,6 +8,7 @@
 #include <causeway/compress/bf16.hpp>
 #include <causeway/compress/bits.hpp>
 #include <causeway/compress/block_int8.hpp>
+#include <causeway/compress/dynamic_int8.hpp>
 #include <causeway/compress/fp16.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/stage/activation.hpp>
@@ -123,6 +124,7 @@ int main(int argc, char** argv) {
   codec("fp16", coded<compress::fp16>{});
   codec("bf16", coded<compress::bf16>{});
   codec("block_int8", coded<compress::block_int8>{});
+  codec("dynamic_int8", coded<compress::dynamic_int8>{});
   codec("bits4", coded<compress::bits<4>>{});
   codec("delta<4>, change", delta<4>{});
   codec("delta<2>, change", delta<2>{});

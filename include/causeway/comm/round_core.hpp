@@ -188,6 +188,14 @@ struct round_core {
     return {};
   }
 
+  /// As if the run began with the parameters as they are. Before the first exchange, with fixed peers.
+  result<void> begin_here(auto& ctx) {
+    if constexpr (requires { trigger.open(ctx); }) CAUSEWAY_TRY(trigger.open(ctx));
+    if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.rows().zero(rows.updates()));
+    if constexpr (content_type::anchored) return ctx.rows().copy(rows.anchor(), ctx.parameters());
+    return {};
+  }
+
   /// Its number in the trigger's list.
   [[nodiscard]] static std::size_t in_schedule(const state& s) noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };

@@ -75,9 +75,8 @@ class rounds : round_rules<Axes...> {
                                                                                               : 3) +
       (core_type::links_type::measured ? 3 : 0);
 
-  /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
-  /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
-  /// that leave the live parameters when they are sent, and peers with parameters of their own.
+  /// Whether its exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
+  /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
   static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
                                       !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters &&
                                       !core_type::meets;
@@ -114,8 +113,7 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
-  /// Gradients where this peer expects the parameters to be once its last row has been applied.
-  template <class F>
+  template <class F>  ///< gradients where this peer expects the parameters to be once its last row has been applied
   result<double> compute(auto& ctx, F&& pass) requires looks_ahead {
     static_assert(merge_rule_type::waits == axis::waiting::a_round,
                   "gradient_ahead is for results that are applied a round late");
@@ -216,8 +214,14 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
-  // ---- where blocks of the model move between peers: comm/block_rows.hpp ------------------------------------------------
+  /// What is exchanged first counts from here on, not from where the run began (comm::post_local; fixed peers).
+  result<void> begin_here(auto& ctx) {
+    samples_used_ = ctx.samples();
+    left_ = ctx.clock().now();
+    return core_.begin_here(ctx);
+  }
 
+  /// Where blocks of the model move between peers (comm/block_rows.hpp): what goes along.
   [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
     return detail::block_rows<core_type>{core_}.all();
   }
@@ -231,12 +235,10 @@ class rounds : round_rules<Axes...> {
   result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
     return detail::block_rows<core_type>{core_}.forget(ctx);
   }
-
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
-  // ---- for comm::stacked ------------------------------------------------------------------------------------------------
-
+  /// For comm::stacked.
   [[nodiscard]] auto turn_part() requires takes_turns { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
@@ -297,12 +299,11 @@ class rounds : round_rules<Axes...> {
   /// out with the next, before anything is added that is of other parameters.
   result<bool> enough_samples(auto& ctx) {
     if (ctx.elastic()) return gathered_for_ != core_.states.front().number || ctx.announce_samples();
-    const auto enough = ask_first(ctx, [&]() -> result<double> {
-      CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
-      return reached ? 1.0 : 0.0;
-    });
-    if (!enough) return enough.error();
-    return *enough > 0;
+    CAUSEWAY_ASSIGN(const double enough, ask_first(ctx, [&]() -> result<double> {
+                      CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
+                      return reached ? 1.0 : 0.0;
+                    }));
+    return enough > 0;
   }
 
   /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
@@ -350,7 +351,6 @@ class rounds : round_rules<Axes...> {
   }
 
   // ---- the flow of a step ---------------------------------------------------------------------------------------------
-
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) count_step(ctx);  // once a step, however often the hook is called
     counted_ = true;

@@ -19,6 +19,7 @@
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/compress/bucket_means.hpp>
 #include <causeway/compress/dct.hpp>
+#include <causeway/compress/dynamic_int8.hpp>
 #include <causeway/compress/e3m0.hpp>
 #include <causeway/compress/element.hpp>
 #include <causeway/compress/sign.hpp>

@@ -17,6 +17,7 @@
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/kernels/singular_vectors.hpp>
 #include <causeway/optim/adamw.hpp>
+#include <causeway/optim/clip.hpp>
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/tensor/scratch.hpp>
 
@@ -40,6 +41,10 @@ struct basis_rotation_options {
   float weight_decay = 0.01F;  ///< decoupled; not for vectors
   std::uint32_t period = 10;   ///< T: steps between two bases
   bool shorter_side = false;   ///< rotate the shorter side of each matrix alone, for less memory and computation
+  bool first_order = false;    ///< bases of the momentum alone, without L and R; of both sides only
+  /// Norm to which the gradients of the matrices of hidden layers are clipped, and those of all else, each by themselves;
+  /// 0: not here. For it leave trainer_options::clip_norm at 0.
+  float clip_norm = 0.0F;
 };
 
 /// One step for a matrix W [rows, columns]: L = b2·L + (1-b2)·G·Gᵀ and R = b2·R + (1-b2)·Gᵀ·G; in the first step U and V
@@ -47,14 +52,16 @@ struct basis_rotation_options {
 /// moments with them, and U = QR(L·U), and so with V and R; M = b1·M + (1-b1)·G; v = b2·v + (1-b2)·(UᵀGV)²; W = W·(1 -
 /// lr·wd) - lr·sqrt(1-b2^t)/(1-b1^t)·U·((UᵀMV) / (sqrt(v) + epsilon))·Vᵀ. All else: AdamW with the same rates.
 ///
-/// The paper's second-order source of bases. Its first-order one (of the momentum alone) is not here: in the authors'
-/// program its one-sided form reorders second moments of the side that it does not rotate. Where one side is longer, it has
-/// directions in the first step that no gradient has had; they are random ones here.
+/// With `first_order` U and V are M's singular vectors in the first step, and in every `period`-th one the columns of V are
+/// put in the order of the sizes of the columns of M·V, those of U in that of Mᵀ·U, second moments as V's columns and as
+/// U's, and U = QR(M·V), V = QR(Mᵀ·U), both of the old ones. Its one-sided form is not here: in the authors' program it
+/// reorders second moments of the side that it does not rotate. Where one side is longer, it has directions that no
+/// gradient has had; they are random ones here.
 ///
 /// Costs 5·rows·columns·(rows + columns) multiply-adds a step, and 4·(rows³ + columns³) operations every `period` steps, on
-/// one thread; in the first step kernels::singular_vectors. Keeps 8 bytes a parameter and 8·(rows² + columns²) a matrix;
-/// the working memory is three times the largest matrix and the square of its longer side. With `shorter_side` the longer
-/// side's terms go.
+/// one thread; in the first step kernels::singular_vectors. Keeps 8 bytes a parameter and 8·(rows² + columns²) a matrix
+/// (half of that with `first_order`); the working memory is three times the largest matrix and the square of its longer
+/// side. With `shorter_side` the longer side's terms go.
 template <kernels::Gemm Gemm = kernels::default_gemm>
   requires DefaultInitializable<Gemm> && Movable<Gemm>
 class basis_rotation {
@@ -63,7 +70,7 @@ class basis_rotation {
 
   explicit basis_rotation(basis_rotation_options options = {}, Gemm gemm = Gemm{})
       : options_{options}, gemm_{std::move(gemm)} {
-    CAUSEWAY_EXPECT(options_.period >= 1);
+    CAUSEWAY_EXPECT(options_.period >= 1 && !(options_.first_order && options_.shorter_side));
   }
 
   [[nodiscard]] const basis_rotation_options& options() const noexcept { return options_; }
@@ -79,13 +86,15 @@ class basis_rotation {
     CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
     if (clock_.steps() == 0) sides_.resize(length_of_sides(view.segments));
     const adamw_options adamw{options_.beta1, options_.beta2, options_.epsilon, options_.weight_decay};
-    const kernels::adamw_coefficients decayed = clock_.advance(adamw, step);
+    kernels::adamw_coefficients of_matrices = clock_.advance(adamw, step), decayed = of_matrices;
+    of_matrices.gradient_scale *= clip_of(pool, view, true, step.gradient_scale);
+    decayed.gradient_scale *= clip_of(pool, view, false, step.gradient_scale);
     kernels::adamw_coefficients plain = decayed;
     plain.weight_decay = 0.0F;
     std::span<float> rest{sides_};
     for (const parameter_segment& s : view.segments) {
       if (s.kind == parameter_kind::matrix) {
-        step_matrix(pool, view, s, sides_of(s, rest), decayed);
+        step_matrix(pool, view, s, sides_of(s, rest), of_matrices);
         rest = rest.subspan(length_of_sides({&s, 1}));
       } else {
         kernels::adamw_update(pool, view.values.data() + s.offset, view.gradients.data() + s.offset,
@@ -112,6 +121,17 @@ class basis_rotation {
     side left, right;
   };
 
+  /// The factor for the gradients of the matrices, or of all else.
+  [[nodiscard]] float clip_of(thread_pool& pool, const parameter_view& view, bool matrices, float scale) const {
+    if (options_.clip_norm <= 0) return 1.0F;
+    double squares = 0;
+    for (const parameter_segment& s : view.segments) {
+      if ((s.kind == parameter_kind::matrix) != matrices) continue;
+      squares += kernels::sum_of_squares(pool, view.gradients.data() + s.offset, s.size());
+    }
+    return clip_scale(scale * static_cast<float>(std::sqrt(squares)), options_.clip_norm);
+  }
+
   [[nodiscard]] bool rotates_left(const parameter_segment& s) const { return !options_.shorter_side || s.rows < s.columns; }
   [[nodiscard]] bool rotates_right(const parameter_segment& s) const {
     return !options_.shorter_side || s.rows >= s.columns;
@@ -121,10 +141,10 @@ class basis_rotation {
     std::size_t length = 0;
     for (const parameter_segment& s : segments) {
       if (s.kind != parameter_kind::matrix) continue;
-      if (rotates_left(s)) length += 2 * static_cast<std::size_t>(s.rows * s.rows);
-      if (rotates_right(s)) length += 2 * static_cast<std::size_t>(s.columns * s.columns);
+      if (rotates_left(s)) length += static_cast<std::size_t>(s.rows * s.rows);
+      if (rotates_right(s)) length += static_cast<std::size_t>(s.columns * s.columns);
     }
-    return length;
+    return options_.first_order ? length : 2 * length;
   }
 
   [[nodiscard]] both_sides sides_of(const parameter_segment& s, std::span<float> from) const {
@@ -132,8 +152,9 @@ class basis_rotation {
       side one{static_cast<std::size_t>(length)};
       if (!rotated) return one;
       const std::size_t square = one.length * one.length;
-      one.covariance = from.first(square), one.basis = from.subspan(square, square);
-      from = from.subspan(2 * square);
+      one.covariance = from.first(options_.first_order ? 0 : square);
+      one.basis = from.subspan(one.covariance.size(), square);
+      from = from.subspan(one.covariance.size() + square);
       return one;
     };
     const side left = take(s.rows, rotates_left(s));
@@ -150,14 +171,13 @@ class basis_rotation {
     float* const m = first_.data() + s.offset;
     kernels::fill(pool, g, 0.0F, s.size());
     kernels::axpy(pool, g, c.gradient_scale, view.gradients.data() + s.offset, s.size());
-    observe(pool, s, g, sides);
+    kernels::lerp(pool, m, g, 1.0F - c.beta1, s.size());
+    if (!options_.first_order) observe(pool, s, g, sides);
     if (clock_.steps() == 1) {
       begin(s, {g, count}, sides);
     } else if (clock_.steps() % options_.period == 0) {
-      renew(pool, s, sides.left, true);
-      renew(pool, s, sides.right, false);
+      options_.first_order ? renew_by(pool, s, m, sides) : renew_both(pool, s, sides);
     }
-    kernels::lerp(pool, m, g, 1.0F - c.beta1, s.size());
     turn(pool, s, sides, g, between, x);
     turn(pool, s, sides, m, between, g);
     divide(pool, s.size(), g, x, second_.data() + s.offset, c);
@@ -191,7 +211,7 @@ class basis_rotation {
     add(sides.right, false);
   }
 
-  /// In the first step L and R are those of the gradient alone, whose singular vectors are their eigenvectors.
+  /// In the first step L, R and M are those of the gradient alone, whose singular vectors are their eigenvectors.
   void begin(const parameter_segment& s, std::span<const float> g, const both_sides& sides) {
     kernels::singular_vectors(g, static_cast<std::size_t>(s.rows), static_cast<std::size_t>(s.columns), sides.left.basis,
                               sides.right.basis);
@@ -203,6 +223,11 @@ class basis_rotation {
     if (!one.rotated()) return;
     // It fails for what is not finite, which shows in the parameters.
     (void)kernels::low_rank_orthonormalise(one.basis, one.length);
+  }
+
+  void renew_both(thread_pool& pool, const parameter_segment& s, const both_sides& sides) {
+    renew(pool, s, sides.left, true);
+    renew(pool, s, sides.right, false);
   }
 
   /// A step of power iteration, largest first.
@@ -221,20 +246,53 @@ class basis_rotation {
                                                     .ldb = n,
                                                     .c = images,
                                                     .ldc = n});
-    std::vector<double> sizes(one.length);
-    for (std::size_t k = 0; k < one.length; ++k) {
-      for (std::size_t i = k * one.length; i < (k + 1) * one.length; ++i)
-        sizes[k] += double{one.basis[i]} * double{images[i]};
-    }
-    std::vector<std::size_t> order(one.length);
+    const auto order = largest_first(one.basis, images, one.length);
+    become(one, images, order);
+    reorder(s, order, left);
+  }
+
+  /// U = QR(M·V) and V = QR(Mᵀ·U) of the old U and V.
+  void renew_by(thread_pool& pool, const parameter_segment& s, const float* m, const both_sides& sides) {
+    auto frame = memory_.open();
+    const auto count = static_cast<std::size_t>(s.size());
+    float* const of_right = frame.template take<float>(count);  // M·v, one after another
+    float* const of_left = frame.template take<float>(count);   // Mᵀ·u
+    kernels::gemm_args<float, float> args{.b = m, .ldb = s.columns};
+    args.transpose_b = true;
+    args.m = args.k = args.lda = s.columns, args.n = args.ldc = s.rows;
+    args.a = sides.right.basis.data(), args.c = of_right;
+    gemm_.multiply(pool, memory_, args);
+    args.transpose_b = false;
+    args.m = args.k = args.lda = s.rows, args.n = args.ldc = s.columns;
+    args.a = sides.left.basis.data(), args.c = of_left;
+    gemm_.multiply(pool, memory_, args);
+    const auto columns = largest_first({of_right, count}, of_right, sides.left.length);
+    const auto rows = largest_first({of_left, count}, of_left, sides.right.length);
+    become(sides.left, of_right, columns);
+    become(sides.right, of_left, rows);
+    reorder(s, columns, false);
+    reorder(s, rows, true);
+  }
+
+  /// The order of the products of pairs of vectors of `length` in `a` and `b`.
+  [[nodiscard]] static std::vector<std::size_t> largest_first(std::span<const float> a, const float* b,
+                                                              std::size_t length) {
+    std::vector<double> sizes(a.size() / length);
+    for (std::size_t i = 0; i < a.size(); ++i) sizes[i / length] += double{a[i]} * double{b[i]};
+    std::vector<std::size_t> order(sizes.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return sizes[a] > sizes[b]; });
-    for (std::size_t k = 0; k < one.length; ++k) {
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return sizes[x] > sizes[y]; });
+    return order;
+  }
+
+  /// As many of `images`, in that order, as the side is long; what is missing is filled up.
+  static void become(const side& one, const float* images, const std::vector<std::size_t>& order) {
+    std::fill(one.basis.begin(), one.basis.end(), 0.0F);
+    for (std::size_t k = 0; k < std::min(order.size(), one.length); ++k) {
       std::copy_n(images + order[k] * one.length, one.length,
                   one.basis.begin() + static_cast<std::ptrdiff_t>(k * one.length));
     }
     orthonormalise(one);
-    reorder(s, order, left);
   }
 
   /// Second moments stay with their direction.

@@ -56,7 +56,7 @@ CAUSEWAY_DECL [[nodiscard]] async_local_sgd make(const async_local_sgd_options& 
 /// overlap leaves free, merges with norms and directions apart (embeddings: as they are) and weights of tokens times tokens
 /// per step, and is blended in τ steps later. 4-bit rows. What is merged
 /// counts by its share of all peers' samples, and the momentum is refreshed once a round (optim/nesterov_in_parts.hpp): so
-/// a quorum of one trains as rounds of all do.
+/// a quorum of one trains as rounds of all do. With `whole_steps` each merge is a whole outer step, as published.
 ///
 /// Formula:
 ///   of each fragment: Δ_i = x̄ − x_i;  w_i = tokens_i · tokens_i/steps_i;  r = Σ w_i·|Δ_i| / Σ w_i
@@ -74,6 +74,7 @@ struct decoupled_diloco_options {
   double cap_seconds = 60;
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
+  bool whole_steps = false;          ///< s = 1 whoever is merged, and m moves with each merge
   std::uint64_t record_samples = 0;  ///< where peers come and go, of all of them from one record to the next (axis::star)
   std::uint32_t most_batch = 0;      ///< samples of an inner step, at most, at any peer (axis::quorum)
 };
@@ -113,8 +114,8 @@ CAUSEWAY_DECL [[nodiscard]] halos make(const halos_options& o);
 
 /// DLion (Hong & Chandra 2021), synchronous form: batches in proportion to speed (weighted dynamic batching), the larger
 /// part of what changed from everybody to everybody in each step, weighted by batch, the rest later. Who feeds the trainer
-/// asks for the batch before each step: `t.comm().trigger().sequences()`. Its choice of entries link by link, its growing
-/// total batch and its pulls from the best peer are not part of this.
+/// asks for the batch before each step: `t.comm().trigger().sequences()`. Its choice of entries link by link ("Max N", of
+/// which no public text has the rule), its growing total batch and its pulls from the best peer are not part of this.
 ///
 /// Formula:
 ///   peer i takes b_i samples, b_i in proportion to its speed, Σ b_i = B;  e_i ← e_i + Δ_i

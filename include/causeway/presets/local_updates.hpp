@@ -164,8 +164,9 @@ CAUSEWAY_DECL [[nodiscard]] des_loc make(const des_loc_options& o);
 /// EDiT (Cheng et al. 2024): local steps, then layer by layer an outer step on pseudo-gradients with a penalty: one that is
 /// an outlier among its worker's own counts for nothing, longer ones count less than shorter ones, the sum is clipped;
 /// where all are outliers, all go back to where the round began. A layer is a block, and all that lies outside of blocks is
-/// one. The statistics' numbers are those of its authors' code, the others are chosen. Not here: its synchronous first
-/// steps (train with presets::every_step), shards inside a worker, and exchanges that wait for the layer's next forward.
+/// one. The statistics' numbers are those of its authors' code, the others are chosen. Its synchronous first
+/// steps, with fixed peers: comm::post_local{make(o), {.steps = W}}. Not here: shards inside a worker, and exchanges that
+/// wait for the layer's next forward.
 /// With rounds that end by the clock: presets::a_edit.
 ///
 /// Formula:

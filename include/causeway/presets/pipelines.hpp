@@ -134,8 +134,9 @@ CAUSEWAY_DECL [[nodiscard]] nag_pp make(const nag_pp_options& o);
 
 /// Basis rotation (Jung, Shin and Lee, ICML 2026): stages that never wait for a flush, as in PipeDream, and an inner
 /// optim::basis_rotation (causeway/optim/basis_rotation.hpp): Adam in the eigenbasis of each matrix's gradients, where late
-/// gradients do less harm. Bases are of the covariances of gradients, the paper's second-order source. The authors' program
-/// clips a stage's matrices and the rest each by its own norm; here a stage has one.
+/// gradients do less harm. Bases are of the covariances of gradients, the paper's second-order source, or of the momentum
+/// alone (`first_order`). The authors' program clips a stage's matrices and the rest each by its own norm: the optimizer's
+/// `clip_norm`; the trainer's is one norm of all stages.
 ///
 /// Formula:
 ///   L ← β2·L + (1 − β2)·G·Gᵀ;  R ← β2·R + (1 − β2)·Gᵀ·G;  every T steps:  U ← QR(L·U),  V ← QR(R·V)

@@ -4,7 +4,7 @@
 
 // Fine-tuning of pre-trained models whose blocks lie on other peers and stay as they are.
 
-#include <causeway/compress/block_int8.hpp>
+#include <causeway/compress/dynamic_int8.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/fabric.hpp>
@@ -21,8 +21,9 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// Petals (Borzunov et al., 2022 and 2023): a client trains prompts of a model whose frozen blocks others serve, and keeps
-/// them, their optimizer and what went into each hop; hidden states cross in block-wise 8 bits, the chain of servers is the
-/// quickest by measured times, and a lost server's blocks are asked of others. Other peers run presets::petals_server.
+/// them, their optimizer and what went into each hop; hidden states cross in dynamic 8 bits by blocks, the chain of servers
+/// is the quickest by measured times, and a lost server's blocks are asked of others. Other peers run
+/// presets::petals_server.
 ///
 /// Formula:
 ///   h_0 = [prompts; embedding(tokens)];  h_l = block_l(h_(l−1)), frozen;  prompts ← optimizer(prompts, ∂loss/∂prompts)
@@ -36,7 +37,7 @@ struct petals_finetune_options {
   parallel::block_client_options client{};  ///< run, addresses, sizes, times
   log_sink log{};
 };
-using petals_finetune = parallel::tuned_model<nn::gpt_family, stage::coded<compress::block_int8>>;
+using petals_finetune = parallel::tuned_model<nn::gpt_family, stage::coded<compress::dynamic_int8>>;
 
 /// Petals with LoRA (Hu et al., 2021; Borzunov et al., 2022): as petals_finetune, but what a client trains is low-rank
 /// adapters beside the blocks' linear maps, of queries and values at first; they travel with every request, in f32, and
@@ -54,7 +55,7 @@ struct petals_lora_options {
   parallel::block_client_options client{};  ///< run, addresses, sizes, times
   log_sink log{};
 };
-using petals_lora = parallel::tuned_model<nn::gpt_family, stage::coded<compress::block_int8>>;
+using petals_lora = parallel::tuned_model<nn::gpt_family, stage::coded<compress::dynamic_int8>>;
 
 namespace detail {
 
@@ -64,7 +65,7 @@ template <class Options>
     return fail(errc::invalid_argument, "petals", "no source of the embedding and the output layer");
   };
   return petals_finetune::create(o.model, tuning, o.source ? o.source : none, o.fabric, o.client,
-                                 stage::coded<compress::block_int8>{}, o.log);
+                                 stage::coded<compress::dynamic_int8>{}, o.log);
 }
 
 }  // namespace detail
@@ -73,7 +74,7 @@ CAUSEWAY_DECL [[nodiscard]] result<petals_finetune> make(const petals_finetune_o
 CAUSEWAY_DECL [[nodiscard]] result<petals_lora> make(const petals_lora_options& o);
 
 /// The servers of both.
-using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family>, stage::coded<compress::block_int8>>;
+using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family>, stage::coded<compress::dynamic_int8>>;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

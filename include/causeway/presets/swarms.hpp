@@ -7,7 +7,7 @@
 // gives; and its peer() belongs into the environment's swarm_group.
 
 #include <causeway/comm/periodic.hpp>
-#include <causeway/compress/block_int8.hpp>
+#include <causeway/compress/dynamic_int8.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/optim/nesterov.hpp>
@@ -38,12 +38,12 @@ template <class Swarm, stage::routing::Router Router>
 }  // namespace detail
 
 /// SWARM (Ryabinin et al., ICML 2023): every micro-batch goes to the peer of a stage with the least accumulated expected
-/// time, idle peers move to the starved stage, and boundaries are crossed in block-wise 8 bits. Its trainers relay the
-/// tensors and its updates are delayed by a step; here tensors go straight from stage to stage, and no update is late.
+/// time, idle peers move to the starved stage, and boundaries are crossed in dynamic 8 bits by blocks. Its trainers relay
+/// the tensors and its updates are delayed by a step; here tensors go straight from stage to stage, and no update is late.
 ///
 /// Formula:
 ///   peer of the next stage: argmin of accumulated expected seconds;  g = Σ over all micro-batches / B
-///   activations and gradients at boundaries: 8 bits with a scale for each block;  x ← optimizer(x, g)
+///   activations and gradients at boundaries: dynamic 8 bits, by blocks of 4096;  x ← optimizer(x, g)
 /// Sent: 8-bit activations and gradients to the chosen peer; gradients in f32 among the peers of a stage, in every step.
 struct swarm_options {
   std::shared_ptr<net::fabric> fabric{};                                ///< of the swarm; another one than the membership's
@@ -52,7 +52,7 @@ struct swarm_options {
   stage::routing::entry newcomers = stage::routing::entry::at_minimum;  ///< their accumulated time when they come
   log_sink log{};
 };
-using swarm = parallel::swarm<stage::coded<compress::block_int8>>;
+using swarm = parallel::swarm<stage::coded<compress::dynamic_int8>>;
 CAUSEWAY_DECL [[nodiscard]] swarm make(const swarm_options& o);
 
 /// DiLoCo-SWARM: SWARM's stages and wiring, but the peers of a stage take H steps of AdamW on what passed through them and
@@ -75,7 +75,7 @@ struct diloco_swarm_options {
   stage::routing::entry newcomers = stage::routing::entry::at_minimum;  ///< their accumulated time when they come
   log_sink log{};
 };
-using diloco_swarm = parallel::local_swarm<stage::coded<compress::block_int8>>;
+using diloco_swarm = parallel::local_swarm<stage::coded<compress::dynamic_int8>>;
 CAUSEWAY_DECL [[nodiscard]] diloco_swarm make(const diloco_swarm_options& o);
 /// The trainer's communication policy.
 CAUSEWAY_DECL [[nodiscard]] comm::periodic<> rounds_of(const diloco_swarm_options& o);

@@ -57,6 +57,34 @@ def rounded(x):
     return np.asarray(x, dtype=np.float32).astype(np.float64)
 
 
+class Tie(Exception):
+    """A code that arithmetic in another order could make another one."""
+
+
+def dynamic_levels():
+    """The 256 numbers of bitsandbytes' create_dynamic_map: in decade i of 0 to 6, times 10^(i-6), the middles of 2^i equal
+    parts of [0.1, 1], with both signs; 0 and 1."""
+    positive = [10.0**(i - 6) * (0.1 + 0.9 * (j + 0.5) / 2**i) for i in range(7) for j in range(2**i)]
+    return np.array([-x for x in reversed(positive)] + [0.0] + positive + [1.0])
+
+
+def dynamic_int8(x, block=4096):
+    """What its quantize_blockwise and dequantize_blockwise make of x: the nearest level of each value over its block's
+    largest magnitude."""
+    flat, levels = np.asarray(x, dtype=np.float64).ravel(), dynamic_levels()
+    out = np.empty_like(flat)
+    for at in range(0, flat.size, block):
+        part = flat[at : at + block]
+        most = np.abs(part).max()
+        distance = np.abs(part[:, None] / most - levels)
+        first, second = np.argsort(distance, axis=1)[:, :2].T
+        margin = np.take_along_axis(distance, second[:, None], 1) - np.take_along_axis(distance, first[:, None], 1)
+        if np.any((margin[:, 0] < 2e-6) & (np.abs(levels[first] - levels[second]) > 1e-5)):  # less is less than is looked at
+            raise Tie
+        out[at : at + block] = levels[first] * most
+    return out.reshape(np.shape(x))
+
+
 class Trace:
     def __init__(self, name, peers, steps, seed=1, learning_rate=LEARNING_RATE):
         self.tensors = TENSORS
@@ -286,6 +314,36 @@ def decoupled_diloco():
     return trace
 
 
+def decoupled_diloco_alone():
+    """Decoupled DiLoCo (the sources of the trace decoupled_diloco, and the method's statement at junaidaliop.github.io/zij) where a
+    merge has one learner: a quorum of 1 and no grace. Θ_p ← OuterOpt(Θ_p, Δ_p) in each merge, whoever is in it: a whole
+    step of Nesterov. Weights of one learner cancel, and so do its norm and direction.
+
+    H, fragments, τ, α, rates and codes as there. Steps of three learners take 20, 52 and 63 ms, so that no two of them send
+    the same fragment within 8 ms; a row and its answer travel for 1 ms each, but not from the first learner, where the hub
+    is. A learner's next row of a fragment is counted from the answer to the one before.
+    """
+    period, late, step_time, travel, steps = 6, 2, [20, 52, 63], [0, 1, 1], [24, 9, 7]
+    trace = Trace("decoupled_diloco_alone", 3, steps)
+    peers = [Peer(trace, p, trace.start) for p in range(3)]
+    shared, optimizers, where = trace.start.copy(), [Nesterov(0.7, 0.9) for _ in SIZES], pieces()
+    anchors, answers, sent = [trace.start.copy() for _ in range(3)], {}, {}
+    for time, p, step in sorted((s * step_time[p] + travel[p], p, s) for p in range(3) for s in range(1, steps[p] + 1)):
+        peer = peers[p].train()
+        for f, at in enumerate(where):
+            since = step - f - 1
+            if since >= late and (since - late) % period == 0:
+                peer.theta[at] = 0.5 * peer.theta[at] + 0.5 * answers[p, f]
+                anchors[p][at] = answers[p, f]
+            if since >= 0 and since % period == 0:
+                assert all(abs(time - t) > 8 for t in sent.get(f, [])), "two learners in one merge"
+                sent.setdefault(f, []).append(time)
+                shared[at] = optimizers[f].step(shared[at], four_bits(anchors[p][at] - peer.theta[at]))
+                answers[p, f] = shared[at].copy()
+        peer.note()
+    return trace
+
+
 def dlion():
     """DLion: Hong and Chandra 2021 (HPDC '21): weighted dynamic batching. Local batches in proportion to speed, and gradients
     that count by them: w ← w − η Σ LBS_j g_j / Σ LBS_j. The authors published no code; their formula's normalisation may be
@@ -450,7 +508,7 @@ def write(traces):
             make().write(make.__doc__)
 
 
-TRACES = [halos, async_local_sgd, decoupled_diloco, dlion, cocodc, fedavg, photon, co_learning]
+TRACES = [halos, async_local_sgd, decoupled_diloco, decoupled_diloco_alone, dlion, cocodc, fedavg, photon, co_learning]
 
 if __name__ == "__main__":
     write(TRACES)

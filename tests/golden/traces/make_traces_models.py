@@ -3,7 +3,7 @@
 """Writes the traces of presets that part a model: python3 make_traces_models.py [NAME...]. See make_traces.py."""
 import numpy as np
 
-from make_traces import Nesterov, Peer, Trace, pieces, rounded, write
+from make_traces import Nesterov, Peer, Trace, dynamic_int8, pieces, rounded, write
 
 
 class Lines(Trace):
@@ -167,32 +167,26 @@ def protocol_models():
     return trace
 
 
-def eight_bits(x):
-    """-127 .. 127 times a scale, the largest magnitude over 127: what survives of a block of 256 values."""
-    assert x.size <= 256
-    scale = np.float32(np.max(np.abs(x))) / np.float32(127)
-    return np.rint(np.float32(x) / scale).astype(np.float64) * float(scale)
-
-
 def through_two_stages(theta, batch):
-    """The gradients of both blocks, of the mean loss of a token. Between them is a boundary in 8 bits."""
+    """The gradients of both blocks, of the mean loss of a token. Between them is a boundary in dynamic 8 bits."""
     width, gradient = 4, [0.0, 0.0]
     for tokens in batch:
         x = np.array(tokens) / 8
-        seen = eight_bits(x * (1 + theta[0] / 8))
+        seen = dynamic_int8(x * (1 + theta[0] / 8))
         d = (seen * (1 + theta[1] / 8) + 1) / sum(len(tokens) for tokens in batch)
         gradient[1] += width * np.sum(seen * d) / 8
-        gradient[0] += width * np.sum(x * eight_bits(d * (1 + theta[1] / 8))) / 8
+        gradient[0] += width * np.sum(x * dynamic_int8(d * (1 + theta[1] / 8))) / 8
     return gradient
 
 
 def swarm():
-    """SWARM: Ryabinin et al. 2023 (2301.11913), from descriptions of it: the peers of a stage sum the gradients of all micro-batches of a
-    global batch, whoever had which, and take one step; what crosses between stages is in block-wise 8 bits, both ways.
+    """SWARM: Ryabinin et al. 2023 (2301.11913); github.com/yandex-research/swarm, commit f66855f: the peers of a stage sum the
+    gradients of all micro-batches of a global batch, whoever had which, and take one step; what crosses between stages is in
+    dynamic 8 bits by blocks of 4096, both ways (setup_and_launch_server.sh: --compression BLOCKWISE_8BIT;
+    swarm/pipeline/src/compression/quantization.py, which calls bitsandbytes 0.0.23).
 
-    The step is not delayed (the paper's experiments delay it by one). The paper's 8 bits (Dettmers et al. 2022) have a dynamic
-    code; here it is linear. Two stages of two peers, one block of tests/support/timed_stages.hpp each, 4 steps of 6
-    micro-batches of four tokens, rate 0.05. Each micro-batch's largest token is odd, so that no code is a tie.
+    The step is not delayed, nor is it in that program (the paper's experiments delay it by one). Two stages of two peers,
+    one block of tests/support/timed_stages.hpp each, 4 steps of 6 micro-batches of four tokens, rate 0.05.
     """
     steps, micro_batches, rate = 4, 6, float(np.float32(0.05))
     theta, lines = [0.0, 0.25], []
@@ -208,7 +202,7 @@ def diloco_swarm():
     """DiLoCo-SWARM: SWARM's stages (2301.11913) with DiLoCo (2311.08105, algorithm 1) among the peers of each: H inner steps
     without an exchange, then Nesterov's step on the mean of what they moved. There is no paper of the two together.
 
-    Two stages of two peers as in the trace of SWARM, boundaries in 8 bits; H = 2, outer rate 0.7, momentum 0.9, 3 rounds,
+    Two stages of two peers as in the trace of SWARM, boundaries in its 8 bits; H = 2, outer rate 0.7, momentum 0.9, 3 rounds,
     inner rate 0.02. The micro-batches of a step are alike, so that it does not matter which of them a peer gets: peers then
     move alike, and weights of unequal peers are not in this trace.
     """

@@ -79,7 +79,7 @@ def edit():
     α = 0.25, a warm-up of 3 and a threshold of 1.5 (the code's defaults are 0.02, 120 and 3), outer Nesterov with 0.7 and 0.8,
     plain SGD inside. Centres of worker 1 jump in step 11, those of all in step 17, so that both cases happen. An outlier's norm goes into the
     statistics as it is: the code adds a million to it first (in place, for the softmax), after which nothing is an outlier for
-    as long as 1 / α rounds. Its warm-up steps of synchronous training are not here, nor sharding inside a worker.
+    as long as 1 / α rounds. Its warm-up steps of synchronous training are the trace edit_synchronous; sharding inside a worker is not here.
     """
     local_steps, rounds, clip = 2, 12, 1.5
     trace = Trace("edit", 3, [local_steps * rounds] * 3)
@@ -90,6 +90,37 @@ def edit():
         trace.put(f"centre {peer} {step}", trace.centres[peer, step])
     peers = [Peer(trace, p, trace.start) for p in range(3)]
     merge = Penalised(trace.start, clip)
+    for _ in range(rounds):
+        for peer in peers:
+            peer.train(local_steps)
+        merge.exchange(peers)
+        for peer in peers:
+            peer.note()
+    trace.lines.append(f"# outliers: {merge.seen}")
+    return trace
+
+
+def edit_synchronous():
+    """EDiT with synchronous first steps: the sources of the trace edit, HSDP/_runtime_utils.py (_sync_if_needed and
+    local_sgd_warmup_steps): in the first W steps workers average their gradients, as without local steps; the shared parameters are what
+    they then have, and H steps later they exchange for the first time. Post-local SGD (Lin et al. 2018, 1808.07217, section 3) has
+    the same first phase.
+
+    Three workers, W = 5, H = 2, 6 rounds, the penalty and the outer optimizer of the trace edit, AdamW inside, whose state is
+    the same on all when local steps begin and goes on. In that code an exchange of zeros at step W enters the statistics of
+    norms; here they begin with the first round.
+    """
+    first, local_steps, rounds = 5, 2, 6
+    trace = Trace("edit_synchronous", 3, [first + local_steps * rounds] * 3, learning_rate=AdamPeer.RATE)
+    own_gradient = trace.gradient
+    peers = [AdamPeer(trace, p, trace.start) for p in range(3)]
+    for _ in range(first):
+        mean = np.mean([own_gradient(p.theta, p.index, p.step) for p in peers], axis=0)
+        trace.gradient = lambda *_: mean
+        for peer in peers:
+            peer.train()
+    trace.gradient = own_gradient
+    merge = Penalised(peers[0].theta, 1.5)
     for _ in range(rounds):
         for peer in peers:
             peer.train(local_steps)
@@ -251,11 +282,12 @@ def dion():
 
 
 class Rotated:
-    """optim/basis_rotation.py, BasisRotation with approx_source="2nd", of one matrix."""
+    """optim/basis_rotation.py, BasisRotation, of one matrix; `of_momentum`: with approx_source="1st"."""
     BETA1, BETA2, DECAY = (float(np.float32(x)) for x in (0.9, 0.95, 0.01))
     EPSILON, EVERY = float(np.float32(1e-3)), 4
 
-    def __init__(self, rows, columns, one_sided):
+    def __init__(self, rows, columns, one_sided, of_momentum=False):
+        self.of_momentum = of_momentum
         self.steps, self.first, self.second = 0, np.zeros((rows, columns)), np.zeros((rows, columns))
         left = not one_sided or rows < columns
         right = not one_sided or rows >= columns
@@ -273,6 +305,21 @@ class Rotated:
         self.second = np.take(self.second, order, axis=side)
         self.basis[side] = np.linalg.qr(covariance @ basis[:, order])[0]
 
+    def find_bases_of_momentum(self):
+        """approx_source "1st", both sides: of M, which is this step's already."""
+        m, (left, right) = self.first, self.basis
+        if left is None:
+            u, _, vh = np.linalg.svd(m)
+            self.basis = [u, vh.T]
+            return
+        of_right, of_left = m @ right, m.T @ left
+        for image, axis in ((of_right, 1), (of_left, 0)):
+            sizes = np.sort((image ** 2).sum(axis=0))
+            assert np.all(np.diff(sizes) > 1e-4 * sizes[-1]), "an order that rounding decides"
+        columns, rows = (np.argsort(-(image ** 2).sum(axis=0)) for image in (of_right, of_left))
+        self.second = np.take(np.take(self.second, columns, axis=1), rows, axis=0)
+        self.basis = [np.linalg.qr(of_right[:, columns])[0], np.linalg.qr(of_left[:, rows])[0]]
+
     def turned(self, x):
         left, right = self.basis
         x = x if left is None else left.T @ x
@@ -288,26 +335,36 @@ class Rotated:
         for side, square in enumerate((gradient @ gradient.T, gradient.T @ gradient)):
             if self.covariance[side] is not None:
                 self.covariance[side] = self.BETA2 * self.covariance[side] + (1 - self.BETA2) * square
-        if self.steps == 1 or self.steps % self.EVERY == 0:
-            self.find_basis(0)
-            self.find_basis(1)
         self.first = self.BETA1 * self.first + (1 - self.BETA1) * gradient
+        if self.steps == 1 or self.steps % self.EVERY == 0:
+            if self.of_momentum:
+                self.find_bases_of_momentum()
+            else:
+                self.find_basis(0)
+                self.find_basis(1)
         self.second = self.BETA2 * self.second + (1 - self.BETA2) * self.turned(gradient) ** 2
         update = self.turned_back(self.turned(self.first) / (np.sqrt(self.second) + self.EPSILON))
         rate_now = rate * math.sqrt(1 - self.BETA2 ** self.steps) / (1 - self.BETA1 ** self.steps)
         return value * (1 - rate * self.DECAY) - rate_now * update
 
 
-def rotated(name, one_sided):
+def clipped(g, most):
+    return g * min(1.0, most / (float(np.linalg.norm(g)) + 1e-6))
+
+
+def rotated(name, one_sided, of_momentum=False, clip=None):
     steps, rate = 14, AdamPeer.RATE
     trace = Trace(name, 3, [steps] * 3, learning_rate=rate)
     theta, tensors = trace.start.copy(), make_traces.TENSORS
     peers = [Peer(trace, p, theta) for p in range(3)]
     first, second = np.zeros_like(theta), np.zeros_like(theta)
-    matrices = {t: Rotated(x[2], x[3], one_sided) for t, x in enumerate(tensors) if x[1] == "matrix"}
+    matrices = {t: Rotated(x[2], x[3], one_sided, of_momentum) for t, x in enumerate(tensors) if x[1] == "matrix"}
     beta1, beta2, decay, epsilon = Rotated.BETA1, Rotated.BETA2, Rotated.DECAY, Rotated.EPSILON
     for step in range(1, steps + 1):
         g = np.mean([trace.gradient(theta, p, step - 1) for p in range(3)], axis=0)
+        for inside in (True, False) if clip else ():
+            group = np.concatenate([np.arange(at.start, at.stop) for t, at in enumerate(pieces()) if (t in matrices) == inside])
+            g[group] = clipped(g[group], clip)
         for t, at in enumerate(pieces()):
             shape = tensors[t][2:4]
             if t in matrices:
@@ -351,10 +408,20 @@ def basis_rotation_one_side():
     return rotated("basis_rotation_one_side", True)
 
 
+def basis_rotation_first_order():
+    """Basis rotation, as the trace basis_rotation, but with bases of the momentum alone (approx_source "1st"): U and V are M's singular
+    vectors in the first step; in every T-th one second moments go with the order of the columns' sizes of M V (along V) and of
+    Mᵀ U (along U), and U = QR(M V), V = QR(Mᵀ U). And with gradients clipped as optim/optimizer.py does: matrices of hidden
+    layers by their norm, all else by its own, both to 2.
+    """
+    make_traces.set_tensors(SQUARE_TENSORS)
+    return rotated("basis_rotation_first_order", False, True, 2.0)
+
+
 WIDE_AND_TALL = make_traces.TENSORS
 SQUARE_TENSORS = [(n, k, 4, 4, *rest) if k == "matrix" else (n, k, r, c, *rest) for n, k, r, c, *rest in make_traces.TENSORS]
 
-TRACES = [snoo, edit, a_edit, every_seconds, dion, basis_rotation, basis_rotation_one_side]  # all but the first four have tensors of their own
+TRACES = [snoo, edit, edit_synchronous, a_edit, every_seconds, dion, basis_rotation, basis_rotation_one_side, basis_rotation_first_order]  # all but the first four have tensors of their own
 
 if __name__ == "__main__":
     write(TRACES)

@@ -24,8 +24,10 @@ CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o) {
       axis::delayed{o.overlap_steps, o.local_share},
       axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds, .most_batch = o.most_batch},
       axis::push<compress::bits<4>, collective::radial_directional>{},
-      axis::outer<optim::nesterov_in_parts>{o.outer_learning_rate,
-                                            optim::nesterov_in_parts{{.momentum = o.outer_momentum}}}};
+      axis::outer<optim::nesterov_in_parts>{
+          o.outer_learning_rate,
+          optim::nesterov_in_parts{{.momentum = o.outer_momentum,
+                                    .parts = o.whole_steps ? optim::part_steps::whole : optim::part_steps::by_share}}}};
 }
 
 namespace detail {

@@ -147,6 +147,7 @@
 #include <causeway/plan/impl/schedule_greedy.ipp>
 #include <causeway/plan/impl/schedule_varuna.ipp>
 #include <causeway/plan/impl/schedules.ipp>
+#include <causeway/plan/impl/skip_placement.ipp>
 #include <causeway/plan/impl/skip_plan.ipp>
 #include <causeway/plan/impl/skip_route.ipp>
 #include <causeway/plan/impl/square_cube.ipp>

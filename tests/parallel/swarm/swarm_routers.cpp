@@ -76,7 +76,7 @@ support::swarm_world_options four_pairs() {
 net::peer_id id_of(std::uint32_t host) { return mix(1, host + 1 + 1000 * (host / 2), 0) | 1U; }
 
 /// Two paths that each leave a middle stage out. Host 3 gets nothing.
-routing::planned<> plan() {
+routing::planned<> two_paths() {
   return routing::planned<>{
       {.paths = {{id_of(0), id_of(2), routing::left_out, id_of(6)}, {id_of(1), routing::left_out, id_of(4), id_of(7)}}}};
 }
@@ -91,7 +91,7 @@ void lose_one_of_a_plan(planned_world& quiet, std::uint32_t victim, std::uint64_
     support::swarm_world_options o = four_pairs();
     o.victim = victim, o.dies_at = n, o.back_after = back;
     const bool dies_for_good = o.once_committed = back == 0s;
-    planned_world swarm{o, plan()};
+    planned_world swarm{o, two_paths()};
     if (dies_for_good) swarm.wanted = swarm.hosts() - 1;
     swarm.boot();
     swarm.run(2min);
@@ -107,7 +107,7 @@ void lose_one_of_a_plan(planned_world& quiet, std::uint32_t victim, std::uint64_
 }  // namespace
 
 TEST_CASE("swarm: micro-batches take the paths of a plan, and a lost peer's are taken by its mate", "[parallel][fast]") {
-  planned_world quiet{four_pairs(), plan()};
+  planned_world quiet{four_pairs(), two_paths()};
   quiet.boot();
   quiet.run(2min);
   REQUIRE(quiet.finished() == 8);
@@ -121,7 +121,7 @@ TEST_CASE("swarm: micro-batches take the paths of a plan, and a lost peer's are 
 }
 
 TEST_CASE("swarm: peers of a plan are killed at any of their network calls", "[parallel][slow][every_call]") {
-  planned_world quiet{four_pairs(), plan()};
+  planned_world quiet{four_pairs(), two_paths()};
   quiet.boot();
   quiet.run(2min);
   lose_one_of_a_plan(quiet, 2, 0, 3, 0s);

@@ -99,7 +99,7 @@ void lose_one_of_a_plan(planned_world& quiet, std::uint32_t victim, std::uint64_
     for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
       if (dies_for_good && h == victim) continue;
       REQUIRE(swarm.at(h).finished);
-      CHECK(swarm.distance(h, {.parameters = quiet.at(h).parameters}) < 1e-6);
+      CHECK(swarm.distance(h, {quiet.at(h).parameters, {}, {}}) < 1e-6);
     }
   }
 }

@@ -50,7 +50,7 @@ RUN = {"muloco": "optim::muon<>{{.momentum = 0.9F}}", "nag_pp": "optim::nadam{}"
        "protocol_models": "std::move(*inner)",
        "diloco_swarm": "presets::rounds_of(presets::diloco_swarm_options{}), fault::quorum{}",
        **{name: "comm::every_step<>{}, fault::quorum{}"
-          for name in ("swarm", "gwtf", "oobleck", "varuna_morphing", "parcae", "bamboo",
+          for name in ("swarm", "gwtf", "skippipe", "oobleck", "varuna_morphing", "parcae", "bamboo",
                        "recycle", "checkfree", "checkfree_plus")}}
 HELD = {"learning_at_home": "The same type as [local_sgd](local_sgd.md), which the conformance suite and all networks hold; with "
                             "experts in `tests/presets/experts.cpp`. Hosts, clients and failures: "
@@ -58,7 +58,7 @@ HELD = {"learning_at_home": "The same type as [local_sgd](local_sgd.md), which t
 ELSEWHERE = {"bamboo": "tests/parallel/elastic/elastic_resumed.cpp"}  # presets whose test is not in tests/presets
 BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);",
           **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer(), disk, folder);  // mates: the membership of the stage"
-             for name in ("swarm", "diloco_swarm", "gwtf")},
+             for name in ("swarm", "diloco_swarm", "gwtf", "skippipe")},
           **{name: "env.group = group;  // a pipeline_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree", "checkfree_plus")}}
 MODELS = {"petals_finetune", "petals_lora"}  # the preset makes the model; the policies are the user's

@@ -19,6 +19,7 @@
 #include "device_list.hpp"
 #include "plan_batches.hpp"
 #include "plan_clusters.hpp"
+#include "plan_skips.hpp"
 
 namespace app {
 namespace {
@@ -30,7 +31,8 @@ using causeway::fail;
 struct request {
   std::string links, devices, model = "gpt2";
   std::uint64_t layers = 0, width = 0, vocabulary = 0, context = 0;
-  std::uint64_t global_batch = 256, micro_batch = 1, stages = 0, replicas = 0, seed = 1, evaluations = 200000, clusters = 0;
+  std::uint64_t global_batch = 256, micro_batch = 1, stages = 0, replicas = 0, seed = 1, evaluations = 200000, clusters = 0,
+                skip = 0, skip_groups = 3;
   double gradient_bytes = 4, state_bytes = 16;
   bool no_refine = false;
   bool batches = false;
@@ -57,6 +59,10 @@ std::vector<setting> flags_of(request& r) {
                    "of devices that hold the model together, in place of stages and replicas: ravnest's"),
       make_setting("batches", r.batches,
                    "of devices that each hold the model, and the share of values that their lines carry: stella_train's"),
+      make_setting("skip", r.skip,
+                   "middle stages that every micro-batch leaves out, on paths that are planned: skippipe's"),
+      make_setting("skip-groups", r.skip_groups,
+                   "with --skip: groups of micro-batches that begin at a peer, and that a peer holds"),
       make_setting("no-refine", r.no_refine, "leave DTFM's placement as it is")};
 }
 
@@ -105,6 +111,7 @@ causeway::result<plan::pipeline_plan_options> options_of(const request& r) {
   CAUSEWAY_TRY(limit(r.gradient_bytes > 0 && r.gradient_bytes <= 64, "--gradient-bytes", "must be above 0, at most 64"));
   CAUSEWAY_TRY(limit(r.state_bytes > 0 && r.state_bytes <= 64, "--state-bytes", "must be above 0, at most 64"));
   CAUSEWAY_TRY(limit(r.stages <= 10000 && r.replicas <= 10000, "--stages", "and --replicas must be at most 10,000"));
+  CAUSEWAY_TRY(limit(r.skip_groups >= 1 && r.skip_groups <= 16, "--skip-groups", "must be from 1 to 16"));
   plan::pipeline_plan_options o;
   o.global_batch = r.global_batch;
   o.micro_batch = r.micro_batch;
@@ -264,6 +271,9 @@ causeway::result<int> plan_pipeline(const command_line& line) {
   print_step(p);
   print_bound(p, links, all);
   print_square_cube(p, links, all);
+  if (r.skip > 0) {
+    CAUSEWAY_TRY(print_skips(p, links, all, {.skip = r.skip, .groups = r.skip_groups, .search = options.search}));
+  }
   print_blind(p, plan::estimate_blind(shape, links, all.devices, options, p.where.replicas, p.stages()));
   return 0;
 }

@@ -67,6 +67,7 @@ struct settings {
     std::string neighbour_weights = "squared_norms";
     std::string store;
     std::string router = "least_load";
+    std::string paths;
     std::int64_t stage = -1;
     std::uint32_t rebalance_every = 300;
   } parallel;

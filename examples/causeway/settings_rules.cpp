@@ -16,6 +16,7 @@
 #include "path_layout.hpp"
 #include "policies.hpp"
 #include "settings.hpp"
+#include "swarm_place.hpp"
 
 namespace app {
 
@@ -187,6 +188,7 @@ causeway::result<void> validate_swarm(const settings& s) {
     return bad("parallel.ranks",
                std::to_string(stages) + " stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
   }
+  CAUSEWAY_TRY(check_paths(s));
   if (stages > s.net.peers) {
     return bad("net.peers", std::to_string(stages) + " stages need a peer each, and better three; use --peers " +
                                 std::to_string(3 * stages) + ", or fewer parallel.ranks");

@@ -153,9 +153,12 @@ std::vector<setting> table(settings& s) {
            "pipeline: peers of one pipeline; must divide net.peers; 0 = all; quorum: stages; 0 = 2")
           .in("peers"),
       make("parallel.router", s.parallel.router,
-           "swarm: who gets a micro-batch: least_load (SWARM), random, min_cost_flow (GWTF) or peer_flow (as its peers "
-           "find it)")
-          .one_of({"least_load", "random", "min_cost_flow", "peer_flow"}),
+           "swarm: who gets a micro-batch: least_load (SWARM), random, min_cost_flow (GWTF), peer_flow (as its peers find "
+           "it), or planned (SkipPipe): as parallel.paths says")
+          .one_of({"least_load", "random", "min_cost_flow", "peer_flow", "planned"}),
+      make("parallel.paths", s.parallel.paths,
+           "swarm: paths that micro-batches take in turn, as \"0 5 - 3; 0 - 6 3\": for each stage the number of a peer, * "
+           "for any of the stage, - where it is left out; `causeway plan --skip` writes some"),
       make("parallel.stage", s.parallel.stage, "swarm: the stage that this peer serves; -1 = where it is needed most",
            local)
           .at_least(-1),

@@ -3,6 +3,7 @@
 
 #include <causeway/core/rng.hpp>
 #include <causeway/io/file.hpp>
+#include <causeway/stage/routing_planned.hpp>
 
 #include <chrono>
 #include <filesystem>
@@ -62,6 +63,21 @@ std::uint32_t stages_of(const settings& s) { return s.parallel.ranks == 0 ? 2 : 
 causeway::nn::block_range blocks_of(const settings& s, std::uint32_t stage) {
   const std::int64_t stages = stages_of(s);
   return {s.model.layers * stage / stages, s.model.layers * (stage + 1) / stages};
+}
+
+causeway::result<void> check_paths(const settings& s) {
+  namespace routing = causeway::stage::routing;
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  const bool planned = s.parallel.router == "planned";
+  if (planned == s.parallel.paths.empty()) {
+    return bad("parallel.paths", "and --parallel.router planned go together; `causeway plan --skip` writes paths");
+  }
+  if (!planned) return {};
+  if (steps_alone(s)) return bad("parallel.router", "peers that take local steps leave no stage out; use another router");
+  const auto paths = routing::parse_paths(s.parallel.paths);
+  if (!paths) return bad("parallel.paths", paths.error().message);
+  const auto fit = routing::check(*paths, stages_of(s));
+  return fit ? fit : bad("parallel.paths", fit.error().message);
 }
 
 std::uint32_t founders_of(const settings& s, std::uint32_t stage) {

@@ -26,6 +26,8 @@ namespace app {
 [[nodiscard]] std::uint32_t stages_of(const settings& s);
 /// The blocks of a stage: as even as they can be.
 [[nodiscard]] causeway::nn::block_range blocks_of(const settings& s, std::uint32_t stage);
+/// Whether parallel.paths fit the stages, where the router takes them.
+[[nodiscard]] causeway::result<void> check_paths(const settings& s);
 /// Peers that a stage waits for before its first step.
 [[nodiscard]] std::uint32_t founders_of(const settings& s, std::uint32_t stage);
 /// Names the membership of a stage on the wire.

@@ -8,6 +8,7 @@
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>
+#include <causeway/stage/routing_planned.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <cstdint>
@@ -42,6 +43,7 @@ class chosen_router {
     if (s.parallel.router == "random") it_ = routing::random{{.seed = s.run.seed}};
     if (s.parallel.router == "min_cost_flow") it_ = routing::min_cost_flow{};
     if (s.parallel.router == "peer_flow") it_ = routing::min_cost_flow{{.by_peers = true, .seed = s.run.seed}};
+    if (s.parallel.router == "planned") it_ = planned_router(s);
   }
   void begin(const routing::step_size& size, const routing::roster& known) {
     std::visit([&](auto& r) { r.begin(size, known); }, it_);
@@ -54,7 +56,14 @@ class chosen_router {
   }
 
  private:
-  std::variant<routing::least_load, routing::random, routing::min_cost_flow> it_;
+  // A peer's identity ends in its number: `fresh_identity`.
+  static routing::planned<> planned_router(const settings& s) {
+    auto paths = routing::parse_paths(s.parallel.paths);  // which validate_swarm has read
+    return routing::planned<>{{paths ? std::move(*paths) : std::vector<routing::path>{}, 1000},
+                              routing::least_load{{.seed = s.run.seed}}};
+  }
+
+  std::variant<routing::least_load, routing::random, routing::min_cost_flow, routing::planned<>> it_;
 };
 static_assert(routing::Router<chosen_router>);
 

@@ -90,6 +90,9 @@
 #include <causeway/plan/schedule_greedy.hpp>
 #include <causeway/plan/schedule_varuna.hpp>
 #include <causeway/plan/schedules.hpp>
+#include <causeway/plan/skip_placement.hpp>
+#include <causeway/plan/skip_plan.hpp>
+#include <causeway/plan/skip_route.hpp>
 #include <causeway/plan/square_cube.hpp>
 #include <causeway/plan/stage_costs.hpp>
 #include <causeway/plan/stage_split.hpp>
@@ -402,6 +405,7 @@
 #include <causeway/stage/routing.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>
+#include <causeway/stage/routing_planned.hpp>
 #include <causeway/stage/routing_skip.hpp>
 #include <causeway/stage/row_bits.hpp>
 #include <causeway/stage/run_history.hpp>

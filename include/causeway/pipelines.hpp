@@ -29,6 +29,7 @@
 #include <causeway/stage/routing.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>
+#include <causeway/stage/routing_planned.hpp>
 #include <causeway/stage/routing_skip.hpp>
 #include <causeway/stage/row_bits.hpp>
 #include <causeway/stage/run_history.hpp>

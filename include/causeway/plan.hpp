@@ -45,6 +45,9 @@
 #include <causeway/plan/schedule_greedy.hpp>
 #include <causeway/plan/schedule_varuna.hpp>
 #include <causeway/plan/schedules.hpp>
+#include <causeway/plan/skip_placement.hpp>
+#include <causeway/plan/skip_plan.hpp>
+#include <causeway/plan/skip_route.hpp>
 #include <causeway/plan/square_cube.hpp>
 #include <causeway/plan/stage_costs.hpp>
 #include <causeway/plan/stage_split.hpp>

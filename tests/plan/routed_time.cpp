@@ -98,3 +98,20 @@ TEST_CASE("any way through ends, also with little room", "[plan][fast]") {
     CHECK(seconds == seconds_of(s));
   }
 }
+
+TEST_CASE("a micro-batch that leaves a stage out takes neither its time nor its ways", "[plan][fast]") {
+  routed_step s{equal_costs(4), {{0, 1, 2, 3}, {0, left_out, 2, 3}, {0, 1, left_out, 3}, {0, left_out, left_out, 3}}};
+  for (std::size_t m = 0; m < s.routes.size(); ++m) {
+    routed_step one = s;
+    one.routes = {s.routes[m]};
+    one.ways.assign(4, std::vector<double>(4, 0.5));
+    one.peers.assign(4, {1, 1, 1, 0});
+    one.peers[2] = {2, 2, 3, 0};  // forward and backward: 7 s instead of 3
+    const double passed = std::vector{4.0, 3.0, 3.0, 2.0}[m];
+    CHECK(seconds_of(one) == Approx(3 * passed + (m < 2 ? 4 : 0) + 2 * (passed - 1) * 0.5));
+  }
+  // All of them: the first and the last peer have four, and nothing is quicker than that.
+  const double seconds = seconds_of(s);
+  CHECK(seconds >= 4 * 3);
+  CHECK(seconds < seconds_of(straight(4, 4, {1, 1, 1, 1})));
+}

@@ -41,19 +41,20 @@ auto steps_of(const Options& o) {
   }
 }
 
-/// Two stages with two peers each, on the simulator: hosts 0 and 1 serve stage 0.
+/// Two peers for each stage of a block, on the simulator: hosts 0 and 1 serve stage 0. Their ids are 1, 2, ...
 template <class Options, class Job>
 std::vector<trained> train(const Job& job, const support::swarm_schedule& s, Options options = {}) {
   sim::world world{{.seed = 1}};
-  std::vector<trained> all(4);
+  const auto stages = static_cast<std::uint32_t>(job.blocks), hosts = 2 * stages;
+  std::vector<trained> all(hosts);
   std::uint32_t finished = 0;
-  for (std::uint32_t h = 0; h < 4; ++h) (void)world.add_host();
-  for (std::uint32_t h = 0; h < 4; ++h) {
-    world.boot(h, [&, h](sim::process& p) {
+  for (std::uint32_t h = 0; h < hosts; ++h) (void)world.add_host();
+  for (std::uint32_t h = 0; h < hosts; ++h) {
+    world.boot(h, [&, h, hosts, stages](sim::process& p) {
       const std::uint32_t stage = h / 2;
       const auto mates = p.make_fabric(h + 1), fabric = p.make_fabric(h + 1);
       options.fabric = fabric;
-      options.peer = {.run = 3, .stage = stage, .stages = 2, .micro_batches = s.micro_batches};
+      options.peer = {.run = 3, .stage = stage, .stages = stages, .micro_batches = s.micro_batches};
       for (std::uint32_t o = 0; o < h; ++o) options.peer.dial.push_back("host-" + std::to_string(o) + ":2");
       auto policy = presets::make(options);
       member_options mo;
@@ -77,7 +78,7 @@ std::vector<trained> train(const Job& job, const support::swarm_schedule& s, Opt
         all[h].losses.push_back(t.step(b.view()).value().loss);
       }
       all[h].parameters = support::parameters_of(t.model().parameters());
-      if (++finished == 4) world.end_run();
+      if (++finished == hosts) world.end_run();
       p.sleep(1h);
     });
   }
@@ -156,6 +157,34 @@ TEST_CASE("presets: gwtf ends as the unsplit model", "[presets][fast]") {
   const auto seen = train<presets::gwtf_options>(job, schedule);
   const auto want = support::unsplit(job, schedule);
   for (std::size_t h = 0; h < 4; ++h) CHECK(support::distance(seen[h].parameters, want) < 1e-6);
+}
+
+namespace {
+
+/// Which micro-batches of a trace pass which stages, by any of the peers in turn.
+presets::skippipe_options planned_options(const support::trace& t) {
+  presets::skippipe_options o;
+  const auto& passed = t.numbers("passed");
+  for (std::size_t m = 0; 4 * m < passed.size(); ++m) {
+    auto& way = o.plan.paths.emplace_back();
+    for (std::size_t s = 0; s < 4; ++s)
+      way.push_back(passed[4 * m + s] != 0 ? 2 * s + 1 + (m + s) % 2 : stage::routing::left_out);
+  }
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("traces: SkipPipe, training on planned paths", "[presets][trace][fast]") {
+  const traced_job traced{{4}, support::trace{"skippipe"}};
+  check_ends(traced, train(traced, {.steps = 4, .micro_batches = 4, .rate = 0.05F}, planned_options(traced.trace)));
+}
+
+TEST_CASE("presets: a planned peer that is not there is replaced by another of its stage", "[presets][fast]") {
+  const traced_job traced{{4}, support::trace{"skippipe"}};
+  auto o = planned_options(traced.trace);
+  for (auto& way : o.plan.paths) way[3] = 99;
+  check_ends(traced, train(traced, {.steps = 4, .micro_batches = 4, .rate = 0.05F}, o));
 }
 
 TEST_CASE("presets: a swarm without a fabric says what it needs", "[presets][fast]") {

@@ -71,6 +71,23 @@ class Plan(Program):
         self.assertAlmostEqual(shares[0] / shares[1], 10, delta=0.5)
         self.fails(self.plan("--model", "llama-65b", "--batches", devices=devices), "out_of_memory", "a: does not hold")
 
+    def test_paths_leave_out_every_middle_stage_equally_often(self):
+        devices = DEVICES.replace(",1\n", ",2\n")
+        args = ["--model", "gpt2", "--stages", "4", "--replicas", "2", "--global-batch", "32", "--skip"]
+        r = self.plan(*args, "1", devices=devices)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        paths = [way.split() for way in re.search(r"--parallel.paths '([^']+)'", r.stdout).group(1).split(";")]
+        self.assertEqual(len(paths), 6)  # eight devices: two for each stage, as three stages have two thirds of the work
+        for stage in range(4):
+            self.assertEqual(sum(way[stage] == "-" for way in paths), 3 if stage in (1, 2) else 0, paths)
+            peers = re.search(rf"^{stage}((?: +\d+=\S+)+)$", r.stdout, re.M).group(1)
+            self.assertLessEqual({way[stage] for way in paths} - {"-"}, set(re.findall(r"(\d+)=", peers)))
+        seconds = [float(s) for s in re.findall(r"^  on .*paths\b.* ([0-9.]+) s", r.stdout, re.M)]
+        self.assertEqual(len(seconds), 2, r.stdout)
+        self.assertLess(seconds[0], seconds[1])
+        self.assertEqual(r.stdout, self.plan(*args, "1", devices=devices).stdout)
+        self.fails(self.plan(*args, "3", devices=devices), "invalid_argument", "the first and the last always run")
+
     def test_the_same_seed_prints_the_same_plan(self):
         args = ["--model", "gpt2", "--global-batch", "32"]
         first, second = self.plan(*args, "--seed", "3"), self.plan(*args, "--seed", "3")

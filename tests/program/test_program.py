@@ -131,9 +131,9 @@ class Training(Program):
     def test_systems_of_stages_train_by_their_names(self):
         names = re.search(r"use one of ([a-z0-9_, ]+)", self.run_it("--preset", "telepathy").stderr).group(1).strip().split(", ")
         systems = names[names.index("varuna"):]
-        self.assertEqual(len(names), 38 + 21)
-        self.assertEqual(systems[18:], ["learning_at_home", "petals_finetune", "petals_lora"])  # test_served.py
-        systems = systems[:18]
+        self.assertEqual(len(names), 38 + 22)
+        self.assertEqual(systems[19:], ["learning_at_home", "petals_finetune", "petals_lora"])  # test_served.py
+        systems = systems[:19]
         for name in systems:
             with self.subTest(name):
                 peers = "5" if name == "checkfree_plus" else "4"  # four stages, and one with the ends

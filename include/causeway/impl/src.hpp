@@ -150,6 +150,9 @@
 #include <causeway/plan/impl/schedule_greedy.ipp>
 #include <causeway/plan/impl/schedule_varuna.ipp>
 #include <causeway/plan/impl/schedules.ipp>
+#include <causeway/plan/impl/skip_placement.ipp>
+#include <causeway/plan/impl/skip_plan.ipp>
+#include <causeway/plan/impl/skip_route.ipp>
 #include <causeway/plan/impl/square_cube.ipp>
 #include <causeway/plan/impl/stage_costs.ipp>
 #include <causeway/plan/impl/stage_split.ipp>
@@ -366,6 +369,7 @@
 #include <causeway/stage/impl/routing.ipp>
 #include <causeway/stage/impl/routing_by_chance.ipp>
 #include <causeway/stage/impl/routing_flow.ipp>
+#include <causeway/stage/impl/routing_planned.ipp>
 #include <causeway/stage/impl/run_history.ipp>
 #include <causeway/stage/impl/sample_buffers.ipp>
 #include <causeway/stage/impl/schedules.ipp>

@@ -7,7 +7,8 @@
 // event simulation: a peer that is free takes the gradient that is ready, of the lowest micro-batch; else a forward, if it
 // has room for its activations; else a weight gradient that was put off; else a redundant forward. With one peer for each
 // stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
-// it is also an order of work, to be run elsewhere: routed_schedule.hpp.
+// it is also an order of work, to be run elsewhere: routed_schedule.hpp. A micro-batch may leave middle stages out
+// (SkipPipe), and peers and the ways between them may differ: then they have their own seconds.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -19,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <queue>
 #include <set>
@@ -28,14 +30,19 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+/// In place of a peer: the micro-batch does not pass the stage. Not the first or the last one.
+inline constexpr std::uint32_t left_out = std::numeric_limits<std::uint32_t>::max();
+
 struct routed_step {
   stage_costs costs;                               ///< of P stages
-  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer, or left_out
   std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
                                                    ///< activations of P - s; with more, of more in proportion
   bool halves = false;     ///< backwards are split: input gradients first, weight gradients in what would be bubbles
   bool shadows = false;    ///< a peer repeats the forward of the stage after its own (of the first, after the last)
   std::uint32_t room = 0;  ///< micro-batches whose activations every peer has room for; 0: as `share` says
+  std::vector<stage_cost> peers{};          ///< [peer]: instead of its stage's cost; empty: all are alike
+  std::vector<std::vector<double>> ways{};  ///< [from][to]: seconds of a message, instead of the edges'
 };
 
 /// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
@@ -66,6 +73,9 @@ class route_clock {
 
   [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
   [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
+  // That the micro-batch passes, after this one or before it; there is one.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t next_passed(const item& i) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t passed_before(const item& i) const;
 
   CAUSEWAY_DECL [[nodiscard]] double seconds(kind k, const item& i) const;
 
@@ -86,7 +96,7 @@ class route_clock {
   std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> room_;  // of (peer, stage): activations that still fit
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
   std::uint64_t sequence_ = 0;
-  std::size_t gradients_ = 0;  // done
+  std::size_t gradients_ = 0;  // that are to be done
   double now_ = 0;
 };
 

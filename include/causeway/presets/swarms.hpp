@@ -18,6 +18,7 @@
 #include <causeway/stage/routing.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>
+#include <causeway/stage/routing_planned.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -98,6 +99,27 @@ struct gwtf_options {
 };
 using gwtf = parallel::swarm<stage::plain>;
 CAUSEWAY_DECL [[nodiscard]] gwtf make(const gwtf_options& o);
+
+/// SkipPipe (Blagoev et al. 2025): micro-batches pass some of the stages, on paths that are planned from measured times so
+/// that stages and peers have even work and no two groups are at a peer at a time (`plan::plan_skips`, `causeway plan
+/// --skip`). For models of residual blocks. The paper may also swap stages, and computes the loss where a micro-batch
+/// began; here paths keep to the order of the stages, and the last stage has the loss.
+///
+/// Formula:
+///   path of micro-batch m: paths[m mod n], which leaves out some of the middle stages;
+///   g of a stage = Σ over the micro-batches that pass it / B
+/// Sent: activations and gradients in f32 along the paths, nothing to stages that are left out; gradients among the peers
+/// of a stage, in every step.
+struct skippipe_options {
+  std::shared_ptr<net::fabric> fabric{};                                ///< of the swarm; another one than the membership's
+  parallel::swarm_options peer{};                                       ///< stage, stages, micro-batches, addresses, times
+  stage::routing::planned_options plan{};                               ///< the paths; equal on all peers
+  std::uint64_t seed = 1;                                               ///< of ties where a planned peer is not there
+  stage::routing::entry newcomers = stage::routing::entry::at_minimum;  ///< their accumulated time when they come
+  log_sink log{};
+};
+using skippipe = parallel::swarm<stage::plain>;
+CAUSEWAY_DECL [[nodiscard]] skippipe make(const skippipe_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

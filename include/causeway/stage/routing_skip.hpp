@@ -5,8 +5,8 @@
 // Micro-batches that leave out some of the middle stages, after SkipPipe (Blagoev et al., 2025): a step takes less time,
 // and a model of residual blocks still computes something sensible without some of them. Which stages a micro-batch leaves
 // out is planned, not left to chance, so that the work of the stages stays even and a queue that one micro-batch has
-// lengthened is shortened by the next. SkipPipe searches for paths (docs/reference/not_here.md); the cyclic plan here is
-// ours, with what it promises stated below.
+// lengthened is shortened by the next. SkipPipe searches for paths (routing_planned.hpp); the cyclic plan here is ours,
+// with what it promises stated below.
 
 #include <causeway/stage/routing.hpp>
 #include <causeway/stage/routing_by_chance.hpp>

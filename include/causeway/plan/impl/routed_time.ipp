@@ -21,8 +21,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace 
 CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
   std::uint32_t peers = 0;
   for (const auto& route : step.routes) {
-    CAUSEWAY_EXPECT(route.size() == stages_);
+    CAUSEWAY_EXPECT(route.size() == stages_ && route.front() != left_out && route.back() != left_out);
     for (std::size_t s = 0; s < stages_; ++s) {
+      if (route[s] == left_out) continue;
+      ++gradients_;
       peers = std::max(peers, route[s] + 1);
       ++room_[{route[s], s}];
     }
@@ -53,12 +55,24 @@ CAUSEWAY_DECL double route_clock::run() {
     }
     for (const std::uint32_t p : awake) choose(p);
   }
-  CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
+  CAUSEWAY_EXPECT(gradients_ == 0);  // the last stage always goes on, so all do
   return now_;
 }
 
+CAUSEWAY_DECL std::size_t route_clock::next_passed(const item& i) const {
+  std::size_t s = i.second + 1;
+  while (step_.routes[i.first][s] == left_out) ++s;
+  return s;
+}
+
+CAUSEWAY_DECL std::size_t route_clock::passed_before(const item& i) const {
+  std::size_t s = i.second - 1;
+  while (step_.routes[i.first][s] == left_out) --s;
+  return s;
+}
+
 CAUSEWAY_DECL double route_clock::seconds(kind k, const item& i) const {
-  const stage_cost& c = step_.costs.stages[i.second];
+  const stage_cost& c = step_.peers.empty() ? step_.costs.stages[i.second] : step_.peers[peer_of(i)];
   if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
   if (k == weight) return c.weight_gradient;
   return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
@@ -96,16 +110,16 @@ CAUSEWAY_DECL void route_clock::finish(std::uint32_t peer, kind k, item i) {
     if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
       peers_[peer].ready[shadow].insert(i);
     if (i.second + 1 < stages_)
-      send(peer, forward, {i.first, i.second + 1}, i.second);
+      send(peer, forward, {i.first, next_passed(i)}, i.second);
     else
       peers_[peer].ready[gradient].insert(i);
   } else if (k == gradient) {
-    ++gradients_;
+    --gradients_;
     if (step_.halves)
       peers_[peer].ready[weight].insert(i);
     else
       ++room_[{peer, i.second}];
-    if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
+    if (i.second > 0) send(peer, gradient, {i.first, passed_before(i)}, i.second - 1);
   } else if (k == weight) {
     ++room_[{peer, i.second}];
   }
@@ -115,7 +129,8 @@ CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& wha
   const edge_cost& e = step_.costs.edges[edge];
   const std::uint32_t to = peer_of(what);
   const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
-  const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
+  const double along = step_.ways.empty() ? e.latency + bytes / e.bytes_per_second : step_.ways[from][to];
+  const double way = to == from ? 0 : along;
   events_.emplace(now_ + way, sequence_++, to, k, what, false);
 }
 

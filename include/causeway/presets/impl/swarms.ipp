@@ -28,6 +28,12 @@ CAUSEWAY_DECL gwtf make(const gwtf_options& o) {
   return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{how}, o.log);
 }
 
+CAUSEWAY_DECL skippipe make(const skippipe_options& o) {
+  using router = stage::routing::planned<>;
+  return detail::swarm_of<skippipe>(o.fabric, o.peer, router{o.plan, stage::routing::least_load{{o.seed, o.newcomers}}},
+                                    o.log);
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_IMPL_SWARMS_IPP

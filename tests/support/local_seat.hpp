@@ -85,8 +85,12 @@ class noting_round final : public causeway::parallel::swarm_round {
   [[nodiscard]] causeway::time_point now() override { return peer_->now(); }
   void throw_away() override { peer_->throw_away(); }
   void restore_sum(const causeway::parallel::swarm_sum& kept) override { peer_->restore_sum(kept); }
-  causeway::result<double> all_summed() override { return peer_->all_summed(); }
-  void agreed(double squares) override { peer_->agreed(squares); }
+  causeway::result<std::vector<double>> all_summed() override { return peer_->all_summed(); }
+  void agreed(std::span<const double> all) override { peer_->agreed(all); }
+  causeway::result<void> sum(std::span<double> values, const causeway::collective::collective_options& options) override {
+    return peer_->sum(values, options);
+  }
+  std::span<std::byte> decision(std::size_t most) override { return peer_->decision(most); }
   [[nodiscard]] float norm() const override { return peer_->norm(); }
   [[nodiscard]] std::uint64_t contributed() override { return peer_->contributed(); }
   void end_local_step(std::uint64_t step, causeway::parallel::swarm_computer& round) override {

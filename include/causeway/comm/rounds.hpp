@@ -75,6 +75,9 @@ class rounds : round_rules<Axes...> {
                                                                                               : 3) +
       (core_type::links_type::measured ? 3 : 0);
 
+  /// Numbers that it asks all stages for in one exchange, at most.
+  [[nodiscard]] std::size_t stage_sums() const noexcept { return laws::mix.watches_movement ? 2 * core_.states.size() : 0; }
+
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
   /// that leave the live parameters when they are sent, and peers with parameters of their own.
@@ -270,11 +273,8 @@ class rounds : round_rules<Axes...> {
       counted_ = true;
     }
     CAUSEWAY_ASSIGN(const bool enough, enough_samples(ctx));
-    if (enough) {
-      CAUSEWAY_TRY(exchange_samples(ctx));
-    } else {
-      ctx.skip_inner_step();
-    }
+    if (!enough) ctx.skip_inner_step();
+    if (enough) CAUSEWAY_TRY(exchange_samples(ctx));
     counted_ = false;
     return {};
   }

@@ -3,9 +3,11 @@
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/presets/overlapped.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "parallel/swarm/local_swarm_cases.hpp"
@@ -13,6 +15,7 @@
 #include "support/cluster.hpp"
 
 using namespace causeway;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -70,10 +73,59 @@ void comes_to_whole_models(std::uint64_t steps) {
 }
 
 /// A run of whole rounds, whichever policy says how long they are: 2, 4, 4 and 4 steps, or 2 for each fragment.
-support::swarm_world_options whole_rounds() {
+support::swarm_world_options whole_rounds(std::uint64_t steps = 14) {
   auto o = support::two_stages();
-  o.local_steps = 6, o.steps = 14;
+  o.local_steps = 6, o.steps = steps;
   return o;
+}
+
+/// All peers of a stage are lost together, and come back with their disks. How many network calls the victim made.
+template <class Rounds>
+std::uint64_t stages_decide_alike(support::swarm_world_options o, std::uint32_t stage) {
+  o.die_with = {3 * stage + 1, 3 * stage + 2};
+  o.back_after = 1500ms;
+  support::round_notes notes;
+  support::local_seat_of<Rounds>::notes = &notes;
+  support::local_swarm_of<Rounds> swarm{o};
+  swarm.boot();
+  swarm.run(2min);
+  support::local_seat_of<Rounds>::notes = nullptr;
+  stages_agree(swarm);
+  CHECK(notes.decided.size() > 1);
+  for (const auto& [step, all] : notes.decided) {
+    INFO("step " << step);
+    CHECK(all.size() == 1);
+  }
+  return swarm.at(3 * stage).calls;
+}
+
+/// When the first of them passes `point` in the second exchange.
+template <class Rounds>
+void stages_decide_alike(std::uint32_t stage, std::string_view point) {
+  INFO("stage " << stage << " is lost at " << point);
+  auto o = whole_rounds(10);
+  int exchanges = 0;
+  bool died = false;
+  o.dies_passing = [&](std::uint32_t host, std::string_view at) {
+    if (host != 3 * stage) return false;
+    if (at == "exchanged") ++exchanges;
+    return exchanges == 2 && at == point && !std::exchange(died, true);
+  };
+  (void)stages_decide_alike<Rounds>(o, stage);
+  CHECK(died);
+}
+
+/// At every `every`th network call of the first of them.
+template <class Rounds>
+void stages_decide_alike_whenever(std::uint64_t every, const support::swarm_world_options& with) {
+  for (const std::uint32_t stage : {0U, 1U}) {
+    for (std::uint64_t n = 0;; n += every) {
+      INFO("stage " << stage << " is lost at network call " << n);
+      auto o = with;
+      o.victim = 3 * stage, o.dies_at = n;
+      if (stages_decide_alike<Rounds>(o, stage) <= n) break;
+    }
+  }
 }
 
 }  // namespace
@@ -88,15 +140,28 @@ TEST_CASE("local swarm: the fragment that has changed most in the whole model is
   comes_to_whole_models<cocodc>(GENERATE(12U, 14U));
 }
 
+// Its sums are made again, of what each of its peers has moved since, and come to other numbers than others have heard.
+TEMPLATE_TEST_CASE("local swarm: stages decide by the same numbers, whichever of them is lost behind the barrier",
+                   "[parallel][local_swarm]", co_learning, cocodc) {
+  for (const char* const point : {"exchanged", "before_store", "voted", "committed"}) {
+    for (const std::uint32_t stage : {0U, 1U}) stages_decide_alike<support::preset_rounds<TestType>>(stage, point);
+  }
+}
+
 TEMPLATE_TEST_CASE("local swarm: rounds that follow the model go on whoever is lost, and let others in",
                    "[parallel][local_swarm]", co_learning, cocodc) {
   using rounds = support::preset_rounds<TestType>;
-  support::trains_through_losses<rounds>(0.3, whole_rounds(), 11);
+  support::trains_through_losses<rounds>(0.3, whole_rounds(), 23);
   support::lets_newcomers_in<rounds>(18, whole_rounds());
   support::goes_on_from_checkpoints<rounds>(0.7, whole_rounds());
 }
 
-TEST_CASE("local swarm: and follow it whoever is lost at every single network call", "[parallel][slow][every_call]") {
-  support::trains_through_losses<support::preset_rounds<co_learning>>(0.3, whole_rounds(), 1);
-  support::trains_through_losses<support::preset_rounds<cocodc>>(0.3, whole_rounds(), 1);
+TEMPLATE_TEST_CASE("local swarm: and follow it whoever is lost at every single network call",
+                   "[parallel][slow][every_call]", co_learning, cocodc) {
+  support::trains_through_losses<support::preset_rounds<TestType>>(0.3, whole_rounds(6), 1);
+}
+
+TEMPLATE_TEST_CASE("local swarm: and decide alike whenever a whole stage is lost", "[parallel][slow][every_call]",
+                   co_learning, cocodc) {
+  stages_decide_alike_whenever<support::preset_rounds<TestType>>(1, whole_rounds(4));
 }

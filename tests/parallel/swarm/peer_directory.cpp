@@ -68,6 +68,24 @@ TEST_CASE("peer directory: the barrier opens when every stage has told its sum, 
   CHECK_FALSE(t.has_sum(1, 4));       // but nobody has it now
 }
 
+TEST_CASE("peer directory: who has committed the exchange that a turn is for is through with it", "[parallel][fast]") {
+  peer_directory t = three_others();
+  const std::uint64_t turn = swarm_wire::training_turn(4);
+  CHECK_FALSE(t.anybody_through(turn));
+  auto s = says(1, 4);
+  s.committed = 4;  // the steps before it
+  t.take(9, s, time_point{});
+  CHECK_FALSE(t.anybody_through(turn));
+  s.committed = 5;
+  t.take(9, s, time_point{});
+  CHECK(t.anybody_through(turn));
+  CHECK_FALSE(t.anybody_beyond(turn));
+  t.down(9);
+  CHECK_FALSE(t.anybody_through(turn));
+  t.take(7, says(0, 5), time_point{});
+  CHECK(t.anybody_through(turn));
+}
+
 TEST_CASE("peer directory: what stages are asked for is added up, and what somebody has committed is kept beside it",
           "[parallel][fast]") {
   peer_directory t = three_others();

@@ -81,6 +81,8 @@ class peer_directory {
   CAUSEWAY_DECL [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
   CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
   CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
+  /// Beyond it, or with the exchange committed that it is for: after the last one of a run comes no turn.
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_through(std::uint64_t turn) const;
 
   struct coordinator_choice {
     net::peer_id id = 0;

@@ -107,7 +107,7 @@ class swarm_coordinator : protected swarm_table_sync {
   /// Others are through with this round, or may be: what is missing can no longer be computed, and is not waited for.
   [[nodiscard]] bool released() const {
     const bool was_told = in_groups_ && directory_.remembers(options_.stage, step());  // of an attempt that was called off
-    return closes_a_round() && (was_told || directory_.anybody_beyond(micro_batches_.turn()));
+    return closes_a_round() && (was_told || directory_.anybody_through(micro_batches_.turn()));
   }
   /// The coordinator took this peer for lost, and has given what is not in its parameters yet to others.
   void forget_what_was_given_away() {

@@ -91,7 +91,9 @@ struct status {
   stage_sum sums[2];             ///< of its stage, for the newest two steps that have one
   /// Of a tied table, on the last stage: the turn for whose sum it has the first stage's part. 0: none.
   std::uint64_t part = 0;
-  std::uint64_t committed = 0;  ///< at the ends of a model with a tied table: steps in the committed state that it holds
+  /// Steps in the committed state that it holds: at the ends of a model with a tied table, and where peers take local
+  /// steps, since it was started.
+  std::uint64_t committed = 0;
   stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
 };
 

@@ -55,8 +55,8 @@ class swarm_messenger {
 
   CAUSEWAY_DECL [[nodiscard]] swarm_wire::status own_status() const;
 
-  /// What the stages decided by, as the committed state that is here has it. Whether there is something to tell.
-  CAUSEWAY_DECL bool tell_decision();
+  /// With local steps: that a state is committed here, and what the stages decided by, which it has. Whether anybody cares.
+  CAUSEWAY_DECL bool tell_committed();
 
   CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
 
@@ -81,8 +81,8 @@ class swarm_messenger {
   std::uint64_t run_;  // options_.run, and what else peers have to agree on
   peer_directory::coordinator_choice followed_;
   swarm_wire::stage_sum own_sums_[2], own_decided_;
-  stage_decisions decisions_;               // for the trainer's thread, but for `tell_decision`
-  std::uint64_t part_ = 0, committed_ = 0;  // of a tied table: see swarm_wire::status
+  stage_decisions decisions_;               // for the trainer's thread, but for `tell_committed`
+  std::uint64_t part_ = 0, committed_ = 0;  // see swarm_wire::status
   double seconds_ = 0;                      // that a micro-batch takes here
   queue_meter queue_;
   bool serving_ = false;

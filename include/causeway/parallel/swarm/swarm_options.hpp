@@ -4,6 +4,7 @@
 
 // What a swarm is told, what it needs of a model, and what it gives to the membership of a stage.
 
+#include <causeway/collective/options.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
@@ -20,13 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-namespace collective {
-struct collective_options;
-}
-
-namespace parallel {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 struct swarm_options {
   std::uint64_t run = 0;  ///< messages of another run are refused
@@ -200,7 +195,6 @@ class swarm_round {
   [[nodiscard]] virtual std::string describe() = 0;
 };
 
-}  // namespace parallel
-}}  // namespace causeway::CAUSEWAY_ABI
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_OPTIONS_HPP

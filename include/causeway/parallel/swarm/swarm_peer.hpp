@@ -208,14 +208,16 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<void> sum(std::span<double> values, const collective::collective_options&) override {
     decisions_.ask(values);
-    return {};
+    if (decisions_.asked().size() <= most_asked_) return {};
+    return fail(errc::invalid_argument, "policy", "it asks the stages for more numbers than its stage_sums() says");
   }
-  std::span<std::byte> decision(std::size_t most) override { return decisions_.memory(most); }
+  std::span<std::byte> decision(std::size_t most) override { return decisions_.memory(most_asked_ = most); }
 
   void committed(bool adopted) override {
     progress_ = {};
     locked([&] {
-      const bool tells = this->tell_decision();
+      if (!adopted && this->closes_a_round()) this->committed_ = this->step() + 1;
+      const bool tells = this->tell_committed();
       if (this->holds_committed(adopted) || tells) this->after_event();
     });
   }
@@ -384,8 +386,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   bool open_ = false;
-  bool averages_ = false;  // see exchange_means
-  time_point again_from_;  // another attempt at the exchange
+  bool averages_ = false;       // see exchange_means
+  std::size_t most_asked_ = 0;  // see decision
+  time_point again_from_;       // another attempt at the exchange
   duration waited_{0};
   duration say_at_;
 };

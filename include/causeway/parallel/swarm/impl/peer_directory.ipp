@@ -148,6 +148,12 @@ CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint64_t turn) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
 }
 
+CAUSEWAY_DECL bool peer_directory::anybody_through(std::uint64_t turn) const {
+  return anybody_beyond(turn) || std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+           return p.second.up && p.second.said && p.second.said->committed > swarm_wire::step_of(turn);
+         });
+}
+
 CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });

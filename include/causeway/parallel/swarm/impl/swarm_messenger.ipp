@@ -43,11 +43,10 @@ CAUSEWAY_DECL swarm_wire::status swarm_messenger::own_status() const {
           own_decided_};
 }
 
-CAUSEWAY_DECL bool swarm_messenger::tell_decision() {
+CAUSEWAY_DECL bool swarm_messenger::tell_committed() {
   const auto last = decisions_.last();
-  if (!last) return false;
-  own_decided_ = *last;
-  directory_.remember_decided(own_decided_);
+  if (!last && options_.local_steps == 0) return false;
+  if (last) directory_.remember_decided(own_decided_ = *last);
   announce();
   return true;
 }

@@ -65,8 +65,12 @@ class noted_round final : public causeway::parallel::swarm_round {
   [[nodiscard]] causeway::time_point now() override { return over_->now(); }
   void throw_away() override { over_->throw_away(); }
   void restore_sum(const causeway::parallel::swarm_sum& kept) override { over_->restore_sum(kept); }
-  causeway::result<double> all_summed() override { return over_->all_summed(); }
-  void agreed(double squares) override { over_->agreed(squares); }
+  causeway::result<std::vector<double>> all_summed() override { return over_->all_summed(); }
+  void agreed(std::span<const double> all) override { over_->agreed(all); }
+  causeway::result<void> sum(std::span<double> values, const causeway::collective::collective_options& options) override {
+    return over_->sum(values, options);
+  }
+  std::span<std::byte> decision(std::size_t most) override { return over_->decision(most); }
   [[nodiscard]] float norm() const override { return over_->norm(); }
   [[nodiscard]] std::uint64_t contributed() override { return over_->contributed(); }
   void end_local_step(std::uint64_t step, causeway::parallel::swarm_computer& round) override {

@@ -123,7 +123,7 @@ std::uint64_t steps_of_round(const settings& s) {
 std::uint64_t most_steps_between(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
   const std::uint64_t later = sets_by_itself(s.comm.policy, "comm.overlap_steps") ? s.comm.overlap_steps : 0;
-  return steps_of_round(s) * (p == nullptr ? 1 : p->traits.rounds_at_hand) + later;
+  return steps_of_round(s) * (p == nullptr ? 1 : p->traits.rounds_at_hand * p->longest_round) + later;
 }
 
 std::uint64_t samples_at_hand(const settings& s) {

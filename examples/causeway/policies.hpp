@@ -60,7 +60,9 @@ struct policy {
     return elastic() && ((same_rounds() && gradients_of_stages()) || local || (composed && has_local_steps));
   }
   [[nodiscard]] bool in_swarms() const noexcept {
-    return elastic() && same_rounds() && (gradients_of_stages() || causeway::rules::c6(traits, {.computes_late = true}));
+    using namespace causeway::rules;
+    const bool local = c4(traits, {.staged = true, .sums_over_stages = true}) && c6(traits, {.computes_late = true});
+    return elastic() && (local || (same_rounds() && gradients_of_stages()));
   }
 };
 

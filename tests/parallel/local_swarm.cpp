@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -200,6 +201,25 @@ TEST_CASE("local swarm: from disks and checkpoints it goes on where the last exc
   support::local_steps<optim::sgd>::checkpoints = nullptr;
   all_like_unsplit(swarm);
   for (std::uint32_t h = 0; h < 3; ++h) CHECK(swarm.at(h).ends.size() == 7);  // the fourth step twice
+}
+
+// The others take no further turn by which a stage that comes back would see that they are through.
+TEST_CASE("local swarm: a stage that is lost whole in the run's last exchange ends it without its share",
+          "[parallel][fast]") {
+  for (const std::uint32_t victim : {0U, 1U, 2U}) {
+    INFO("stage " << victim << " is lost");
+    auto o = rounds_of(3, 6);
+    o.speeds = {{1}, {1}, {1}}, o.back_after = 1500ms;
+    int exchanges = 0;
+    o.dies_passing = [&](std::uint32_t host, std::string_view at) {
+      return host == victim && at == "exchanged" && ++exchanges == 2;
+    };
+    sgd_swarm swarm{o};
+    swarm.boot();
+    swarm.run(2min);
+    CHECK(exchanges == 3);  // again, when it is back
+    CHECK(swarm.finished() == 3);
+  }
 }
 
 TEST_CASE("local swarm: whoever is killed in a local step or in an exchange, the round is made", "[parallel][fast]") {

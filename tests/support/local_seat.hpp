@@ -9,6 +9,7 @@
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -16,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -38,6 +40,8 @@ struct local_notes {
 struct round_notes {
   std::map<std::uint32_t, std::vector<batch_set>> put_in;
   std::deque<local_notes> peers;  ///< one that is started again is another
+  /// By one more than the step: what peers committed that all stages came to, where the policy asks them. Of all stages.
+  std::map<double, std::set<std::vector<double>>> decided;
 };
 
 /// Passes everything on, and notes.
@@ -55,7 +59,12 @@ class noting_round final : public causeway::parallel::swarm_round {
   void open(std::uint64_t agreement) override { peer_->open(agreement); }
   void tie(causeway::parallel::swarm_tied_table table) override { peer_->tie(std::move(table)); }
   causeway::result<void> exchange_means() override { return peer_->exchange_means(); }
-  void committed(bool adopted) override { peer_->committed(adopted); }
+  void committed(bool adopted) override {
+    peer_->committed(adopted);
+    std::vector<double> last(decided_.size() / sizeof(double));
+    std::copy(decided_.begin(), decided_.end(), std::as_writable_bytes(std::span{last}).begin());
+    if (!last.empty() && last[0] > 0) notes_.decided[last[0]].insert(last);
+  }
   bool put_table() override { return peer_->put_table(); }
   causeway::result<double> evaluate(std::uint64_t step, std::uint32_t n, causeway::parallel::swarm_computer& c) override {
     return peer_->evaluate(step, n, c);
@@ -85,8 +94,12 @@ class noting_round final : public causeway::parallel::swarm_round {
   [[nodiscard]] causeway::time_point now() override { return peer_->now(); }
   void throw_away() override { peer_->throw_away(); }
   void restore_sum(const causeway::parallel::swarm_sum& kept) override { peer_->restore_sum(kept); }
-  causeway::result<double> all_summed() override { return peer_->all_summed(); }
-  void agreed(double squares) override { peer_->agreed(squares); }
+  causeway::result<std::vector<double>> all_summed() override { return peer_->all_summed(); }
+  void agreed(std::span<const double> all) override { peer_->agreed(all); }
+  causeway::result<void> sum(std::span<double> values, const causeway::collective::collective_options& options) override {
+    return peer_->sum(values, options);
+  }
+  std::span<std::byte> decision(std::size_t most) override { return decided_ = peer_->decision(most); }
   [[nodiscard]] float norm() const override { return peer_->norm(); }
   [[nodiscard]] std::uint64_t contributed() override { return peer_->contributed(); }
   void end_local_step(std::uint64_t step, causeway::parallel::swarm_computer& round) override {
@@ -105,6 +118,7 @@ class noting_round final : public causeway::parallel::swarm_round {
   std::shared_ptr<base> peer_;
   round_notes& notes_;
   local_notes& own_;
+  std::span<std::byte> decided_;
 };
 
 /// Checkpoints after a step, by peer: written by those that take it, read by those that begin.

@@ -87,8 +87,13 @@ struct scripted_swarm final : parallel::swarm_round {
   void restore_sum(const parallel::swarm_sum& kept) override {
     restored.emplace_back(kept.step, std::vector<float>{kept.values.begin(), kept.values.end()});
   }
-  result<double> all_summed() override { return 9.0; }
-  void agreed(double squares) override { norm_squares = squares; }
+  result<std::vector<double>> all_summed() override { return std::vector{9.0}; }
+  void agreed(std::span<const double> all) override { norm_squares = all.front(); }
+  result<void> sum(std::span<double>, const collective::collective_options&) override { return {}; }
+  std::span<std::byte> decision(std::size_t most) override {
+    decided.resize(1 + most);
+    return std::as_writable_bytes(std::span{decided});
+  }
   [[nodiscard]] float norm() const override { return 0; }
   [[nodiscard]] std::uint64_t contributed() override { return 5; }
   [[nodiscard]] bool run_ends() override { return ends; }
@@ -103,6 +108,7 @@ struct scripted_swarm final : parallel::swarm_round {
   std::optional<std::uint32_t> to, result_at;
   parallel::swarm_holding own;  // as others saw it last
   double norm_squares = 0;
+  std::vector<double> decided;
   std::vector<bool> commits;
   int completions = 0, thrown_away = 0;
   bool missing = false, ends = false, gives_up = false, in_groups = false, means = false;
@@ -126,6 +132,19 @@ TEST_CASE("swarm group: an exchange begins when the stage is complete, and sums"
   CHECK(g.stage->entered_with == 6);  // never nothing: a round without contributions would not be exchanged
   CHECK(entry->share == 1);
   CHECK(entry->round == 3);
+}
+
+TEST_CASE("swarm group: what stages decided by belongs to what the stage's peers hold alike", "[train][fast]") {
+  group_of_one asks, asks_nothing;
+  std::vector<float> parameters{1, 2, 3};
+  shared_state state{{std::as_writable_bytes(std::span{parameters})}, {}};
+  REQUIRE(asks_nothing.group.open(state, asks_nothing.pool));
+  CHECK(asks_nothing.stage->held.parts.size() == 1);
+  state.stage_sums = 2;
+  REQUIRE(asks.group.open(state, asks.pool));
+  REQUIRE(asks.stage->held.parts.size() == 2);
+  CHECK(asks.stage->held.parts[1].data() == std::as_bytes(std::span{asks.swarm->decided}).data());
+  CHECK(asks.swarm->decided.size() == 3);
 }
 
 TEST_CASE("swarm group: peers that take local steps begin where the last exchange ended, whatever a checkpoint has",

@@ -317,31 +317,32 @@ struct round_core {
   /// How far results that are there will move the whole model, for a trigger that watches that. All stages ask at once.
   result<void> measure(auto& ctx, std::span<state* const> due) {
     if constexpr (laws::mix.watches_movement) {
-      std::vector<double> all;
-      for (state* s : due) CAUSEWAY_TRY(rows.add_squares(ctx, *s, all));
-      CAUSEWAY_TRY(ctx.stages().sum(all, ctx.exchange_options()));
-      for (std::size_t f = 0; f < due.size(); ++f) {
-        due[f]->movement = all[2 * f + 1] > 0 ? std::sqrt(all[2 * f] / all[2 * f + 1]) : 0.0;
-      }
+      squares.clear();
+      for (state* s : due) CAUSEWAY_TRY(rows.add_squares(ctx, *s, squares));
+      return ctx.stages().sum(squares, ctx.exchange_options());
     }
     return {};
   }
+  [[nodiscard]] double movement(const state& s) const {
+    if (!laws::mix.watches_movement || squares[s.squares_at + 1] <= 0) return 0;
+    return std::sqrt(squares[s.squares_at] / squares[s.squares_at + 1]);
+  }
   /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
-  /// trigger that asks them; and how far results move, where blocks do: who knows the result, but has missed the vote,
+  /// trigger that asks them; and how far results move, where stages do: who knows the result, but has missed the vote,
   /// knows this as well.
   [[nodiscard]] static bool has_words(auto& ctx) {
-    return (laws::mix.watches_movement && ctx.moves_blocks()) || (tells && ctx.elastic());
+    return (laws::mix.watches_movement && ctx.exchanges_at_once()) || (tells && ctx.elastic());
   }
   result<void> say_words(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
     if constexpr (tells) CAUSEWAY_TRY(trigger.tell(ctx, report_of(*due.front())));
     return ctx.left_exchange({});
   }
-  [[nodiscard]] static axis::exchange_report report_of(const state& s) {
+  [[nodiscard]] axis::exchange_report report_of(const state& s) const {
     return {.fragment = s.part,
             .steps = s.since,
             .samples = s.samples,
-            .movement = s.movement,
+            .movement = movement(s),
             .compute_seconds = s.compute_seconds};
   }
 
@@ -385,6 +386,7 @@ struct round_core {
   memory_source memory;  ///< of the rows
   rows_type rows;
   std::vector<axis::fragment> cuts;
+  std::vector<double> squares;   ///< Σ x² of mean and shared parameters, by fragment: of the whole model, once asked for
   std::vector<state> states;     ///< fragments of the first tensor, then of the next
   std::uint64_t first_part = 0;  ///< names the messages of several policies that exchange in one attempt
   std::uint64_t outer_steps = 0;

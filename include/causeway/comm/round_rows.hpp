@@ -177,6 +177,7 @@ class round_rows {
   /// device sums in another order.
   result<void> add_squares(auto& ctx, state& s, std::vector<double>& all) {
     CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    s.squares_at = all.size();
     all.push_back(ctx.stages().squares(ctx.pool(), s.row, s.cut->ranges));
     all.push_back(ctx.stages().squares(ctx.pool(), shared, s.cut->ranges));
     return {};

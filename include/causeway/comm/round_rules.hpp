@@ -128,7 +128,9 @@ constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_roun
 /// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
 /// that follow.
-constexpr bool allows_late_steps(round_mix m) { return elastic(m) && !m.before_inner_step && rows_stay(m); }
+constexpr bool allows_late_steps(round_mix m) {
+  return elastic(m) && !m.before_inner_step && !m.trigger_talks && rows_stay(m);
+}
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all

@@ -90,7 +90,7 @@ struct round_state {
   source_vector<float> next_residual;
   source_vector<float> counts;
   source_vector<float> reference;
-  double movement = 0;           ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
+  std::size_t squares_at = 0;    ///< in round_core::squares, where the trigger asks how far the whole model moves
   std::uint64_t planned_at = 0;  ///< the measurement of links that its exchange follows
   bool taken_out = false;        ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;

@@ -75,6 +75,9 @@ class rounds : round_rules<Axes...> {
                                                                                               : 3) +
       (core_type::links_type::measured ? 3 : 0);
 
+  /// Numbers that it asks all stages for in one exchange, at most.
+  [[nodiscard]] std::size_t stage_sums() const noexcept { return laws::mix.watches_movement ? 2 * core_.states.size() : 0; }
+
   /// Whether its exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
   /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
   static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
@@ -272,11 +275,8 @@ class rounds : round_rules<Axes...> {
       counted_ = true;
     }
     CAUSEWAY_ASSIGN(const bool enough, enough_samples(ctx));
-    if (enough) {
-      CAUSEWAY_TRY(exchange_samples(ctx));
-    } else {
-      ctx.skip_inner_step();
-    }
+    if (!enough) ctx.skip_inner_step();
+    if (enough) CAUSEWAY_TRY(exchange_samples(ctx));
     counted_ = false;
     return {};
   }

@@ -433,6 +433,7 @@
 #include <causeway/parallel/swarm/impl/early_orders.ipp>
 #include <causeway/parallel/swarm/impl/micro_batch_state.ipp>
 #include <causeway/parallel/swarm/impl/peer_directory.ipp>
+#include <causeway/parallel/swarm/impl/stage_decisions.ipp>
 #include <causeway/parallel/swarm/impl/swarm_balance.ipp>
 #include <causeway/parallel/swarm/impl/swarm_mailbox.ipp>
 #include <causeway/parallel/swarm/impl/swarm_messages.ipp>

@@ -65,7 +65,8 @@ class local_swarm {
 
  public:
   static constexpr std::string_view name = "local_swarm";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .computes_late = true};
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .sums_over_stages = true, .computes_late = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit local_swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
@@ -79,6 +80,7 @@ class local_swarm {
                     "first and last stage would share a table, and each would average its own moves of it; build the model "
                     "with untied embeddings, or use parallel::swarm");
       }
+      if (peer_ != nullptr) ctx.stages().ask(*peer_);
       return detail::open_swarm(name, ctx, peer_.get(), codec_, base_);
     }
     return {};  // the refusal is the only error

@@ -63,7 +63,7 @@ struct compatible {
   static_assert(rules::c4(Comm::traits, Parallel::traits),
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
                 "quick enough or have enough to say, and stages do not ask each other. Use a policy whose rounds come "
-                "after a number of steps; in parallel::pipeline, also one that asks all stages "
+                "after a number of steps; where stages can be asked, also one that asks all of them "
                 "(comm_traits::rounds_over_stages). docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),

@@ -27,8 +27,9 @@ class stage_peers {
   /// `copies`: parts of this peer's flat parameters that another of them holds, too, and counts.
   CAUSEWAY_DECL void form(net::any_transport& world, std::vector<net::peer_index> members, std::vector<index_range> copies);
 
-  /// The same where blocks move between peers: `peers.sum(values, options)` adds up over all blocks of the model, each
-  /// once. They must stay where they are.
+  /// The same where stages come and go: `peers.sum(values, options)` adds up over all blocks of the model, each once. They
+  /// must stay where they are. In a swarm, values are there once the exchange has gone through that they were given in, and
+  /// must stay where they are till then.
   template <class Peers>
   void ask(Peers& peers) {
     asked_of_ = &peers;
@@ -37,7 +38,7 @@ class stage_peers {
     };
   }
 
-  /// 1: the model is whole, or blocks of it move.
+  /// 1: the model is whole, or stages come and go.
   [[nodiscard]] std::size_t count() const noexcept { return members_.empty() ? 1 : members_.size(); }
   CAUSEWAY_DECL [[nodiscard]] bool is_first() const;
 

@@ -115,8 +115,9 @@ class basic_swarm_group final : public elastic_group {
   // exchange's deadline does not hold here, since the other stages take the time that they take; but once this peer has
   // heard of all of them its mates have too, or soon will. Who is lost, or hangs for longer than that ever took, ends the
   // wait.
-  result<void> agree_on_norm(double squares);
-  result<void> exchange_norms(double squares, time_point deadline);
+  // What is agreed on replaces `all`.
+  result<void> agree_on(std::vector<double>& all);
+  result<void> exchange_totals(std::vector<double>& all, time_point deadline);
 
   [[nodiscard]] net::message_id name(std::uint32_t part) const;
 

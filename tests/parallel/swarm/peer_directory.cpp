@@ -54,18 +54,56 @@ TEST_CASE("peer directory: the barrier opens when every stage has told its sum, 
           "[parallel][fast]") {
   peer_directory t = three_others();
   t.remember(0, {4, 1.0});
-  CHECK_FALSE(t.squares(4));
+  CHECK_FALSE(t.total(4));
   auto s = says(1, 4);
   s.sums[0] = {4, 2.0};
   t.take(9, s, time_point{});
-  CHECK(t.squares(4) == 3.0);
+  CHECK(t.total(4)->squares == 3.0);
   CHECK(t.has_sum(1, 4));
   s.sums[0] = {4, 2.5};
   t.take(9, s, time_point{});
-  CHECK(t.squares(4) == 3.0);
+  CHECK(t.total(4)->squares == 3.0);
   t.down(9);
-  CHECK(t.squares(4) == 3.0);    // who waits has heard it
-  CHECK_FALSE(t.has_sum(1, 4));  // but nobody has it now
+  CHECK(t.total(4)->squares == 3.0);  // who waits has heard it
+  CHECK_FALSE(t.has_sum(1, 4));       // but nobody has it now
+}
+
+TEST_CASE("peer directory: who has committed the exchange that a turn is for is through with it", "[parallel][fast]") {
+  peer_directory t = three_others();
+  const std::uint64_t turn = swarm_wire::training_turn(4);
+  CHECK_FALSE(t.anybody_through(turn));
+  auto s = says(1, 4);
+  s.committed = 4;  // the steps before it
+  t.take(9, s, time_point{});
+  CHECK_FALSE(t.anybody_through(turn));
+  s.committed = 5;
+  t.take(9, s, time_point{});
+  CHECK(t.anybody_through(turn));
+  CHECK_FALSE(t.anybody_beyond(turn));
+  t.down(9);
+  CHECK_FALSE(t.anybody_through(turn));
+  t.take(7, says(0, 5), time_point{});
+  CHECK(t.anybody_through(turn));
+}
+
+TEST_CASE("peer directory: what stages are asked for is added up, and what somebody has committed is kept beside it",
+          "[parallel][fast]") {
+  peer_directory t = three_others();
+  t.remember(0, {4, 1.0, {1.0, 2.0}});
+  auto s = says(1, 4);
+  s.sums[0] = {4, 2.0, {0.5, 0.25}};
+  t.take(9, s, time_point{});
+  CHECK((t.total(4)->asked == std::vector{1.5, 2.25}));
+  CHECK_FALSE(t.decided(4));
+  const std::uint64_t before = t.changes();
+  s.decided = {4, 0.0, {3.0, 4.0}};
+  t.take(9, s, time_point{});
+  CHECK(t.changes() > before);  // who waits looks again
+  CHECK((t.decided(4)->asked == std::vector{3.0, 4.0}));
+  CHECK((t.total(4)->asked == std::vector{1.5, 2.25}));
+  t.down(9);
+  CHECK(t.decided(4));  // nobody takes that back
+  CHECK_FALSE(t.decided(5));
 }
 
 TEST_CASE("peer directory: a delay is half a round trip, and nobody else can end it", "[parallel][fast]") {

@@ -18,8 +18,9 @@ std::vector<message> one_of_each() {
   some.add(69);
   status s;
   s.stage = 2, s.serving = 1, s.turn = 8, s.term = 3, s.queued = 4, s.seconds = 0.5;
-  s.sums[0] = {8, 1.5};
+  s.sums[0] = {8, 1.5, {2.5, 0.5}};
   s.part = 8, s.committed = 7;
+  s.decided = {7, 0.0, {3.5}};
   return {s,
           claim{5},
           report{5, 8, some, batch_set{70}, {1.0, 2.0}},
@@ -97,6 +98,11 @@ TEST_CASE("swarm messages: numbers that are none and sizes beyond the limits are
   CHECK_FALSE(decode(run, encode(run, refusal{1, most_micro_batches, 1})));
   CHECK_FALSE(decode(run, encode(run, report{1, 1, batch_set{70}, batch_set{71}, {}})));
   CHECK_FALSE(decode(run, encode(run, report{1, 1, batch_set{70}, batch_set{70}, {1.0}})));
+  status s;
+  s.decided = {1, 0.0, std::vector(most_asked, 1.0)};
+  CHECK(decode(run, encode(run, s)));
+  s.decided.asked.push_back(1.0);
+  CHECK_FALSE(decode(run, encode(run, s)));
 }
 
 TEST_CASE("swarm messages: no bytes make the decoder read or write elsewhere", "[parallel][fast]") {

@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,7 +44,7 @@ TEST_CASE("swarm peer: two stages bring a batch through, and neither passes the 
       counts[h] = stage.gradient[0];
       if (h == 1) p.sleep(30s);  // its sum is late
       REQUIRE(peer.keep_sum(stage.gradients(), stage.gradients()));
-      norms[h] = peer.all_summed().value();
+      norms[h] = peer.all_summed().value().front();
       passed[h] = p.now();
       p.sleep(10s);
     });
@@ -54,6 +56,44 @@ TEST_CASE("swarm peer: two stages bring a batch through, and neither passes the 
     CHECK(norms[h] == 36 + 36);
     CHECK(passed[h] > time_point{30s});
   }
+}
+
+TEST_CASE("swarm peer: what a policy asks all stages for is what the first stage has committed", "[parallel][fast]") {
+  sim::world world{{.seed = 1}};
+  for (int h = 0; h < 2; ++h) (void)world.add_host();
+  std::vector<double> came_to(2);
+  std::vector<time_point> passed(2);
+  for (std::uint32_t h = 0; h < 2; ++h) {
+    world.boot(h, [&, h](sim::process& p) {
+      parallel::swarm_options o{.run = 5, .stage = h, .stages = 2, .micro_batches = 6};
+      o.dial = {world.address(1 - h)};
+      peer_type peer{p.make_fabric(h + 1), o, stage::routing::least_load{}};
+      peer.open(0);
+      const auto memory = peer.decision(1);
+      counting_stage stage{h == 0, h == 1};
+      REQUIRE(peer.run(0, stage));
+      double asked = h + 1.0;
+      REQUIRE(peer.sum(std::span{&asked, 1}, {}));
+      REQUIRE(peer.keep_sum(stage.gradients(), stage.gradients()));
+      const auto all = peer.all_summed().value();
+      passed[h] = p.now();
+      REQUIRE(all.size() == 2);
+      CHECK(all[0] == (h == 0 ? 36 + 36 : 0));  // what is clipped by is not asked for
+      peer.agreed(all);
+      came_to[h] = asked;
+      if (h == 0) {
+        p.sleep(20s);
+        // As if it had heard of another sum of stage 1, whose peers were lost then.
+        const double as_committed = 7;
+        std::memcpy(memory.data() + sizeof(double), &as_committed, sizeof as_committed);
+        peer.committed(false);
+      }
+      p.sleep(40s);
+    });
+  }
+  world.run_until(time_point{3min});
+  CHECK(came_to == std::vector{3.0, 7.0});
+  CHECK(passed[1] > passed[0] + 19s);
 }
 
 TEST_CASE("swarm peer: who waits says for whom", "[parallel][fast]") {

@@ -59,10 +59,14 @@ class peer_directory {
 
   /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
   CAUSEWAY_DECL void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
-  CAUSEWAY_DECL [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] bool remembers(std::uint32_t stage, std::uint64_t step) const;
 
-  /// Of all stages; nothing while one of them is missing.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<double> squares(std::uint64_t step) const;
+  /// Of all stages, what was asked for likewise: as many numbers as all of them told. Nothing while a stage is missing.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(std::uint64_t step) const;
+
+  /// What all stages came to in a step, as somebody has committed it.
+  void remember_decided(const swarm_wire::stage_sum& total) { remember(decided_, total); }
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> decided(std::uint64_t step) const;
   /// Somebody is so far ahead that nobody speaks of this step's sums any more.
   CAUSEWAY_DECL [[nodiscard]] bool left_behind(std::uint64_t step) const;
 
@@ -77,6 +81,8 @@ class peer_directory {
   CAUSEWAY_DECL [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
   CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
   CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
+  /// Beyond it, or with the exchange committed that it is for: after the last one of a run comes no turn.
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_through(std::uint64_t turn) const;
 
   struct coordinator_choice {
     net::peer_id id = 0;
@@ -97,6 +103,10 @@ class peer_directory {
   void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
 
  private:
+  using sums = std::map<std::uint64_t, swarm_wire::stage_sum>;  // by step
+  CAUSEWAY_DECL static void remember(sums& known, const swarm_wire::stage_sum& sum);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<swarm_wire::stage_sum> of(const sums& known, std::uint64_t step);
+
   CAUSEWAY_DECL static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
 
   static constexpr std::size_t most_known = 4096;
@@ -104,7 +114,8 @@ class peer_directory {
   net::peer_id self_;
   std::map<net::peer_id, swarm_neighbour> peers_;
   std::map<net::peer_index, net::peer_id> by_link_;
-  std::vector<std::map<std::uint64_t, double>> sums_;  // by stage: step, squares
+  std::vector<sums> sums_;  // by stage
+  sums decided_;            // of all together
   std::uint32_t term_ = 0;
   std::uint64_t changes_ = 0;
   net::peer_id last_of_few_ = 0;

@@ -106,8 +106,8 @@ class swarm_coordinator : protected swarm_table_sync {
   [[nodiscard]] bool declared() const noexcept { return declared_; }
   /// Others are through with this round, or may be: what is missing can no longer be computed, and is not waited for.
   [[nodiscard]] bool released() const {
-    const bool was_told = in_groups_ && directory_.squares(options_.stage, step());  // of an attempt that was called off
-    return closes_a_round() && (was_told || directory_.anybody_beyond(micro_batches_.turn()));
+    const bool was_told = in_groups_ && directory_.remembers(options_.stage, step());  // of an attempt that was called off
+    return closes_a_round() && (was_told || directory_.anybody_through(micro_batches_.turn()));
   }
   /// The coordinator took this peer for lost, and has given what is not in its parameters yet to others.
   void forget_what_was_given_away() {

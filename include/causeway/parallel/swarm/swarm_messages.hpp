@@ -27,6 +27,7 @@ inline constexpr std::uint32_t most_stages = 1024;
 inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
 inline constexpr std::size_t most_addresses = 1024;
 inline constexpr std::size_t longest_address = 256;
+inline constexpr std::uint32_t most_asked = 1U << 16U;  // numbers, by a policy, in one exchange
 
 /// What a swarm does one after the other: the evaluations before a step, in their order, where peers take local steps the
 /// local step, and what ends with the stages' exchange. A turn is what messages and tensors belong to.
@@ -71,8 +72,12 @@ class batch_set {
 /// What a stage's sum of a step came to: no stage moves its weights before every stage has its sum.
 struct stage_sum {
   std::uint64_t step = 0;
-  double squares = -1;  ///< of the sum's 2-norm; negative: there is none
+  double squares = -1;          ///< of the sum's 2-norm; negative: there is none
+  std::vector<double> asked{};  ///< this stage's part of what a policy asks all stages for (swarm_round::sum)
 };
+
+/// Its squares, and the first `count` of what was asked for.
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> numbers_of(const stage_sum& sum, std::size_t count);
 
 /// Where a peer stands. To everybody: when it changes, and with every heartbeat.
 struct status {
@@ -86,7 +91,10 @@ struct status {
   stage_sum sums[2];             ///< of its stage, for the newest two steps that have one
   /// Of a tied table, on the last stage: the turn for whose sum it has the first stage's part. 0: none.
   std::uint64_t part = 0;
-  std::uint64_t committed = 0;  ///< at the ends of a model with a tied table: steps in the committed state that it holds
+  /// Steps in the committed state that it holds: at the ends of a model with a tied table, and where peers take local
+  /// steps, since it was started.
+  std::uint64_t committed = 0;
+  stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
 };
 
 /// From a peer that becomes the coordinator.
@@ -189,9 +197,12 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 namespace detail {
 
 inline constexpr envelope::kind messages{"swarm message", "model or seed, codec or number of micro-batches or local steps",
-                                         4};
+                                         5};
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m);
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const status& m);
 CAUSEWAY_DECL void read(net::byte_reader& in, status& m);

@@ -11,6 +11,7 @@
 #include <causeway/net/fabric.hpp>
 #include <causeway/parallel/swarm/micro_batch_state.hpp>
 #include <causeway/parallel/swarm/peer_directory.hpp>
+#include <causeway/parallel/swarm/stage_decisions.hpp>
 #include <causeway/parallel/swarm/swarm_balance.hpp>
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 #include <causeway/parallel/swarm/swarm_options.hpp>
@@ -54,6 +55,9 @@ class swarm_messenger {
 
   CAUSEWAY_DECL [[nodiscard]] swarm_wire::status own_status() const;
 
+  /// With local steps: that a state is committed here, and what the stages decided by, which it has. Whether anybody cares.
+  CAUSEWAY_DECL bool tell_committed();
+
   CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
 
   CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
@@ -76,8 +80,9 @@ class swarm_messenger {
   std::set<std::string> addresses_;
   std::uint64_t run_;  // options_.run, and what else peers have to agree on
   peer_directory::coordinator_choice followed_;
-  swarm_wire::stage_sum own_sums_[2];
-  std::uint64_t part_ = 0, committed_ = 0;  // of a tied table: see swarm_wire::status
+  swarm_wire::stage_sum own_sums_[2], own_decided_;
+  stage_decisions decisions_;               // for the trainer's thread, but for `tell_committed`
+  std::uint64_t part_ = 0, committed_ = 0;  // see swarm_wire::status
   double seconds_ = 0;                      // that a micro-batch takes here
   queue_meter queue_;
   bool serving_ = false;

@@ -4,6 +4,7 @@
 
 // What a swarm is told, what it needs of a model, and what it gives to the membership of a stage.
 
+#include <causeway/collective/options.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
@@ -152,11 +153,12 @@ class swarm_round {
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;
-  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all. The first stage of a model
-  /// with a tied table waits until the last one has committed the step, and its table is here.
-  virtual result<double> all_summed() = 0;
-  /// What the stage's peers take for that.
-  virtual void agreed(double squares) = 0;
+  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all, and then what `sum` was
+  /// called with, added up. The first stage of a model with a tied table waits until the last one has committed the step,
+  /// and its table is here.
+  virtual result<std::vector<double>> all_summed() = 0;
+  /// What the stage's peers take for that: `sum` gives it out.
+  virtual void agreed(std::span<const double> all) = 0;
   [[nodiscard]] virtual float norm() const = 0;
 
   /// Micro-batches in this peer's gradient.
@@ -167,6 +169,12 @@ class swarm_round {
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
+  /// With local steps: values[i] ← its sum over all stages, once the stage's peers have `agreed`; until then they must stay
+  /// where they are. In every attempt anew, before `keep_sum`. All stages take what the first one has committed.
+  virtual result<void> sum(std::span<double> values, const collective::collective_options&) = 0;
+  /// Memory for what they came to last, of at most so many numbers in one exchange. It belongs to what the stage's peers
+  /// hold alike: whoever has a committed state can tell the other stages what they decided by.
+  virtual std::span<std::byte> decision(std::size_t most) = 0;
   /// With local steps, before the first turn: the stage's peers exchange in groups and have values of their own, so that no
   /// mean is everybody's. None is kept for another attempt.
   virtual void meets_in_groups() = 0;

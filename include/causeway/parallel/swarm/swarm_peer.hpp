@@ -40,8 +40,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 template <stage::routing::Router Router>
 class swarm_peer final : public swarm_round, private swarm_work<Router> {
   using base = swarm_work<Router>;
-  using base::computer_, base::fabric_, base::gradients_, base::locked, base::log_, base::options_, base::progress_,
-      base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
+  using base::computer_, base::fabric_, base::decisions_, base::gradients_, base::locked, base::log_, base::options_,
+      base::progress_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
 
  public:
   swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
@@ -85,6 +85,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<void> complete(const std::function<bool()>& summoned) override {
     if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
+    decisions_.begin();
     if (swarm_wire::is_local(micro_batches_.turn())) begin_closing_turn();
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
@@ -173,7 +174,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
-    kept_ = {this->step(), squares};
+    kept_ = {this->step(), squares, decisions_.asked()};
     summed_ = sum;
     return swarm_sum{kept_.step, squares, exchanges_rows() ? std::span<float>{} : computer_->gradients()};
   }
@@ -185,7 +186,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     });
   }
 
-  result<double> all_summed() override {
+  result<std::vector<double>> all_summed() override {
     const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
     locked([&] {
@@ -194,18 +195,30 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       this->announce();
       this->after_event();
     });
-    const auto passed = [&] { return directory_.squares(step).has_value() && this->may_step(); };  // the barrier
-    CAUSEWAY_TRY(work_until([&] { return passed() || directory_.left_behind(step); }));
-    const std::optional<double> all = with_lock([&] { return passed() ? directory_.squares(step) : std::nullopt; });
+    const auto total = [&] { return this->may_step() ? decisions_.total(directory_, options_.stage, step) : std::nullopt; };
+    CAUSEWAY_TRY(work_until([&] { return total().has_value() || directory_.left_behind(step); }));  // the barrier
+    const auto all = with_lock(total);
     if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
+    if (all->asked.size() < kept_.asked.size()) {
+      return fail(errc::protocol, "swarm", "another stage exchanges something else; do all run the same policy?");
+    }
     this->leave_table_out(g);
-    return *all;
+    return swarm_wire::numbers_of(*all, kept_.asked.size());
   }
+
+  result<void> sum(std::span<double> values, const collective::collective_options&) override {
+    decisions_.ask(values);
+    if (decisions_.asked().size() <= most_asked_) return {};
+    return fail(errc::invalid_argument, "policy", "it asks the stages for more numbers than its stage_sums() says");
+  }
+  std::span<std::byte> decision(std::size_t most) override { return decisions_.memory(most_asked_ = most); }
 
   void committed(bool adopted) override {
     progress_ = {};
     locked([&] {
-      if (this->holds_committed(adopted)) this->after_event();
+      if (!adopted && this->closes_a_round()) this->committed_ = this->step() + 1;
+      const bool tells = this->tell_committed();
+      if (this->holds_committed(adopted) || tells) this->after_event();
     });
   }
   bool put_table() override {
@@ -213,7 +226,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return this->is_first_of_tied();
   }
 
-  void agreed(double squares) override { norm_ = std::sqrt(squares); }
+  void agreed(std::span<const double> all) override {
+    norm_ = std::sqrt(all.front());
+    decisions_.decide(kept_.step, all.subspan(1));
+  }
   [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
 
   [[nodiscard]] std::uint64_t contributed() override {
@@ -370,8 +386,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   bool open_ = false;
-  bool averages_ = false;  // see exchange_means
-  time_point again_from_;  // another attempt at the exchange
+  bool averages_ = false;       // see exchange_means
+  std::size_t most_asked_ = 0;  // see decision
+  time_point again_from_;       // another attempt at the exchange
   duration waited_{0};
   duration say_at_;
 };

@@ -6,6 +6,8 @@
 
 #include <causeway/train/swarm_group.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
@@ -33,6 +35,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   if (!state.own.empty()) swarm_->meets_in_groups();
   averages_ = !steps_alone() && state.divide;
   if (averages_) CAUSEWAY_TRY(swarm_->exchange_means());
+  if (state.stage_sums > 0) state.parts.push_back(swarm_->decision(state.stage_sums));
   parts_ = state.parts;
   adopted_ = state.adopted;
   CAUSEWAY_TRY(stage_->open(std::move(state), pool));
@@ -61,9 +64,11 @@ CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
   sum_of_ = known_of_;
   CAUSEWAY_TRY(keep_sum(sum.empty() ? std::span<const float>{rows_} : sum));
-  CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
-  CAUSEWAY_TRY(agree_on_norm(squares));
-  return stage_->exchanged({});
+  CAUSEWAY_ASSIGN(std::vector<double> all, swarm_->all_summed());
+  CAUSEWAY_TRY(agree_on(all));
+  CAUSEWAY_TRY(stage_->exchanged({}));
+  swarm_->agreed(all);
+  return {};
 }
 
 CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::decide(const result<void>& outcome, bool candidate) {
@@ -192,22 +197,24 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   return {};
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::agree_on_norm(double squares) {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::agree_on(std::vector<double>& all) {
   const time_point begin = swarm_->now();
-  auto outcome = exchange_norms(squares, norm_times_.deadline(begin));
+  auto outcome = exchange_totals(all, norm_times_.deadline(begin));
   if (outcome) norm_times_.observe(swarm_->now() - begin);
   if (!outcome && outcome.error().code == errc::timeout) norm_times_.overdue(swarm_->now() - begin);
   return outcome;
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchange_norms(double squares, time_point deadline) {
-  std::vector<double> all(entry_.transport->size(), squares);
-  if (all.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{&squares, 1}),
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchange_totals(std::vector<double>& all, time_point deadline) {
+  const std::vector<double> own = all;
+  all.resize(own.size() * entry_.transport->size());
+  if (all.size() > own.size()) {
+    CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{own}),
                                         std::as_writable_bytes(std::span{all}), {.deadline = deadline}));
   }
-  if (!std::isfinite(all[0]) || all[0] < 0) return fail(errc::protocol, "peer 0", "it sent a norm that is none");
-  swarm_->agreed(all[0]);
+  all.resize(own.size());
+  const bool finite = std::all_of(all.begin(), all.end(), [](double v) { return std::isfinite(v); });
+  if (!finite || all[0] < 0) return fail(errc::protocol, "peer 0", "it sent a norm that is none");
   return {};
 }
 

@@ -33,6 +33,7 @@ CAUSEWAY_DECL void peer_directory::take(net::peer_id from, const swarm_wire::sta
   p.heard = now;
   term_ = std::max(term_, s.term);
   for (const auto& sum : s.sums) remember(s.stage, sum);
+  remember_decided(s.decided);
 }
 
 CAUSEWAY_DECL void peer_directory::echoed(net::peer_id from, std::uint64_t mark, time_point now) {
@@ -71,22 +72,40 @@ CAUSEWAY_DECL std::vector<net::peer_id> peer_directory::next_few(std::size_t cou
 }
 
 CAUSEWAY_DECL void peer_directory::remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
-  if (sum.squares < 0 || stage >= sums_.size()) return;
-  sums_[stage].try_emplace(sum.step, sum.squares);
-  while (sums_[stage].size() > 4) sums_[stage].erase(sums_[stage].begin());
+  if (stage < sums_.size()) remember(sums_[stage], sum);
 }
 
-CAUSEWAY_DECL std::optional<double> peer_directory::squares(std::uint32_t stage, std::uint64_t step) const {
-  const auto at = sums_[stage].find(step);
-  return at == sums_[stage].end() ? std::nullopt : std::optional{at->second};
+CAUSEWAY_DECL void peer_directory::remember(sums& known, const swarm_wire::stage_sum& sum) {
+  if (sum.squares < 0) return;
+  known.try_emplace(sum.step, sum);
+  while (known.size() > 4) known.erase(known.begin());
 }
 
-CAUSEWAY_DECL std::optional<double> peer_directory::squares(std::uint64_t step) const {
-  double all = 0;
-  for (std::uint32_t s = 0; s < sums_.size(); ++s) {
-    const auto part = squares(s, step);
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::of(const sums& known, std::uint64_t step) {
+  const auto at = known.find(step);
+  return at == known.end() ? std::nullopt : std::optional{at->second};
+}
+
+CAUSEWAY_DECL bool peer_directory::remembers(std::uint32_t stage, std::uint64_t step) const {
+  return sums_[stage].contains(step);
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::decided(std::uint64_t step) const {
+  return of(decided_, step);
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::total(std::uint64_t step) const {
+  std::optional<swarm_wire::stage_sum> all;
+  for (const sums& of_stage : sums_) {
+    const auto part = of(of_stage, step);
     if (!part) return std::nullopt;
-    all += *part;
+    if (!all) {
+      all = part;
+      continue;
+    }
+    all->squares += part->squares;
+    all->asked.resize(std::min(all->asked.size(), part->asked.size()));
+    for (std::size_t i = 0; i < all->asked.size(); ++i) all->asked[i] += part->asked[i];
   }
   return all;
 }
@@ -129,6 +148,12 @@ CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint64_t turn) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
 }
 
+CAUSEWAY_DECL bool peer_directory::anybody_through(std::uint64_t turn) const {
+  return anybody_beyond(turn) || std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+           return p.second.up && p.second.said && p.second.said->committed > swarm_wire::step_of(turn);
+         });
+}
+
 CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
@@ -159,10 +184,12 @@ CAUSEWAY_DECL std::optional<net::peer_index> peer_directory::link_to(net::peer_i
 }
 
 CAUSEWAY_DECL bool peer_directory::says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
-  const auto sum = [](const auto& x, const auto& y) { return x.step == y.step && x.squares == y.squares; };
+  const auto sum = [](const auto& x, const auto& y) {
+    return x.step == y.step && x.squares == y.squares && x.asked == y.asked;
+  };
   return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term &&
          a.coordinates == b.coordinates && sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part &&
-         a.committed == b.committed;
+         a.committed == b.committed && sum(a.decided, b.decided);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

@@ -53,16 +53,38 @@ CAUSEWAY_DECL batch_set batch_set::read(net::byte_reader& in) {
   return s;
 }
 
+CAUSEWAY_DECL std::vector<double> numbers_of(const stage_sum& sum, std::size_t count) {
+  std::vector<double> numbers{sum.squares};
+  numbers.insert(numbers.end(), sum.asked.begin(), sum.asked.begin() + static_cast<std::ptrdiff_t>(count));
+  return numbers;
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire { namespace detail {
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m) {
+  put_real(out.put(m.step), m.squares);
+  out.put(static_cast<std::uint32_t>(m.asked.size()));
+  for (const double v : m.asked) put_real(out, v);
+}
+
+CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m) {
+  m.step = in.get<std::uint64_t>();
+  m.squares = get_real(in);
+  const auto n = in.get<std::uint32_t>();
+  if (n > most_asked || std::size_t{n} * 8 > in.remaining()) in.refuse();
+  m.asked.clear();
+  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.asked.push_back(get_real(in));
+}
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const status& m) {
   out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.coordinates);
   put_real(out, m.queued);
   put_real(out, m.seconds);
-  for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
+  for (const stage_sum& s : m.sums) write(out, s);
   out.put(m.part).put(m.committed);
+  write(out, m.decided);
 }
 
 CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
@@ -73,12 +95,10 @@ CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
   m.coordinates = get_flag(in);
   m.queued = get_real(in);
   m.seconds = get_real(in);
-  for (stage_sum& s : m.sums) {
-    s.step = in.get<std::uint64_t>();
-    s.squares = get_real(in);
-  }
+  for (stage_sum& s : m.sums) read(in, s);
   m.part = in.get<std::uint64_t>();
   m.committed = in.get<std::uint64_t>();
+  read(in, m.decided);
 }
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const report& m) {

@@ -39,7 +39,16 @@ CAUSEWAY_DECL swarm_wire::status swarm_messenger::own_status() const {
           seconds_,
           {own_sums_[0], own_sums_[1]},
           part_,
-          committed_};
+          committed_,
+          own_decided_};
+}
+
+CAUSEWAY_DECL bool swarm_messenger::tell_committed() {
+  const auto last = decisions_.last();
+  if (!last && options_.local_steps == 0) return false;
+  if (last) directory_.remember_decided(own_decided_ = *last);
+  announce();
+  return true;
 }
 
 CAUSEWAY_DECL void swarm_messenger::greet(net::peer_id id, const std::string& address) {

@@ -12833,29 +12833,64 @@ template <Archiver A>
   return where;
 }
 
+namespace detail {
+
+/// An object of a trainer's state: in which section it is kept, and how `A` turns it into bytes and back. Without its type,
+/// so that saving and restoring are compiled once for all trainers.
+template <class A>
+struct state_entry {
+  std::string section;
+  std::uint32_t version;
+  void* object;
+  result<std::vector<std::byte>> (*to_bytes)(A&, void*);
+  result<void> (*from_bytes)(A&, std::span<const std::byte>, void*);
+};
+
+template <class A>
+struct state_lister {
+  std::vector<state_entry<A>> entries;
+
+  template <class T>
+  void operator()(std::string section, std::uint32_t version, T& object) {
+    entries.push_back({std::move(section), version, &object, to_bytes<T>, from_bytes<T>});
+  }
+
+ private:
+  template <class T>
+  static result<std::vector<std::byte>> to_bytes(A& archiver, void* object) {
+    return archiver.to_bytes(*static_cast<T*>(object));
+  }
+  template <class T>
+  static result<void> from_bytes(A& archiver, std::span<const std::byte> bytes, void* object) {
+    return archiver.from_bytes(bytes, *static_cast<T*>(object));
+  }
+};
+
+template <class A>
+result<std::vector<io::section>> save_state(parameter_store& store, cut where, const state_lister<A>& state, A& archiver) {
+  std::vector<io::section> sections;
+  sections.push_back(io::section::of<float>(section_names::parameters, 1, store.values()));
+  CAUSEWAY_ASSIGN(auto layout, archiver.to_bytes(store.layout_hash()));
+  sections.emplace_back(section_names::layout, 1, std::move(layout));
+  CAUSEWAY_ASSIGN(auto made_at, archiver.to_bytes(where));
+  sections.emplace_back(section_names::cut, 1, std::move(made_at));
+  for (const state_entry<A>& entry : state.entries) {
+    CAUSEWAY_ASSIGN(auto bytes, entry.to_bytes(archiver, entry.object));
+    sections.emplace_back(entry.section, entry.version, std::move(bytes));
+  }
+  return sections;
+}
+
+}  // namespace detail
+
 /// The state of `trainer` as it stands. The section with the parameters refers to the model's own memory: write the
 /// sections before the next step. Memory: a copy of everything else, above all of the optimizers' moments.
 template <class Trainer, Archiver A>
 [[nodiscard]] result<std::vector<io::section>> save_state(Trainer& trainer, A archiver) {
-  auto& store = trainer.model().parameters();
-  std::vector<io::section> sections;
-  sections.push_back(io::section::of<float>(detail::section_names::parameters, 1, store.values()));
-  CAUSEWAY_ASSIGN(auto layout, archiver.to_bytes(store.layout_hash()));
-  sections.emplace_back(detail::section_names::layout, 1, std::move(layout));
-  CAUSEWAY_ASSIGN(auto where, archiver.to_bytes(cut{trainer.context().step(), trainer.context().round()}));
-  sections.emplace_back(detail::section_names::cut, 1, std::move(where));
-  result<void> outcome;
-  trainer.for_each_state([&](const std::string& name, std::uint32_t version, auto& object) {
-    if (!outcome) return;
-    auto bytes = archiver.to_bytes(object);
-    if (!bytes) {
-      outcome = std::move(bytes).error();
-    } else {
-      sections.emplace_back(name, version, std::move(bytes).value());
-    }
-  });
-  if (!outcome) return std::move(outcome).error();
-  return sections;
+  detail::state_lister<A> state;
+  trainer.for_each_state(state);
+  const cut where{trainer.context().step(), trainer.context().round()};
+  return detail::save_state(trainer.model().parameters(), where, state, archiver);
 }
 
 /// Reads only the parameters, into the store of a model built alike: for generating and exporting. errc::wrong_model if the
@@ -12875,27 +12910,35 @@ template <Archiver A>
   return {};
 }
 
+namespace detail {
+
+template <class A>
+result<void> restore_state(parameter_store& store, const io::section_file& file, const state_lister<A>& state,
+                           A& archiver) {
+  std::vector<io::wanted_section> wanted{
+      {section_names::parameters, 1}, {section_names::layout, 1}, {section_names::cut, 1}};
+  for (const state_entry<A>& entry : state.entries) wanted.push_back({entry.section, entry.version});
+  CAUSEWAY_TRY(file.match(wanted));
+  CAUSEWAY_TRY(restore_parameters(store, file, archiver));
+  for (const state_entry<A>& entry : state.entries) {
+    CAUSEWAY_ASSIGN(const io::section_view found, file.find(entry.section));
+    CAUSEWAY_TRY(entry.from_bytes(archiver, found.bytes, entry.object));
+  }
+  return {};
+}
+
+}  // namespace detail
+
 /// Puts the state from a verified checkpoint into `trainer`, which must be built with the same model and policies. A
 /// missing, unknown or newer section, or another model, is an error that names both sides and leaves the trainer as it was.
 /// Call `trainer.start()` afterwards.
 template <class Trainer, Archiver A>
 [[nodiscard]] result<void> restore_state(Trainer& trainer, const io::section_file& file, A archiver) {
-  auto& store = trainer.model().parameters();
-  using names = detail::section_names;
-  std::vector<io::wanted_section> wanted{{names::parameters, 1}, {names::layout, 1}, {names::cut, 1}};
-  trainer.for_each_state([&](const std::string& name, std::uint32_t version, auto&) { wanted.push_back({name, version}); });
-  CAUSEWAY_TRY(file.match(wanted));
-
-  CAUSEWAY_TRY(restore_parameters(store, file, archiver));
-
-  result<void> outcome;
-  trainer.for_each_state([&](const std::string& name, std::uint32_t, auto& object) {
-    if (!outcome) return;
-    const auto found = file.find(name);
-    outcome = found ? archiver.from_bytes(found->bytes, object) : result<void>{found.error()};
-  });
-  if (outcome) trainer.restored();
-  return outcome;
+  detail::state_lister<A> state;
+  trainer.for_each_state(state);
+  CAUSEWAY_TRY(detail::restore_state(trainer.model().parameters(), file, state, archiver));
+  trainer.restored();
+  return {};
 }
 
 }}  // namespace causeway::CAUSEWAY_ABI
@@ -14144,6 +14187,8 @@ struct shared_state {
   /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
   /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
+  /// Numbers that the policy asks all stages of a model for in one exchange, at most (training_context::stages).
+  std::size_t stage_sums = 0;
   /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
   /// with `divide`. None: it cannot be divided.
   std::function<std::vector<parameter_row>()> rows{};
@@ -21778,6 +21823,7 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   state.of_model = of_model;
   state.own = parts.own_parts();
   state.round_samples = ctx.contribution().round_samples();
+  if constexpr (requires { comm.stage_sums(); }) state.stage_sums = comm.stage_sums();
   if constexpr (requires { comm.replay(ctx); }) {
     state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
   }
@@ -21805,8 +21851,9 @@ class stage_peers {
   /// `copies`: parts of this peer's flat parameters that another of them holds, too, and counts.
   CAUSEWAY_DECL void form(net::any_transport& world, std::vector<net::peer_index> members, std::vector<index_range> copies);
 
-  /// The same where blocks move between peers: `peers.sum(values, options)` adds up over all blocks of the model, each
-  /// once. They must stay where they are.
+  /// The same where stages come and go: `peers.sum(values, options)` adds up over all blocks of the model, each once. They
+  /// must stay where they are. In a swarm, values are there once the exchange has gone through that they were given in, and
+  /// must stay where they are till then.
   template <class Peers>
   void ask(Peers& peers) {
     asked_of_ = &peers;
@@ -21815,7 +21862,7 @@ class stage_peers {
     };
   }
 
-  /// 1: the model is whole, or blocks of it move.
+  /// 1: the model is whole, or stages come and go.
   [[nodiscard]] std::size_t count() const noexcept { return members_.empty() ? 1 : members_.size(); }
   CAUSEWAY_DECL [[nodiscard]] bool is_first() const;
 
@@ -22225,14 +22272,13 @@ class training_context {
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
   result<void> inner_step() {
-    return inner_step([this] { return stages_.norm(own_norm(), exchange_options()); });
-  }
-  /// The same where the gradient is part of a larger one: `norm()` gives the norm of that, and may fail.
-  template <class Norm>
-  result<void> inner_step(Norm&& norm) {
     if (inner_.is_skipped()) return {};
-    CAUSEWAY_ASSIGN(const float of_all, norm());
-    if (auto checked = inner_.check(of_all, step_ + 1); !checked) {
+    CAUSEWAY_ASSIGN(const float norm, stages_.norm(own_norm(), exchange_options()));
+    return inner_step(norm);
+  }
+  /// The same with a norm that is known, where the gradient is part of a larger one: ask skips_inner_step() before.
+  result<void> inner_step(float norm) {
+    if (auto checked = inner_.check(norm, step_ + 1); !checked) {
       CAUSEWAY_TRY(or_device_error({}));
       return attendance_.can_sit_out() ? without_step(checked.error()) : checked;
     }
@@ -26589,6 +26635,7 @@ inline constexpr std::uint32_t most_stages = 1024;
 inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
 inline constexpr std::size_t most_addresses = 1024;
 inline constexpr std::size_t longest_address = 256;
+inline constexpr std::uint32_t most_asked = 1U << 16U;  // numbers, by a policy, in one exchange
 
 /// What a swarm does one after the other: the evaluations before a step, in their order, where peers take local steps the
 /// local step, and what ends with the stages' exchange. A turn is what messages and tensors belong to.
@@ -26633,8 +26680,12 @@ class batch_set {
 /// What a stage's sum of a step came to: no stage moves its weights before every stage has its sum.
 struct stage_sum {
   std::uint64_t step = 0;
-  double squares = -1;  ///< of the sum's 2-norm; negative: there is none
+  double squares = -1;          ///< of the sum's 2-norm; negative: there is none
+  std::vector<double> asked{};  ///< this stage's part of what a policy asks all stages for (swarm_round::sum)
 };
+
+/// Its squares, and the first `count` of what was asked for.
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> numbers_of(const stage_sum& sum, std::size_t count);
 
 /// Where a peer stands. To everybody: when it changes, and with every heartbeat.
 struct status {
@@ -26648,7 +26699,10 @@ struct status {
   stage_sum sums[2];             ///< of its stage, for the newest two steps that have one
   /// Of a tied table, on the last stage: the turn for whose sum it has the first stage's part. 0: none.
   std::uint64_t part = 0;
-  std::uint64_t committed = 0;  ///< at the ends of a model with a tied table: steps in the committed state that it holds
+  /// Steps in the committed state that it holds: at the ends of a model with a tied table, and where peers take local
+  /// steps, since it was started.
+  std::uint64_t committed = 0;
+  stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
 };
 
 /// From a peer that becomes the coordinator.
@@ -26751,9 +26805,12 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 namespace detail {
 
 inline constexpr envelope::kind messages{"swarm message", "model or seed, codec or number of micro-batches or local steps",
-                                         4};
+                                         5};
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m);
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const status& m);
 CAUSEWAY_DECL void read(net::byte_reader& in, status& m);
@@ -26858,16 +26915,38 @@ CAUSEWAY_DECL batch_set batch_set::read(net::byte_reader& in) {
   return s;
 }
 
+CAUSEWAY_DECL std::vector<double> numbers_of(const stage_sum& sum, std::size_t count) {
+  std::vector<double> numbers{sum.squares};
+  numbers.insert(numbers.end(), sum.asked.begin(), sum.asked.begin() + static_cast<std::ptrdiff_t>(count));
+  return numbers;
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire { namespace detail {
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m) {
+  put_real(out.put(m.step), m.squares);
+  out.put(static_cast<std::uint32_t>(m.asked.size()));
+  for (const double v : m.asked) put_real(out, v);
+}
+
+CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m) {
+  m.step = in.get<std::uint64_t>();
+  m.squares = get_real(in);
+  const auto n = in.get<std::uint32_t>();
+  if (n > most_asked || std::size_t{n} * 8 > in.remaining()) in.refuse();
+  m.asked.clear();
+  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.asked.push_back(get_real(in));
+}
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const status& m) {
   out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.coordinates);
   put_real(out, m.queued);
   put_real(out, m.seconds);
-  for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
+  for (const stage_sum& s : m.sums) write(out, s);
   out.put(m.part).put(m.committed);
+  write(out, m.decided);
 }
 
 CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
@@ -26878,12 +26957,10 @@ CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
   m.coordinates = get_flag(in);
   m.queued = get_real(in);
   m.seconds = get_real(in);
-  for (stage_sum& s : m.sums) {
-    s.step = in.get<std::uint64_t>();
-    s.squares = get_real(in);
-  }
+  for (stage_sum& s : m.sums) read(in, s);
   m.part = in.get<std::uint64_t>();
   m.committed = in.get<std::uint64_t>();
+  read(in, m.decided);
 }
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const report& m) {
@@ -27746,11 +27823,12 @@ class swarm_round {
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;
-  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all. The first stage of a model
-  /// with a tied table waits until the last one has committed the step, and its table is here.
-  virtual result<double> all_summed() = 0;
-  /// What the stage's peers take for that.
-  virtual void agreed(double squares) = 0;
+  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all, and then what `sum` was
+  /// called with, added up. The first stage of a model with a tied table waits until the last one has committed the step,
+  /// and its table is here.
+  virtual result<std::vector<double>> all_summed() = 0;
+  /// What the stage's peers take for that: `sum` gives it out.
+  virtual void agreed(std::span<const double> all) = 0;
   [[nodiscard]] virtual float norm() const = 0;
 
   /// Micro-batches in this peer's gradient.
@@ -27761,6 +27839,12 @@ class swarm_round {
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
+  /// With local steps: values[i] ← its sum over all stages, once the stage's peers have `agreed`; until then they must stay
+  /// where they are. In every attempt anew, before `keep_sum`. All stages take what the first one has committed.
+  virtual result<void> sum(std::span<double> values, const collective::collective_options&) = 0;
+  /// Memory for what they came to last, of at most so many numbers in one exchange. It belongs to what the stage's peers
+  /// hold alike: whoever has a committed state can tell the other stages what they decided by.
+  virtual std::span<std::byte> decision(std::size_t most) = 0;
   /// With local steps, before the first turn: the stage's peers exchange in groups and have values of their own, so that no
   /// mean is everybody's. None is kept for another attempt.
   virtual void meets_in_groups() = 0;
@@ -27874,8 +27958,9 @@ class basic_swarm_group final : public elastic_group {
   // exchange's deadline does not hold here, since the other stages take the time that they take; but once this peer has
   // heard of all of them its mates have too, or soon will. Who is lost, or hangs for longer than that ever took, ends the
   // wait.
-  result<void> agree_on_norm(double squares);
-  result<void> exchange_norms(double squares, time_point deadline);
+  // What is agreed on replaces `all`.
+  result<void> agree_on(std::vector<double>& all);
+  result<void> exchange_totals(std::vector<double>& all, time_point deadline);
 
   [[nodiscard]] net::message_id name(std::uint32_t part) const;
 
@@ -27941,6 +28026,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   if (!state.own.empty()) swarm_->meets_in_groups();
   averages_ = !steps_alone() && state.divide;
   if (averages_) CAUSEWAY_TRY(swarm_->exchange_means());
+  if (state.stage_sums > 0) state.parts.push_back(swarm_->decision(state.stage_sums));
   parts_ = state.parts;
   adopted_ = state.adopted;
   CAUSEWAY_TRY(stage_->open(std::move(state), pool));
@@ -27969,9 +28055,11 @@ CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
   sum_of_ = known_of_;
   CAUSEWAY_TRY(keep_sum(sum.empty() ? std::span<const float>{rows_} : sum));
-  CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
-  CAUSEWAY_TRY(agree_on_norm(squares));
-  return stage_->exchanged({});
+  CAUSEWAY_ASSIGN(std::vector<double> all, swarm_->all_summed());
+  CAUSEWAY_TRY(agree_on(all));
+  CAUSEWAY_TRY(stage_->exchanged({}));
+  swarm_->agreed(all);
+  return {};
 }
 
 CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::decide(const result<void>& outcome, bool candidate) {
@@ -28100,22 +28188,24 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   return {};
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::agree_on_norm(double squares) {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::agree_on(std::vector<double>& all) {
   const time_point begin = swarm_->now();
-  auto outcome = exchange_norms(squares, norm_times_.deadline(begin));
+  auto outcome = exchange_totals(all, norm_times_.deadline(begin));
   if (outcome) norm_times_.observe(swarm_->now() - begin);
   if (!outcome && outcome.error().code == errc::timeout) norm_times_.overdue(swarm_->now() - begin);
   return outcome;
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchange_norms(double squares, time_point deadline) {
-  std::vector<double> all(entry_.transport->size(), squares);
-  if (all.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{&squares, 1}),
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchange_totals(std::vector<double>& all, time_point deadline) {
+  const std::vector<double> own = all;
+  all.resize(own.size() * entry_.transport->size());
+  if (all.size() > own.size()) {
+    CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{own}),
                                         std::as_writable_bytes(std::span{all}), {.deadline = deadline}));
   }
-  if (!std::isfinite(all[0]) || all[0] < 0) return fail(errc::protocol, "peer 0", "it sent a norm that is none");
-  swarm_->agreed(all[0]);
+  all.resize(own.size());
+  const bool finite = std::all_of(all.begin(), all.end(), [](double v) { return std::isfinite(v); });
+  if (!finite || all[0] < 0) return fail(errc::protocol, "peer 0", "it sent a norm that is none");
   return {};
 }
 
@@ -28948,25 +29038,19 @@ struct claim {
 template <class M, class... Ps>
 using claimed = typename claim<M, Ps...>::type;
 
-/// Holds the policies given to make_trainer until each is taken by its slot.
-template <class... Ps>
-class bag {
- public:
-  explicit bag(Ps... ps) : items_{std::move(ps)...} {}
-
-  template <kind K, class Default>
-  auto take() {
-    using wanted = pick<K, Default, Ps...>;
-    if constexpr (count_of < K, Ps... >> 0) {
-      return std::move(std::get<wanted>(items_));
-    } else {
-      return wanted{};
-    }
+/// The first policy of kind K among those given to make_trainer, else a Default.
+template <kind K, class Default>
+Default take() {
+  return Default{};
+}
+template <kind K, class Default, class P, class... Ps>
+auto take(std::remove_reference_t<P>& first, std::remove_reference_t<Ps>&... rest) {
+  if constexpr (kind_of<std::remove_cvref_t<P>>() == K) {
+    return given<P>(first);
+  } else {
+    return take<K, Default, Ps...>(rest...);
   }
-
- private:
-  std::tuple<Ps...> items_;
-};
+}
 
 }}}  // namespace causeway::CAUSEWAY_ABI::detail
 
@@ -29035,7 +29119,7 @@ struct compatible {
   static_assert(rules::c4(Comm::traits, Parallel::traits),
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
                 "quick enough or have enough to say, and stages do not ask each other. Use a policy whose rounds come "
-                "after a number of steps; in parallel::pipeline, also one that asks all stages "
+                "after a number of steps; where stages can be asked, also one that asks all of them "
                 "(comm_traits::rounds_over_stages). docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
@@ -29072,7 +29156,19 @@ namespace detail {
 template <bool Valid, class Comm, class Parallel, class Fault>
 using checked_if =
     std::conditional_t<Valid, compatible<Comm, Parallel, Fault>, unchecked>;  // rules run on real policies only
-}
+
+inline std::string section_of(const char* slot, std::string_view policy) { return slot + std::string{policy}; }
+
+/// Adds the time for which it lives to `total`, seconds.
+struct timed {
+  const any_clock& time;
+  double& total;
+  time_point begin = time.now();
+
+  ~timed() { total += seconds(time.now() - begin); }
+};
+
+}  // namespace detail
 
 /// The host of a model, an inner optimizer and three policies. Use the alias `trainer`, or `make_trainer`.
 /// Thread safety: one thread.
@@ -29169,11 +29265,11 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   /// Calls `f(section name, version, object)` for everything that a checkpoint must keep besides the parameters.
   template <class F>
   void for_each_state(F&& f) {
-    f("trainer", std::uint32_t{1}, *this);
-    f(std::string{"inner."} + std::string{Inner::name}, std::uint32_t{1}, ctx_.inner());
-    f(std::string{"comm."} + std::string{Comm::name}, std::uint32_t{Comm::state_version}, comm_);
-    f(std::string{"parallel."} + std::string{Parallel::name}, std::uint32_t{Parallel::state_version}, parallel_);
-    f(std::string{"fault."} + std::string{Fault::name}, std::uint32_t{Fault::state_version}, fault_);
+    f(std::string{"trainer"}, std::uint32_t{1}, *this);
+    f(detail::section_of("inner.", Inner::name), std::uint32_t{1}, ctx_.inner());
+    f(detail::section_of("comm.", Comm::name), std::uint32_t{Comm::state_version}, comm_);
+    f(detail::section_of("parallel.", Parallel::name), std::uint32_t{Parallel::state_version}, parallel_);
+    f(detail::section_of("fault.", Fault::name), std::uint32_t{Fault::state_version}, fault_);
   }
 
   /// The trainer's own counters. A step that failed in the gradient exchange is saved as not begun: its gradients are not
@@ -29248,18 +29344,24 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       phase_ = has_update() ? phase::before : phase::close;
     }
     if (phase_ == phase::before) {
-      CAUSEWAY_TRY(timed(exchanged, [&] { return comm_.before_inner_step(ctx_); }));
+      const detail::timed exchange{ctx_.clock(), exchanged};
+      CAUSEWAY_TRY(comm_.before_inner_step(ctx_));
       phase_ = phase::inner;
     }
     if (phase_ == phase::inner) {
-      CAUSEWAY_TRY(ctx_.inner_step([&] { return parallel_.norm(ctx_); }));
+      if (!ctx_.skips_inner_step()) {
+        CAUSEWAY_ASSIGN(const float norm, parallel_.norm(ctx_));
+        CAUSEWAY_TRY(ctx_.inner_step(norm));
+      }
       phase_ = phase::after;
     }
     if (phase_ == phase::after) {
-      CAUSEWAY_TRY(timed(exchanged, [&] { return comm_.after_inner_step(ctx_); }));
+      const detail::timed exchange{ctx_.clock(), exchanged};
+      CAUSEWAY_TRY(comm_.after_inner_step(ctx_));
       phase_ = phase::close;
     }
-    CAUSEWAY_TRY(timed(exchanged, [&] { return parallel_.after_step(ctx_); }));
+    const detail::timed exchange{ctx_.clock(), exchanged};
+    CAUSEWAY_TRY(parallel_.after_step(ctx_));
     phase_ = phase::compute;
     return {};
   }
@@ -29289,14 +29391,6 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   bool has_update() noexcept {
     if constexpr (Comm::traits.needs_global_step && !Parallel::traits.global_step) return !ctx_.skips_inner_step();
     return true;
-  }
-
-  template <class F>
-  result<void> timed(double& total, F&& hook) {
-    const auto begin = ctx_.clock().now();
-    auto outcome = hook();
-    total += seconds(ctx_.clock().now() - begin);
-    return outcome;
   }
 
   step_report committed(std::uint64_t round_before) {
@@ -29345,14 +29439,13 @@ template <class M, class... Policies>
       "trainer will own it. docs/reference/rules.md#p10");
   using type = trainer<typename given_model::type, std::remove_cvref_t<Policies>...>;
   auto own = detail::given<M>(model);
-  detail::bag<std::remove_cvref_t<Policies>...> bag{detail::given<Policies>(policies)...};
   return type{given_model::take(own),
               std::move(env),
               std::move(options),
-              bag.template take<detail::kind::inner, optim::adamw>(),
-              bag.template take<detail::kind::comm, comm::periodic<>>(),
-              bag.template take<detail::kind::parallel, parallel::data_parallel>(),
-              bag.template take<detail::kind::fault, fault::fail_stop>()};
+              detail::take<detail::kind::inner, optim::adamw, Policies...>(policies...),
+              detail::take<detail::kind::comm, comm::periodic<>, Policies...>(policies...),
+              detail::take<detail::kind::parallel, parallel::data_parallel, Policies...>(policies...),
+              detail::take<detail::kind::fault, fault::fail_stop, Policies...>(policies...)};
 }
 
 }}  // namespace causeway::CAUSEWAY_ABI

@@ -14673,21 +14673,27 @@ CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual
 // event simulation: a peer that is free takes the gradient that is ready, of the lowest micro-batch; else a forward, if it
 // has room for its activations; else a weight gradient that was put off; else a redundant forward. With one peer for each
 // stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
-// it is also an order of work, to be run elsewhere: routed_schedule.hpp.
+// it is also an order of work, to be run elsewhere: routed_schedule.hpp. A micro-batch may leave middle stages out
+// (SkipPipe), and peers and the ways between them may differ: then they have their own seconds.
 
 #include <queue>
 #include <set>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+/// In place of a peer: the micro-batch does not pass the stage. Not the first or the last one.
+inline constexpr std::uint32_t left_out = std::numeric_limits<std::uint32_t>::max();
+
 struct routed_step {
   stage_costs costs;                               ///< of P stages
-  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer, or left_out
   std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
                                                    ///< activations of P - s; with more, of more in proportion
   bool halves = false;     ///< backwards are split: input gradients first, weight gradients in what would be bubbles
   bool shadows = false;    ///< a peer repeats the forward of the stage after its own (of the first, after the last)
   std::uint32_t room = 0;  ///< micro-batches whose activations every peer has room for; 0: as `share` says
+  std::vector<stage_cost> peers{};          ///< [peer]: instead of its stage's cost; empty: all are alike
+  std::vector<std::vector<double>> ways{};  ///< [from][to]: seconds of a message, instead of the edges'
 };
 
 /// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
@@ -14718,6 +14724,9 @@ class route_clock {
 
   [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
   [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
+  // That the micro-batch passes, after this one or before it; there is one.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t next_passed(const item& i) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t passed_before(const item& i) const;
 
   CAUSEWAY_DECL [[nodiscard]] double seconds(kind k, const item& i) const;
 
@@ -14738,7 +14747,7 @@ class route_clock {
   std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> room_;  // of (peer, stage): activations that still fit
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
   std::uint64_t sequence_ = 0;
-  std::size_t gradients_ = 0;  // done
+  std::size_t gradients_ = 0;  // that are to be done
   double now_ = 0;
 };
 
@@ -14774,8 +14783,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace 
 CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
   std::uint32_t peers = 0;
   for (const auto& route : step.routes) {
-    CAUSEWAY_EXPECT(route.size() == stages_);
+    CAUSEWAY_EXPECT(route.size() == stages_ && route.front() != left_out && route.back() != left_out);
     for (std::size_t s = 0; s < stages_; ++s) {
+      if (route[s] == left_out) continue;
+      ++gradients_;
       peers = std::max(peers, route[s] + 1);
       ++room_[{route[s], s}];
     }
@@ -14806,12 +14817,24 @@ CAUSEWAY_DECL double route_clock::run() {
     }
     for (const std::uint32_t p : awake) choose(p);
   }
-  CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
+  CAUSEWAY_EXPECT(gradients_ == 0);  // the last stage always goes on, so all do
   return now_;
 }
 
+CAUSEWAY_DECL std::size_t route_clock::next_passed(const item& i) const {
+  std::size_t s = i.second + 1;
+  while (step_.routes[i.first][s] == left_out) ++s;
+  return s;
+}
+
+CAUSEWAY_DECL std::size_t route_clock::passed_before(const item& i) const {
+  std::size_t s = i.second - 1;
+  while (step_.routes[i.first][s] == left_out) --s;
+  return s;
+}
+
 CAUSEWAY_DECL double route_clock::seconds(kind k, const item& i) const {
-  const stage_cost& c = step_.costs.stages[i.second];
+  const stage_cost& c = step_.peers.empty() ? step_.costs.stages[i.second] : step_.peers[peer_of(i)];
   if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
   if (k == weight) return c.weight_gradient;
   return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
@@ -14849,16 +14872,16 @@ CAUSEWAY_DECL void route_clock::finish(std::uint32_t peer, kind k, item i) {
     if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
       peers_[peer].ready[shadow].insert(i);
     if (i.second + 1 < stages_)
-      send(peer, forward, {i.first, i.second + 1}, i.second);
+      send(peer, forward, {i.first, next_passed(i)}, i.second);
     else
       peers_[peer].ready[gradient].insert(i);
   } else if (k == gradient) {
-    ++gradients_;
+    --gradients_;
     if (step_.halves)
       peers_[peer].ready[weight].insert(i);
     else
       ++room_[{peer, i.second}];
-    if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
+    if (i.second > 0) send(peer, gradient, {i.first, passed_before(i)}, i.second - 1);
   } else if (k == weight) {
     ++room_[{peer, i.second}];
   }
@@ -14868,7 +14891,8 @@ CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& wha
   const edge_cost& e = step_.costs.edges[edge];
   const std::uint32_t to = peer_of(what);
   const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
-  const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
+  const double along = step_.ways.empty() ? e.latency + bytes / e.bytes_per_second : step_.ways[from][to];
+  const double way = to == from ? 0 : along;
   events_.emplace(now_ + way, sequence_++, to, k, what, false);
 }
 
@@ -20141,15 +20165,474 @@ CAUSEWAY_DECL net::peer_id random::choose(const roster& known, std::uint32_t sta
 #endif  // CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
 #endif
 
+// ---- causeway/plan/flow_search.hpp ----
+#ifndef CAUSEWAY_PLAN_FLOW_SEARCH_HPP
+#define CAUSEWAY_PLAN_FLOW_SEARCH_HPP
+
+// How peers find paths for micro-batches among themselves, where nobody knows all of them: GWTF's decentralised flow (Go
+// With The Flow: Blagoev et al. 2025, arXiv 2509.21221), as its first author's earlier program has it (NikolayBlagoev/
+// DecCom-Python 099f5a5, flowprotocol.py and flownode.py, 2024); the program of the paper itself is not public. Flows grow
+// from their end: a peer that has a way to it offers that to the stage before, with what it costs, and whoever is there
+// takes the cheapest that it knows of. Then peers of a stage exchange the ways of two flows, or one takes a flow over from
+// another, wherever the links get cheaper, and by chance where they do not (simulated annealing).
+//
+// This is the protocol as a computation, on one machine. A peer decides on nothing but its own flows and links, the offers
+// of the next stage, and the flows that peers of its stage told it of; every message is counted. A request is answered
+// before the next peer acts: there messages take milliseconds and peers act every two seconds.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+struct flow_peer {
+  /// 0: it has data, and its micro-batches go from it through stages 1, 2, ... and back to it.
+  std::uint32_t stage = 0;
+  std::uint32_t capacity = 1;  ///< micro-batches of a step that it can carry; in stage 0, that it has
+};
+
+/// [i·peers + j]: (c_i + c_j)/2, and the mean of both directions' delays, and the bytes at their mean bandwidth: what a
+/// micro-batch costs between neighbours (the paper's d_ij, as reviews of it quote it). `seconds`: a micro-batch's
+/// computation at each peer.
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> flow_costs(const link_matrix& links, std::span<const double> seconds,
+                                                           double bytes);
+
+/// Defaults are those of the program.
+struct flow_search_options {
+  std::uint64_t seed = 1;
+  double temperature = 1.7;     ///< of a peer at the beginning, in the unit of the costs
+  double cooling = 0.95;        ///< with every change that it takes part in; above 0
+  double look_free = 0.3;       ///< the chance that a peer without anything to ask for looks for a change
+  double look_offering = 0.1;   ///< and one with an offer that nobody has taken yet
+  std::uint32_t patience = 10;  ///< periods in which nobody takes a peer's offers, until it gives them up
+  std::uint32_t waiting = 12;   ///< periods in which a flow finds no next peer, until it goes back to the one before
+  std::uint32_t ignored = 5;    ///< how often a peer passes another over that it has just asked for a change
+};
+
+struct flow_tally {
+  std::uint64_t messages = 0;
+  std::uint64_t taken = 0;       ///< offers
+  std::uint64_t changed = 0;     ///< pairs of flows that exchanged their ways
+  std::uint64_t redirected = 0;  ///< flows that another peer took over
+};
+
+class flow_search {
+ public:
+  /// `costs`: [peers, peers], symmetric, finite and >= 0. Stages are 0 to the highest without a gap.
+  CAUSEWAY_DECL flow_search(std::vector<flow_peer> peers, std::vector<double> costs,
+                            const flow_search_options& options = {});
+
+  /// Every peer acts once, in an order that is drawn. Time: O(flows of a stage)² for each of its peers that looks.
+  CAUSEWAY_DECL void period();
+
+  /// It is gone: its neighbours see their connections end, and offer anew or look for another way.
+  CAUSEWAY_DECL void lose(std::size_t peer);
+
+  /// Of every flow that is complete the peers, from its data through all stages; the end, which is the first, is left out.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::size_t>> paths() const;
+
+  /// Σ over all links of `paths()`, the one back to the data too.
+  CAUSEWAY_DECL [[nodiscard]] double cost() const;
+
+  [[nodiscard]] const flow_tally& tally() const noexcept { return tally_; }
+  [[nodiscard]] double temperature(std::size_t peer) const { return states_[peer].temperature; }
+
+ private:
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+  /// A flow at a peer. Without `up` it is an offer (or begins here), without `down` it looks for a way (or ends here).
+  struct flow {
+    std::size_t at = none;               // the peer; none: there is no such flow any more
+    std::size_t target = none;           // where it ends
+    std::size_t up = none, down = none;  // flows at the neighbours
+    double cost = 0;                     // from here to the target, as told
+    std::uint32_t waited = 0;
+  };
+  struct state {
+    bool here = true;
+    std::vector<std::size_t> flows{};
+    double temperature = 0;
+    std::uint32_t unwanted = 0;  // periods in which nobody took an offer
+    std::vector<std::uint32_t> ignored{};
+  };
+  struct offer {
+    std::size_t from = none, flow = none;  // no flow: the end itself
+    std::size_t target = none;
+    double cost = 0;
+  };
+  struct proposal {
+    std::size_t other = none, theirs = none;
+    std::size_t mine = none;  // none: to take theirs over
+    double gain = 0;
+  };
+
+  [[nodiscard]] double link(std::size_t a, std::size_t b) const { return costs_[a * peers_.size() + b]; }
+  [[nodiscard]] bool has_data(std::size_t p) const { return peers_[p].stage == 0; }
+  [[nodiscard]] std::size_t before(const flow& f) const { return flows_[f.up].at; }
+  [[nodiscard]] std::size_t after(const flow& f) const { return flows_[f.down].at; }
+  [[nodiscard]] const std::vector<std::size_t>& next_stage(std::size_t p) const {
+    return stages_[(peers_[p].stage + 1) % stages_.size()];
+  }
+  CAUSEWAY_DECL [[nodiscard]] std::size_t with_way(std::size_t p) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t taken_up(std::size_t p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool wanted(std::size_t p, std::size_t target) const;
+
+  CAUSEWAY_DECL void act(std::size_t p);
+  CAUSEWAY_DECL void push_back_old(std::size_t p);
+  CAUSEWAY_DECL bool give_up_offers(std::size_t p);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<offer> cheapest_offer(std::size_t p) const;
+  CAUSEWAY_DECL void take(std::size_t p, const offer& o);
+  CAUSEWAY_DECL void look(std::size_t p);
+  CAUSEWAY_DECL void consider(std::size_t p, const proposal& made, std::optional<proposal>& best);
+  CAUSEWAY_DECL [[nodiscard]] bool by_chance(double gain, double temperature);
+  CAUSEWAY_DECL void change(std::size_t mine, std::size_t theirs);
+  CAUSEWAY_DECL void redirect(std::size_t p, std::size_t theirs);
+
+  CAUSEWAY_DECL std::size_t add(std::size_t p, std::size_t target);
+  CAUSEWAY_DECL void erase(std::size_t f);
+  CAUSEWAY_DECL void join(std::size_t up, std::size_t down);
+  CAUSEWAY_DECL void go_on(std::size_t p, std::size_t target, std::size_t down);
+  CAUSEWAY_DECL void lose_way(std::size_t f);
+  CAUSEWAY_DECL void lose_user(std::size_t f);
+  CAUSEWAY_DECL void tell_cost(std::size_t f);
+  CAUSEWAY_DECL void announce(std::size_t p);
+
+  std::vector<flow_peer> peers_;
+  std::vector<double> costs_;
+  flow_search_options options_;
+  rng draw_;
+  std::vector<std::vector<std::size_t>> stages_;
+  std::vector<state> states_;
+  std::vector<flow> flows_;
+  flow_tally tally_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_FLOW_SEARCH_HPP
+
+// ---- causeway/plan/impl/flow_search.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
+#define CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
+
+// Bodies of plan/flow_search.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::vector<double> flow_costs(const link_matrix& links, std::span<const double> seconds, double bytes) {
+  CAUSEWAY_EXPECT(seconds.size() == links.size());
+  std::vector<double> costs(links.size() * links.size());
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    for (std::size_t j = 0; j < links.size(); ++j) {
+      if (i == j) continue;
+      const link_cost &there = links(i, j), &back = links(j, i);
+      costs[i * links.size() + j] =
+          (seconds[i] + seconds[j] + there.delay + back.delay) / 2 + 2 * 8 * bytes / (there.bandwidth + back.bandwidth);
+    }
+  }
+  return costs;
+}
+
+CAUSEWAY_DECL flow_search::flow_search(std::vector<flow_peer> peers, std::vector<double> costs,
+                                       const flow_search_options& options)
+    : peers_{std::move(peers)}, costs_{std::move(costs)}, options_{options}, draw_{options.seed, mix(0x666C6F77U)} {
+  CAUSEWAY_EXPECT(costs_.size() == peers_.size() * peers_.size() && options_.cooling > 0);
+  states_.assign(peers_.size(), {});
+  for (std::size_t p = 0; p < peers_.size(); ++p) {
+    if (peers_[p].stage >= stages_.size()) stages_.resize(peers_[p].stage + 1);
+    stages_[peers_[p].stage].push_back(p);
+    states_[p].temperature = options_.temperature;
+    states_[p].ignored.assign(peers_.size(), 0);
+  }
+}
+
+CAUSEWAY_DECL void flow_search::period() {
+  std::vector<std::size_t> order;
+  for (std::size_t p = 0; p < peers_.size(); ++p) {
+    if (states_[p].here) order.push_back(p);
+  }
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw_.below(i)]);
+  for (const std::size_t p : order) act(p);
+}
+
+CAUSEWAY_DECL void flow_search::lose(std::size_t peer) {
+  states_[peer].here = false;
+  auto& stage = stages_[peers_[peer].stage];
+  stage.erase(std::find(stage.begin(), stage.end(), peer));
+  const std::vector<std::size_t> lost = states_[peer].flows;
+  for (const std::size_t f : lost) {
+    const auto [up, down] = std::pair{flows_[f].up, flows_[f].down};
+    erase(f);
+    if (up != none) lose_way(up);
+    if (down != none) lose_user(down);
+  }
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::size_t>> flow_search::paths() const {
+  std::vector<std::vector<std::size_t>> all;
+  for (const std::size_t data : stages_.front()) {
+    for (std::size_t f : states_[data].flows) {
+      if (flows_[f].down == none) continue;
+      std::vector<std::size_t> path{data};
+      while (flows_[f].down != none && !has_data(after(flows_[f]))) {
+        path.push_back(after(flows_[f]));
+        f = flows_[f].down;
+      }
+      if (flows_[f].down != none) all.push_back(std::move(path));
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL double flow_search::cost() const {
+  double sum = 0;
+  for (const auto& path : paths()) {
+    for (std::size_t i = 0; i < path.size(); ++i) sum += link(path[i], path[(i + 1) % path.size()]);
+  }
+  return sum;
+}
+
+// ---- what a peer does in a period ------------------------------------------------------------------------------------
+
+CAUSEWAY_DECL std::size_t flow_search::with_way(std::size_t p) const {
+  const auto& own = states_[p].flows;
+  return static_cast<std::size_t>(
+      std::count_if(own.begin(), own.end(), [this](std::size_t f) { return flows_[f].down != none; }));
+}
+
+CAUSEWAY_DECL std::size_t flow_search::taken_up(std::size_t p) const {
+  const auto& own = states_[p].flows;
+  return static_cast<std::size_t>(
+      std::count_if(own.begin(), own.end(), [this](std::size_t f) { return flows_[f].up != none; }));
+}
+
+CAUSEWAY_DECL void flow_search::act(std::size_t p) {
+  if (!has_data(p)) {
+    push_back_old(p);
+    if (give_up_offers(p)) return;
+  }
+  const bool offering = !has_data(p) && with_way(p) > taken_up(p);
+  if (!offering && with_way(p) < peers_[p].capacity) {
+    if (const auto o = cheapest_offer(p)) return take(p, *o);
+  }
+  if (has_data(p)) return;
+  const double chance = offering ? options_.look_offering : options_.look_free;
+  if (double{draw_.uniform()} < chance) look(p);
+}
+
+/// Flows that have looked for a way for too long go back to the peer before.
+CAUSEWAY_DECL void flow_search::push_back_old(std::size_t p) {
+  const std::vector<std::size_t> own = states_[p].flows;
+  for (const std::size_t f : own) {
+    if (flows_[f].down != none || ++flows_[f].waited < options_.waiting) continue;
+    const std::size_t up = flows_[f].up;
+    erase(f);
+    ++tally_.messages;
+    lose_way(up);
+  }
+}
+
+/// A peer whose offers nobody takes lets others have the ways that it holds.
+CAUSEWAY_DECL bool flow_search::give_up_offers(std::size_t p) {
+  const std::vector<std::size_t> own = states_[p].flows;
+  const auto is_offer = [this](std::size_t f) { return flows_[f].up == none; };
+  if (std::none_of(own.begin(), own.end(), is_offer)) return false;
+  if (++states_[p].unwanted < options_.patience) return false;
+  states_[p].unwanted = 0;
+  for (const std::size_t f : own) {
+    if (!is_offer(f)) continue;
+    const std::size_t down = flows_[f].down;
+    erase(f);
+    ++tally_.messages;
+    lose_user(down);
+  }
+  announce(p);
+  return true;
+}
+
+/// Whether a flow to `target` would serve: flows that look for a way come first.
+CAUSEWAY_DECL bool flow_search::wanted(std::size_t p, std::size_t target) const {
+  if (has_data(p)) return target == p;
+  bool all = true;
+  for (const std::size_t f : states_[p].flows) {
+    if (flows_[f].down != none) continue;
+    if (flows_[f].target == target) return true;
+    all = false;
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::optional<flow_search::offer> flow_search::cheapest_offer(std::size_t p) const {
+  std::optional<offer> best;
+  const auto see = [&](const offer& o) {
+    if (wanted(p, o.target) && (!best || o.cost < best->cost)) best = o;
+  };
+  for (const std::size_t q : next_stage(p)) {
+    if (has_data(q)) {
+      if (taken_up(q) < peers_[q].capacity) see({q, none, q, link(p, q)});
+      continue;
+    }
+    for (const std::size_t f : states_[q].flows) {
+      if (flows_[f].up == none) see({q, f, flows_[f].target, link(p, q) + flows_[f].cost});
+    }
+  }
+  return best;
+}
+
+CAUSEWAY_DECL void flow_search::take(std::size_t p, const offer& o) {
+  tally_.messages += 2;  // asked and granted
+  ++tally_.taken;
+  const std::size_t down = o.flow == none ? add(o.from, o.target) : o.flow;
+  states_[p].unwanted = 0;
+  go_on(p, o.target, down);
+  announce(o.from);
+}
+
+// ---- changes among the peers of a stage ---------------------------------------------------------------------------------
+
+CAUSEWAY_DECL bool flow_search::by_chance(double gain, double temperature) {
+  return std::exp(gain / temperature) > double{draw_.uniform()};
+}
+
+CAUSEWAY_DECL void flow_search::consider(std::size_t p, const proposal& made, std::optional<proposal>& best) {
+  const double least = best ? best->gain : 0;
+  if (made.gain > least || (least <= 0 && by_chance(made.gain, states_[p].temperature))) best = made;
+}
+
+/// Asks the peer of the stage with which most can be saved, or by chance another one.
+CAUSEWAY_DECL void flow_search::look(std::size_t p) {
+  std::optional<proposal> best;
+  for (const std::size_t q : stages_[peers_[p].stage]) {
+    if (q == p) continue;
+    if (states_[p].ignored[q] > 0) {
+      --states_[p].ignored[q];
+      continue;
+    }
+    for (const std::size_t theirs : states_[q].flows) {
+      const flow& f = flows_[theirs];
+      if (f.down == none) continue;
+      const std::size_t to = after(f);
+      if (f.up != none && with_way(p) < peers_[p].capacity) {
+        const std::size_t from = before(f);
+        consider(p, {q, theirs, none, link(from, q) + link(q, to) - link(from, p) - link(p, to)}, best);
+      }
+      for (const std::size_t mine : states_[p].flows) {
+        const flow& g = flows_[mine];
+        if (g.down == none || after(g) == to || g.target != f.target) continue;
+        consider(p, {q, theirs, mine, link(q, to) + link(p, after(g)) - link(q, after(g)) - link(p, to)}, best);
+      }
+    }
+  }
+  if (!best) return;
+  tally_.messages += 2;  // proposed and answered
+  states_[p].ignored[best->other] = options_.ignored;
+  if (best->gain <= 0 && !by_chance(best->gain, states_[best->other].temperature)) return;
+  for (const std::size_t both : {p, best->other}) states_[both].temperature *= options_.cooling;
+  best->mine == none ? redirect(p, best->theirs) : change(best->mine, best->theirs);
+}
+
+CAUSEWAY_DECL void flow_search::change(std::size_t mine, std::size_t theirs) {
+  ++tally_.changed;
+  tally_.messages += 2;  // to both next peers
+  const auto [a, b] = std::pair{flows_[mine].down, flows_[theirs].down};
+  join(mine, b);
+  join(theirs, a);
+  tell_cost(mine);
+  tell_cost(theirs);
+}
+
+/// `p` takes over the way of another's flow, and offers it; the flow goes back to the peer before.
+CAUSEWAY_DECL void flow_search::redirect(std::size_t p, std::size_t theirs) {
+  ++tally_.redirected;
+  tally_.messages += 2;  // to the neighbours
+  const flow f = flows_[theirs];
+  erase(theirs);
+  announce(f.at);
+  lose_way(f.up);
+  go_on(p, f.target, f.down);
+}
+
+// ---- flows ------------------------------------------------------------------------------------------------------------
+
+CAUSEWAY_DECL std::size_t flow_search::add(std::size_t p, std::size_t target) {
+  flows_.push_back({.at = p, .target = target});
+  states_[p].flows.push_back(flows_.size() - 1);
+  return flows_.size() - 1;
+}
+
+CAUSEWAY_DECL void flow_search::erase(std::size_t f) {
+  auto& own = states_[flows_[f].at].flows;
+  own.erase(std::find(own.begin(), own.end(), f));
+  flows_[f] = {};
+}
+
+CAUSEWAY_DECL void flow_search::join(std::size_t up, std::size_t down) {
+  flows_[up].down = down;
+  flows_[up].waited = 0;
+  flows_[up].cost = link(flows_[up].at, flows_[down].at) + flows_[down].cost;
+  flows_[down].up = up;
+}
+
+/// A way to `target` for a flow of `p` that looks for one, or else to be offered.
+CAUSEWAY_DECL void flow_search::go_on(std::size_t p, std::size_t target, std::size_t down) {
+  const auto& own = states_[p].flows;
+  const auto found = std::find_if(own.begin(), own.end(), [&](std::size_t f) {
+    return !has_data(p) && flows_[f].down == none && flows_[f].target == target;
+  });
+  const std::size_t up = found == own.end() ? add(p, target) : *found;
+  join(up, down);
+  tell_cost(up);
+}
+
+/// The next peer has it no more.
+CAUSEWAY_DECL void flow_search::lose_way(std::size_t f) {
+  flows_[f].down = none;
+  if (flows_[f].up != none) return;
+  const std::size_t p = flows_[f].at;
+  erase(f);
+  announce(p);
+}
+
+/// The peer before has it no more.
+CAUSEWAY_DECL void flow_search::lose_user(std::size_t f) {
+  flows_[f].up = none;
+  const std::size_t p = flows_[f].at;
+  if (flows_[f].down == none) erase(f);
+  announce(p);
+}
+
+/// Tells the peers before of another cost, up to where the flow begins or is offered.
+CAUSEWAY_DECL void flow_search::tell_cost(std::size_t f) {
+  while (flows_[f].up != none) {
+    const std::size_t up = flows_[f].up;
+    const double cost = link(flows_[up].at, flows_[f].at) + flows_[f].cost;
+    ++tally_.messages;
+    if (flows_[up].cost == cost) return;
+    flows_[up].cost = cost;
+    f = up;
+  }
+  announce(flows_[f].at);
+}
+
+/// Its offers to the stage before, and all its flows to the peers of its stage.
+CAUSEWAY_DECL void flow_search::announce(std::size_t p) {
+  const std::size_t stages = stages_.size(), stage = peers_[p].stage;
+  tally_.messages += stages_[(stage + stages - 1) % stages].size();
+  if (!has_data(p)) tally_.messages += stages_[stage].size() - 1;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
+#endif
+
 // ---- causeway/stage/routing_flow.hpp ----
 #ifndef CAUSEWAY_STAGE_ROUTING_FLOW_HPP
 #define CAUSEWAY_STAGE_ROUTING_FLOW_HPP
 
 // Paths for all micro-batches of a step at once, as a flow of least cost through the stages, in the manner of GWTF
 // (Go With The Flow, arXiv 2509.21221): as many micro-batches as the peers can carry, at the least cost. Going from one
-// peer to the next costs half of what each computes, and the link. There the peers find the flow among themselves, by
-// exchanges that lower the largest cost; how is not known to us in detail. Here the one who routes knows all peers and
-// computes the least sum, by successive shortest paths.
+// peer to the next costs half of what each computes, and the link. There the peers find the flow among themselves. Here the
+// one who routes knows all peers and computes the least sum, by successive shortest paths; or, where that is asked for,
+// what the peers would find (plan/flow_search.hpp).
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
@@ -20192,6 +20675,12 @@ class flow_graph {
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
                                                                       std::uint32_t micro_batches);
 
+struct min_cost_flow_options {
+  bool by_peers = false;        ///< paths as peers find them among themselves, at some per cent more than the least cost
+  std::uint32_t periods = 134;  ///< in which they look: as many as in the program of GWTF's first author
+  std::uint64_t seed = 1;       ///< of their search, with the step
+};
+
 /// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
 /// one with the least sum of computation and link delays is taken: where peers could carry more than there is, the quicker
 /// ones do, unless their links are slower by more. Deterministic. Micro-batches that have lost their peer go where the
@@ -20201,6 +20690,8 @@ class min_cost_flow {
  public:
   static constexpr std::string_view name = "min_cost_flow";
 
+  explicit min_cost_flow(min_cost_flow_options options = {}) : options_{options} {}
+
   CAUSEWAY_DECL void begin(const step_size& size, const roster& known);
 
   CAUSEWAY_DECL [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
@@ -20208,8 +20699,14 @@ class min_cost_flow {
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
  private:
+  using stages = std::vector<std::vector<server>>;
+
   // Every peer is two vertices with an arc between them that has its capacity.
-  CAUSEWAY_DECL void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers);
+  CAUSEWAY_DECL static std::vector<path> cheapest(const step_size& size, const roster& known, const stages& peers);
+
+  // Micro-batches for which the peers have found no path when they stop looking have none.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<path> found(const step_size& size, const roster& known,
+                                                      const stages& peers) const;
 
   CAUSEWAY_DECL static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage,
                                                              const std::vector<server>& peers, std::uint32_t micro_batches);
@@ -20218,6 +20715,7 @@ class min_cost_flow {
   // path's k-th of n micro-batches is started at (k + 1/2) / n of the step.
   CAUSEWAY_DECL void interleave();
 
+  min_cost_flow_options options_;
   std::vector<path> paths_;                                   // planned, by micro-batch
   std::vector<std::map<net::peer_id, std::uint32_t>> given_;  // by stage: micro-batches of this step
 };
@@ -20313,10 +20811,14 @@ CAUSEWAY_DECL std::vector<std::uint32_t> shares_in_time(const std::vector<double
 CAUSEWAY_DECL void min_cost_flow::begin(const step_size& size, const roster& known) {
   paths_.clear();
   given_.assign(known.stages(), {});
-  std::vector<std::vector<server>> peers;
+  stages peers;
   for (std::uint32_t s = 0; s < known.stages(); ++s) peers.push_back(known.usable(s));
   if (std::any_of(peers.begin(), peers.end(), [](const auto& p) { return p.empty(); })) return;
-  plan(size, known, peers);
+  paths_ = options_.by_peers ? found(size, known, peers) : cheapest(size, known, peers);
+  for (const path& way : paths_) {
+    for (std::uint32_t s = 0; s < way.size(); ++s) ++given_[s][way[s]];
+  }
+  interleave();
 }
 
 CAUSEWAY_DECL net::peer_id min_cost_flow::choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
@@ -20338,8 +20840,7 @@ CAUSEWAY_DECL net::peer_id min_cost_flow::choose(const roster& known, std::uint3
   return best;
 }
 
-CAUSEWAY_DECL void min_cost_flow::plan(const step_size& size, const roster& known,
-                                       const std::vector<std::vector<server>>& peers) {
+CAUSEWAY_DECL std::vector<path> min_cost_flow::cheapest(const step_size& size, const roster& known, const stages& peers) {
   std::vector<std::size_t> first{1};
   for (const auto& p : peers) first.push_back(first.back() + 2 * p.size());
   const std::size_t sink = first.back();
@@ -20357,17 +20858,52 @@ CAUSEWAY_DECL void min_cost_flow::plan(const step_size& size, const roster& know
       }
     }
   }
+  std::vector<path> ways;
   const std::uint32_t sent = graph.send(0, sink, size.micro_batches);
   for (std::uint32_t m = 0; m < sent; ++m) {
     path way;
     const auto vertices = graph.take_path(0, sink);
     for (std::uint32_t s = 0; s < peers.size(); ++s) {
       way.push_back(peers[s][(vertices[1 + 2 * s] - first[s]) / 2].id);
-      ++given_[s][way.back()];
     }
-    paths_.push_back(std::move(way));
+    ways.push_back(std::move(way));
   }
-  interleave();
+  return ways;
+}
+
+CAUSEWAY_DECL std::vector<path> min_cost_flow::found(const step_size& size, const roster& known,
+                                                     const stages& peers) const {
+  std::vector<plan::flow_peer> all{{0, size.micro_batches}};  // who has the data: no computation, no links
+  std::vector<server> who{{}};
+  for (std::uint32_t s = 0; s < peers.size(); ++s) {
+    const auto capacity = capacities(known, s, peers[s], size.micro_batches);
+    for (std::size_t p = 0; p < peers[s].size(); ++p) {
+      all.push_back({s + 1, capacity[p]});
+      who.push_back({peers[s][p].id, known.expected_seconds(s, peers[s][p].id)});
+    }
+  }
+  std::vector<double> costs(who.size() * who.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < who.size(); ++i) {
+    for (std::size_t j = 0; j < who.size(); ++j) {
+      if (i == j) continue;
+      const double delay = i == 0 || j == 0 ? 0 : known.link(who[i].id, who[j].id);
+      sum += costs[i * who.size() + j] = (who[i].seconds + who[j].seconds) / 2 + delay;
+    }
+  }
+  const double mean = sum / static_cast<double>(costs.size() - who.size());
+  plan::flow_search search{all, std::move(costs), {.seed = mix(options_.seed, size.step), .temperature = mean / 3}};
+  for (std::uint32_t n = 0; n < 2 * options_.periods; ++n) {
+    search.period();
+    if (n + 1 >= options_.periods && search.paths().size() == size.micro_batches) break;  // none is being moved
+  }
+  std::vector<path> ways;
+  for (const auto& found : search.paths()) {
+    path way;
+    for (std::size_t s = 1; s < found.size(); ++s) way.push_back(who[found[s]].id);
+    ways.push_back(std::move(way));
+  }
+  return ways;
 }
 
 CAUSEWAY_DECL std::vector<std::uint32_t> min_cost_flow::capacities(const roster& known, std::uint32_t stage,
@@ -20400,6 +20936,153 @@ CAUSEWAY_DECL void min_cost_flow::interleave() {
 #endif  // CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
 #endif
 
+// ---- causeway/stage/routing_planned.hpp ----
+#ifndef CAUSEWAY_STAGE_ROUTING_PLANNED_HPP
+#define CAUSEWAY_STAGE_ROUTING_PLANNED_HPP
+
+// Micro-batches that take paths of a plan through some of the stages: SkipPipe (Blagoev et al., 2025). `plan::plan_skips`
+// searches for them; here they are data. A lost peer's place is taken as in any swarm. A cyclic plan without peers, which
+// needs no search: routing_skip.hpp.
+
+#include <charconv>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
+
+/// In place of a peer: the micro-batch does not pass the stage.
+inline constexpr net::peer_id left_out = std::numeric_limits<net::peer_id>::max();
+/// In place of a peer: any of the stage.
+inline constexpr net::peer_id anybody = left_out - 1;
+
+/// errc::invalid_argument: a path that does not name `stages` stages, or leaves the first or the last one out; a stage that
+/// all paths leave out, which would learn nothing.
+CAUSEWAY_DECL result<void> check(const std::vector<path>& paths, std::uint32_t stages);
+
+/// Reads paths from text: "0 2 - 7; 1 - * 8" are two through four stages, by the numbers of peers; -: left out, *: anybody.
+/// errc::bad_text names the word.
+CAUSEWAY_DECL result<std::vector<path>> parse_paths(std::string_view text);
+CAUSEWAY_DECL [[nodiscard]] std::string to_text(const std::vector<path>& paths);
+
+struct planned_options {
+  std::vector<path> paths{};  ///< [path][stage]: peer, left_out or anybody; equal on all peers. None: all stages, anybody
+  std::uint64_t numbers = 0;  ///< paths name peers by their ids modulo this; 0: by their ids
+};
+
+/// The m-th micro-batch takes path m modulo their number, counted over all steps, so that all paths are taken equally
+/// often. Where its peer is not there, or has failed, and where the path says `anybody`, `Inner` chooses. The first and the
+/// last stage, with the embedding and the loss, always run.
+///
+/// Only for models whose blocks are residual. A stage's gradient is the sum over the micro-batches that passed it.
+template <Router Inner = least_load>
+class planned {
+ public:
+  static constexpr std::string_view name = "planned";
+
+  explicit planned(planned_options options = {}, Inner inner = Inner{})
+      : options_{std::move(options)}, inner_{std::move(inner)} {}
+
+  void begin(const step_size& size, const roster& known) {
+    size_ = size;
+    inner_.begin(size, known);
+  }
+
+  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
+    const net::peer_id named = at(size_, stage, micro_batch);
+    for (const server& s : known.at(stage)) {
+      if (!s.banned && (options_.numbers == 0 ? s.id : s.id % options_.numbers) == named) return s.id;
+    }
+    return inner_.choose(known, stage, micro_batch);
+  }
+
+  [[nodiscard]] bool runs(const step_size& size, std::uint32_t stage, std::uint32_t micro_batch) const noexcept {
+    return stage == 0 || stage + 1 >= size.stages || at(size, stage, micro_batch) != left_out;
+  }
+
+ private:
+  [[nodiscard]] net::peer_id at(const step_size& size, std::uint32_t stage, std::uint32_t micro_batch) const noexcept {
+    if (options_.paths.empty()) return anybody;
+    const path& way = options_.paths[(micro_batch + size.step * size.micro_batches) % options_.paths.size()];
+    return stage < way.size() ? way[stage] : anybody;
+  }
+
+  planned_options options_;
+  Inner inner_;
+  step_size size_;
+};
+static_assert(Router<planned<>>);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_ROUTING_PLANNED_HPP
+
+// ---- causeway/stage/impl/routing_planned.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
+#define CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
+
+// Bodies of stage/routing_planned.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
+
+CAUSEWAY_DECL result<void> check(const std::vector<path>& paths, std::uint32_t stages) {
+  const auto wrong = [](const std::string& why) { return fail(errc::invalid_argument, "paths", why); };
+  std::vector<char> passed(stages, paths.empty() ? 1 : 0);
+  for (const path& way : paths) {
+    if (way.size() != stages) {
+      return wrong("'" + to_text({way}) + "' does not say a peer, - or * for each of " + std::to_string(stages) +
+                   " stages");
+    }
+    if (way.front() == left_out || way.back() == left_out) {
+      return wrong("'" + to_text({way}) + "' leaves out the first or the last stage, which every micro-batch needs");
+    }
+    for (std::uint32_t s = 0; s < stages; ++s) {
+      if (way[s] != left_out) passed[s] = 1;
+    }
+  }
+  const auto never = std::find(passed.begin(), passed.end(), 0);
+  if (never == passed.end()) return {};
+  return wrong("all of them leave out stage " + std::to_string(never - passed.begin()) + ", which would learn nothing");
+}
+
+CAUSEWAY_DECL result<std::vector<path>> parse_paths(std::string_view text) {
+  std::vector<path> paths;
+  bool begins = true;  // a path
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] == ' ' || text[at] == ';') {
+      begins = begins || text[at] == ';';
+      ++at;
+      continue;
+    }
+    const std::string_view word = text.substr(at, text.find_first_of(" ;", at) - at);
+    net::peer_id peer = word == "-" ? left_out : anybody;
+    if (word != "-" && word != "*") {
+      const auto read = std::from_chars(word.data(), word.data() + word.size(), peer);
+      if (read.ec != std::errc{} || read.ptr != word.data() + word.size() || peer >= anybody)
+        return fail(errc::bad_text, "paths", "'" + std::string{word} + "' is no peer's number, - or *");
+    }
+    if (std::exchange(begins, false)) paths.emplace_back();
+    paths.back().push_back(peer);
+    at += word.size();
+  }
+  return paths;
+}
+
+CAUSEWAY_DECL std::string to_text(const std::vector<path>& paths) {
+  std::string text;
+  for (const path& way : paths) {
+    if (!text.empty()) text += "; ";
+    for (std::size_t s = 0; s < way.size(); ++s) {
+      if (s > 0) text += ' ';
+      text += way[s] == left_out ? "-" : way[s] == anybody ? "*" : std::to_string(way[s]);
+    }
+  }
+  return text;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
+#endif
+
 // ---- causeway/stage/routing_skip.hpp ----
 #ifndef CAUSEWAY_STAGE_ROUTING_SKIP_HPP
 #define CAUSEWAY_STAGE_ROUTING_SKIP_HPP
@@ -20407,8 +21090,8 @@ CAUSEWAY_DECL void min_cost_flow::interleave() {
 // Micro-batches that leave out some of the middle stages, after SkipPipe (Blagoev et al., 2025): a step takes less time,
 // and a model of residual blocks still computes something sensible without some of them. Which stages a micro-batch leaves
 // out is planned, not left to chance, so that the work of the stages stays even and a queue that one micro-batch has
-// lengthened is shortened by the next. SkipPipe searches for paths (docs/reference/not_here.md); the cyclic plan here is
-// ours, with what it promises stated below.
+// lengthened is shortened by the next. SkipPipe searches for paths (routing_planned.hpp); the cyclic plan here is ours,
+// with what it promises stated below.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
@@ -31048,7 +31731,7 @@ class streamed_steps {
       while (came_ < left - (updates - 1) * pieces_) CAUSEWAY_TRY(back(ctx, stream, s.codec));
       if (updates == 1) return stream.end();
       CAUSEWAY_TRY(take_mean(ctx, s));
-      CAUSEWAY_TRY(ctx.inner_step([this] { return result<float>{norm_}; }));
+      CAUSEWAY_TRY(ctx.inner_step(norm_));
       put_back(ctx);
       stream.forget_versions();
     }
@@ -33139,6 +33822,7 @@ inline constexpr std::uint32_t most_stages = 1024;
 inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
 inline constexpr std::size_t most_addresses = 1024;
 inline constexpr std::size_t longest_address = 256;
+inline constexpr std::uint32_t most_asked = 1U << 16U;  // numbers, by a policy, in one exchange
 
 /// What a swarm does one after the other: the evaluations before a step, in their order, where peers take local steps the
 /// local step, and what ends with the stages' exchange. A turn is what messages and tensors belong to.
@@ -33183,8 +33867,12 @@ class batch_set {
 /// What a stage's sum of a step came to: no stage moves its weights before every stage has its sum.
 struct stage_sum {
   std::uint64_t step = 0;
-  double squares = -1;  ///< of the sum's 2-norm; negative: there is none
+  double squares = -1;          ///< of the sum's 2-norm; negative: there is none
+  std::vector<double> asked{};  ///< this stage's part of what a policy asks all stages for (swarm_round::sum)
 };
+
+/// Its squares, and the first `count` of what was asked for.
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> numbers_of(const stage_sum& sum, std::size_t count);
 
 /// Where a peer stands. To everybody: when it changes, and with every heartbeat.
 struct status {
@@ -33198,7 +33886,10 @@ struct status {
   stage_sum sums[2];             ///< of its stage, for the newest two steps that have one
   /// Of a tied table, on the last stage: the turn for whose sum it has the first stage's part. 0: none.
   std::uint64_t part = 0;
-  std::uint64_t committed = 0;  ///< at the ends of a model with a tied table: steps in the committed state that it holds
+  /// Steps in the committed state that it holds: at the ends of a model with a tied table, and where peers take local
+  /// steps, since it was started.
+  std::uint64_t committed = 0;
+  stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
 };
 
 /// From a peer that becomes the coordinator.
@@ -33301,9 +33992,12 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 namespace detail {
 
 inline constexpr envelope::kind messages{"swarm message", "model or seed, codec or number of micro-batches or local steps",
-                                         4};
+                                         5};
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m);
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const status& m);
 CAUSEWAY_DECL void read(net::byte_reader& in, status& m);
@@ -33408,16 +34102,38 @@ CAUSEWAY_DECL batch_set batch_set::read(net::byte_reader& in) {
   return s;
 }
 
+CAUSEWAY_DECL std::vector<double> numbers_of(const stage_sum& sum, std::size_t count) {
+  std::vector<double> numbers{sum.squares};
+  numbers.insert(numbers.end(), sum.asked.begin(), sum.asked.begin() + static_cast<std::ptrdiff_t>(count));
+  return numbers;
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire { namespace detail {
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m) {
+  put_real(out.put(m.step), m.squares);
+  out.put(static_cast<std::uint32_t>(m.asked.size()));
+  for (const double v : m.asked) put_real(out, v);
+}
+
+CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m) {
+  m.step = in.get<std::uint64_t>();
+  m.squares = get_real(in);
+  const auto n = in.get<std::uint32_t>();
+  if (n > most_asked || std::size_t{n} * 8 > in.remaining()) in.refuse();
+  m.asked.clear();
+  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.asked.push_back(get_real(in));
+}
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const status& m) {
   out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.coordinates);
   put_real(out, m.queued);
   put_real(out, m.seconds);
-  for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
+  for (const stage_sum& s : m.sums) write(out, s);
   out.put(m.part).put(m.committed);
+  write(out, m.decided);
 }
 
 CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
@@ -33428,12 +34144,10 @@ CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
   m.coordinates = get_flag(in);
   m.queued = get_real(in);
   m.seconds = get_real(in);
-  for (stage_sum& s : m.sums) {
-    s.step = in.get<std::uint64_t>();
-    s.squares = get_real(in);
-  }
+  for (stage_sum& s : m.sums) read(in, s);
   m.part = in.get<std::uint64_t>();
   m.committed = in.get<std::uint64_t>();
+  read(in, m.decided);
 }
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const report& m) {
@@ -34296,11 +35010,12 @@ class swarm_round {
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;
-  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all. The first stage of a model
-  /// with a tied table waits until the last one has committed the step, and its table is here.
-  virtual result<double> all_summed() = 0;
-  /// What the stage's peers take for that.
-  virtual void agreed(double squares) = 0;
+  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all, and then what `sum` was
+  /// called with, added up. The first stage of a model with a tied table waits until the last one has committed the step,
+  /// and its table is here.
+  virtual result<std::vector<double>> all_summed() = 0;
+  /// What the stage's peers take for that: `sum` gives it out.
+  virtual void agreed(std::span<const double> all) = 0;
   [[nodiscard]] virtual float norm() const = 0;
 
   /// Micro-batches in this peer's gradient.
@@ -34311,6 +35026,12 @@ class swarm_round {
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
+  /// With local steps: values[i] ← its sum over all stages, once the stage's peers have `agreed`; until then they must stay
+  /// where they are. In every attempt anew, before `keep_sum`. All stages take what the first one has committed.
+  virtual result<void> sum(std::span<double> values, const collective::collective_options&) = 0;
+  /// Memory for what they came to last, of at most so many numbers in one exchange. It belongs to what the stage's peers
+  /// hold alike: whoever has a committed state can tell the other stages what they decided by.
+  virtual std::span<std::byte> decision(std::size_t most) = 0;
   /// With local steps, before the first turn: the stage's peers exchange in groups and have values of their own, so that no
   /// mean is everybody's. None is kept for another attempt.
   virtual void meets_in_groups() = 0;
@@ -34416,7 +35137,7 @@ class stage_computer final : public swarm_computer {
     const auto g = gradients();
     kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
     ctx_.count_samples(static_cast<std::uint64_t>(std::llround(static_cast<float>(whole_.sequences) / scale)));
-    return ctx_.inner_step();
+    return ctx_.inner_step(ctx_.own_norm());  // other stages take no step with it
   }
 
  private:
@@ -34676,7 +35397,8 @@ class local_swarm {
 
  public:
   static constexpr std::string_view name = "local_swarm";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .computes_late = true};
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .sums_over_stages = true, .computes_late = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit local_swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
@@ -34690,6 +35412,7 @@ class local_swarm {
                     "first and last stage would share a table, and each would average its own moves of it; build the model "
                     "with untied embeddings, or use parallel::swarm");
       }
+      if (peer_ != nullptr) ctx.stages().ask(*peer_);
       return detail::open_swarm(name, ctx, peer_.get(), codec_, base_);
     }
     return {};  // the refusal is the only error
@@ -37861,10 +38584,14 @@ class peer_directory {
 
   /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
   CAUSEWAY_DECL void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
-  CAUSEWAY_DECL [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] bool remembers(std::uint32_t stage, std::uint64_t step) const;
 
-  /// Of all stages; nothing while one of them is missing.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<double> squares(std::uint64_t step) const;
+  /// Of all stages, what was asked for likewise: as many numbers as all of them told. Nothing while a stage is missing.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(std::uint64_t step) const;
+
+  /// What all stages came to in a step, as somebody has committed it.
+  void remember_decided(const swarm_wire::stage_sum& total) { remember(decided_, total); }
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> decided(std::uint64_t step) const;
   /// Somebody is so far ahead that nobody speaks of this step's sums any more.
   CAUSEWAY_DECL [[nodiscard]] bool left_behind(std::uint64_t step) const;
 
@@ -37879,6 +38606,8 @@ class peer_directory {
   CAUSEWAY_DECL [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
   CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
   CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
+  /// Beyond it, or with the exchange committed that it is for: after the last one of a run comes no turn.
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_through(std::uint64_t turn) const;
 
   struct coordinator_choice {
     net::peer_id id = 0;
@@ -37899,6 +38628,10 @@ class peer_directory {
   void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
 
  private:
+  using sums = std::map<std::uint64_t, swarm_wire::stage_sum>;  // by step
+  CAUSEWAY_DECL static void remember(sums& known, const swarm_wire::stage_sum& sum);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<swarm_wire::stage_sum> of(const sums& known, std::uint64_t step);
+
   CAUSEWAY_DECL static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
 
   static constexpr std::size_t most_known = 4096;
@@ -37906,7 +38639,8 @@ class peer_directory {
   net::peer_id self_;
   std::map<net::peer_id, swarm_neighbour> peers_;
   std::map<net::peer_index, net::peer_id> by_link_;
-  std::vector<std::map<std::uint64_t, double>> sums_;  // by stage: step, squares
+  std::vector<sums> sums_;  // by stage
+  sums decided_;            // of all together
   std::uint32_t term_ = 0;
   std::uint64_t changes_ = 0;
   net::peer_id last_of_few_ = 0;
@@ -37950,6 +38684,7 @@ CAUSEWAY_DECL void peer_directory::take(net::peer_id from, const swarm_wire::sta
   p.heard = now;
   term_ = std::max(term_, s.term);
   for (const auto& sum : s.sums) remember(s.stage, sum);
+  remember_decided(s.decided);
 }
 
 CAUSEWAY_DECL void peer_directory::echoed(net::peer_id from, std::uint64_t mark, time_point now) {
@@ -37988,22 +38723,40 @@ CAUSEWAY_DECL std::vector<net::peer_id> peer_directory::next_few(std::size_t cou
 }
 
 CAUSEWAY_DECL void peer_directory::remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
-  if (sum.squares < 0 || stage >= sums_.size()) return;
-  sums_[stage].try_emplace(sum.step, sum.squares);
-  while (sums_[stage].size() > 4) sums_[stage].erase(sums_[stage].begin());
+  if (stage < sums_.size()) remember(sums_[stage], sum);
 }
 
-CAUSEWAY_DECL std::optional<double> peer_directory::squares(std::uint32_t stage, std::uint64_t step) const {
-  const auto at = sums_[stage].find(step);
-  return at == sums_[stage].end() ? std::nullopt : std::optional{at->second};
+CAUSEWAY_DECL void peer_directory::remember(sums& known, const swarm_wire::stage_sum& sum) {
+  if (sum.squares < 0) return;
+  known.try_emplace(sum.step, sum);
+  while (known.size() > 4) known.erase(known.begin());
 }
 
-CAUSEWAY_DECL std::optional<double> peer_directory::squares(std::uint64_t step) const {
-  double all = 0;
-  for (std::uint32_t s = 0; s < sums_.size(); ++s) {
-    const auto part = squares(s, step);
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::of(const sums& known, std::uint64_t step) {
+  const auto at = known.find(step);
+  return at == known.end() ? std::nullopt : std::optional{at->second};
+}
+
+CAUSEWAY_DECL bool peer_directory::remembers(std::uint32_t stage, std::uint64_t step) const {
+  return sums_[stage].contains(step);
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::decided(std::uint64_t step) const {
+  return of(decided_, step);
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::total(std::uint64_t step) const {
+  std::optional<swarm_wire::stage_sum> all;
+  for (const sums& of_stage : sums_) {
+    const auto part = of(of_stage, step);
     if (!part) return std::nullopt;
-    all += *part;
+    if (!all) {
+      all = part;
+      continue;
+    }
+    all->squares += part->squares;
+    all->asked.resize(std::min(all->asked.size(), part->asked.size()));
+    for (std::size_t i = 0; i < all->asked.size(); ++i) all->asked[i] += part->asked[i];
   }
   return all;
 }
@@ -38046,6 +38799,12 @@ CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint64_t turn) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
 }
 
+CAUSEWAY_DECL bool peer_directory::anybody_through(std::uint64_t turn) const {
+  return anybody_beyond(turn) || std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+           return p.second.up && p.second.said && p.second.said->committed > swarm_wire::step_of(turn);
+         });
+}
+
 CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
@@ -38076,15 +38835,106 @@ CAUSEWAY_DECL std::optional<net::peer_index> peer_directory::link_to(net::peer_i
 }
 
 CAUSEWAY_DECL bool peer_directory::says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
-  const auto sum = [](const auto& x, const auto& y) { return x.step == y.step && x.squares == y.squares; };
+  const auto sum = [](const auto& x, const auto& y) {
+    return x.step == y.step && x.squares == y.squares && x.asked == y.asked;
+  };
   return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term &&
          a.coordinates == b.coordinates && sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part &&
-         a.committed == b.committed;
+         a.committed == b.committed && sum(a.decided, b.decided);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
+#endif
+
+// ---- causeway/parallel/swarm/stage_decisions.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
+
+// What a policy asks all stages of a swarm for before it decides something, and what they came to. docs/design/swarm.md,
+// L18, says why one stage decides.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer, for its trainer's thread.
+class stage_decisions {
+ public:
+  /// An attempt at an exchange begins: nothing has been asked for in it yet.
+  void begin() noexcept { asked_.clear(); }
+  /// This stage's part of some numbers, which become those of all stages with `decide`; until then they stay where they
+  /// are.
+  void ask(std::span<double> values) { asked_.push_back(values); }
+  /// What was asked for since `begin`, one after the other: this stage's part.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<double> asked() const;
+
+  /// What the barrier before the end of an exchange waits for: what all stages came to in `step`. Where something was
+  /// asked for, that is what somebody has committed; in stage 0, which commits first, the sum that `known` has.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(const peer_directory& known, std::uint32_t stage,
+                                                                         std::uint64_t step) const;
+
+  /// Memory for the last decision, of at most so many numbers: a part of what the peers of a stage vote on.
+  CAUSEWAY_DECL [[nodiscard]] std::span<std::byte> memory(std::size_t most);
+  /// `all`: what was asked for, of all stages. It is given out, and kept in that memory.
+  CAUSEWAY_DECL void decide(std::uint64_t step, std::span<const double> all);
+  /// What that memory holds, with the step that it is of.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> last() const;
+
+ private:
+  std::vector<std::span<double>> asked_;
+  std::vector<double> memory_;  // 1 + the step, 0 before the first decision; then the numbers
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
+
+// ---- causeway/parallel/swarm/impl/stage_decisions.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
+
+// Bodies of parallel/swarm/stage_decisions.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<double> stage_decisions::asked() const {
+  std::vector<double> all;
+  for (const auto& values : asked_) all.insert(all.end(), values.begin(), values.end());
+  return all;
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::total(const peer_directory& known, std::uint32_t stage,
+                                                                          std::uint64_t step) const {
+  if (asked_.empty()) return known.total(step);
+  const auto decided = known.decided(step);
+  return decided || stage > 0 ? decided : known.total(step);
+}
+
+CAUSEWAY_DECL std::span<std::byte> stage_decisions::memory(std::size_t most) {
+  memory_.resize(1 + most);
+  return std::as_writable_bytes(std::span{memory_});
+}
+
+CAUSEWAY_DECL void stage_decisions::decide(std::uint64_t step, std::span<const double> all) {
+  if (asked_.empty()) return;
+  CAUSEWAY_EXPECT(all.size() < memory_.size());
+  memory_.front() = static_cast<double>(step) + 1;
+  std::fill(std::copy(all.begin(), all.end(), memory_.begin() + 1), memory_.end(), 0.0);
+  for (const auto& values : asked_) {
+    std::copy_n(all.begin(), values.size(), values.begin());
+    all = all.subspan(values.size());
+  }
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::last() const {
+  if (memory_.empty() || memory_.front() == 0) return std::nullopt;
+  return swarm_wire::stage_sum{static_cast<std::uint64_t>(memory_.front()) - 1, 0, {memory_.begin() + 1, memory_.end()}};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
 #endif
 
 // ---- causeway/parallel/swarm/swarm_balance.hpp ----
@@ -38325,6 +39175,9 @@ class swarm_messenger {
 
   CAUSEWAY_DECL [[nodiscard]] swarm_wire::status own_status() const;
 
+  /// With local steps: that a state is committed here, and what the stages decided by, which it has. Whether anybody cares.
+  CAUSEWAY_DECL bool tell_committed();
+
   CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
 
   CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
@@ -38347,8 +39200,9 @@ class swarm_messenger {
   std::set<std::string> addresses_;
   std::uint64_t run_;  // options_.run, and what else peers have to agree on
   peer_directory::coordinator_choice followed_;
-  swarm_wire::stage_sum own_sums_[2];
-  std::uint64_t part_ = 0, committed_ = 0;  // of a tied table: see swarm_wire::status
+  swarm_wire::stage_sum own_sums_[2], own_decided_;
+  stage_decisions decisions_;               // for the trainer's thread, but for `tell_committed`
+  std::uint64_t part_ = 0, committed_ = 0;  // see swarm_wire::status
   double seconds_ = 0;                      // that a micro-batch takes here
   queue_meter queue_;
   bool serving_ = false;
@@ -38401,7 +39255,16 @@ CAUSEWAY_DECL swarm_wire::status swarm_messenger::own_status() const {
           seconds_,
           {own_sums_[0], own_sums_[1]},
           part_,
-          committed_};
+          committed_,
+          own_decided_};
+}
+
+CAUSEWAY_DECL bool swarm_messenger::tell_committed() {
+  const auto last = decisions_.last();
+  if (!last && options_.local_steps == 0) return false;
+  if (last) directory_.remember_decided(own_decided_ = *last);
+  announce();
+  return true;
 }
 
 CAUSEWAY_DECL void swarm_messenger::greet(net::peer_id id, const std::string& address) {
@@ -39144,8 +40007,8 @@ class swarm_coordinator : protected swarm_table_sync {
   [[nodiscard]] bool declared() const noexcept { return declared_; }
   /// Others are through with this round, or may be: what is missing can no longer be computed, and is not waited for.
   [[nodiscard]] bool released() const {
-    const bool was_told = in_groups_ && directory_.squares(options_.stage, step());  // of an attempt that was called off
-    return closes_a_round() && (was_told || directory_.anybody_beyond(micro_batches_.turn()));
+    const bool was_told = in_groups_ && directory_.remembers(options_.stage, step());  // of an attempt that was called off
+    return closes_a_round() && (was_told || directory_.anybody_through(micro_batches_.turn()));
   }
   /// The coordinator took this peer for lost, and has given what is not in its parameters yet to others.
   void forget_what_was_given_away() {
@@ -39942,8 +40805,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 template <stage::routing::Router Router>
 class swarm_peer final : public swarm_round, private swarm_work<Router> {
   using base = swarm_work<Router>;
-  using base::computer_, base::fabric_, base::gradients_, base::locked, base::log_, base::options_, base::progress_,
-      base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
+  using base::computer_, base::fabric_, base::decisions_, base::gradients_, base::locked, base::log_, base::options_,
+      base::progress_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
 
  public:
   swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
@@ -39987,6 +40850,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<void> complete(const std::function<bool()>& summoned) override {
     if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
+    decisions_.begin();
     if (swarm_wire::is_local(micro_batches_.turn())) begin_closing_turn();
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
@@ -40075,7 +40939,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
-    kept_ = {this->step(), squares};
+    kept_ = {this->step(), squares, decisions_.asked()};
     summed_ = sum;
     return swarm_sum{kept_.step, squares, exchanges_rows() ? std::span<float>{} : computer_->gradients()};
   }
@@ -40087,7 +40951,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     });
   }
 
-  result<double> all_summed() override {
+  result<std::vector<double>> all_summed() override {
     const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
     locked([&] {
@@ -40096,18 +40960,30 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       this->announce();
       this->after_event();
     });
-    const auto passed = [&] { return directory_.squares(step).has_value() && this->may_step(); };  // the barrier
-    CAUSEWAY_TRY(work_until([&] { return passed() || directory_.left_behind(step); }));
-    const std::optional<double> all = with_lock([&] { return passed() ? directory_.squares(step) : std::nullopt; });
+    const auto total = [&] { return this->may_step() ? decisions_.total(directory_, options_.stage, step) : std::nullopt; };
+    CAUSEWAY_TRY(work_until([&] { return total().has_value() || directory_.left_behind(step); }));  // the barrier
+    const auto all = with_lock(total);
     if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
+    if (all->asked.size() < kept_.asked.size()) {
+      return fail(errc::protocol, "swarm", "another stage exchanges something else; do all run the same policy?");
+    }
     this->leave_table_out(g);
-    return *all;
+    return swarm_wire::numbers_of(*all, kept_.asked.size());
   }
+
+  result<void> sum(std::span<double> values, const collective::collective_options&) override {
+    decisions_.ask(values);
+    if (decisions_.asked().size() <= most_asked_) return {};
+    return fail(errc::invalid_argument, "policy", "it asks the stages for more numbers than its stage_sums() says");
+  }
+  std::span<std::byte> decision(std::size_t most) override { return decisions_.memory(most_asked_ = most); }
 
   void committed(bool adopted) override {
     progress_ = {};
     locked([&] {
-      if (this->holds_committed(adopted)) this->after_event();
+      if (!adopted && this->closes_a_round()) this->committed_ = this->step() + 1;
+      const bool tells = this->tell_committed();
+      if (this->holds_committed(adopted) || tells) this->after_event();
     });
   }
   bool put_table() override {
@@ -40115,7 +40991,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return this->is_first_of_tied();
   }
 
-  void agreed(double squares) override { norm_ = std::sqrt(squares); }
+  void agreed(std::span<const double> all) override {
+    norm_ = std::sqrt(all.front());
+    decisions_.decide(kept_.step, all.subspan(1));
+  }
   [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
 
   [[nodiscard]] std::uint64_t contributed() override {
@@ -40272,8 +41151,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   bool open_ = false;
-  bool averages_ = false;  // see exchange_means
-  time_point again_from_;  // another attempt at the exchange
+  bool averages_ = false;       // see exchange_means
+  std::size_t most_asked_ = 0;  // see decision
+  time_point again_from_;       // another attempt at the exchange
   duration waited_{0};
   duration say_at_;
 };

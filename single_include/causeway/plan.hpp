@@ -246,6 +246,426 @@ struct error {
 
 #endif  // CAUSEWAY_CORE_ERROR_HPP
 
+// ---- causeway/plan/batch_rate.hpp ----
+#ifndef CAUSEWAY_PLAN_BATCH_RATE_HPP
+#define CAUSEWAY_PLAN_BATCH_RATE_HPP
+
+// How large each device's batch should be, and which share of a gradient's values fits the bandwidth of now: the central
+// controller of StellaTrain (Lim et al. 2024, SIGCOMM; github.com/kaist-ina/stellatrain 6dccb2d,
+// batch_rate_alloc_optim.py). Batches follow from what devices take for them, and from how much a batch and a bandwidth
+// cost in quality, which was measured before the run. Where that program mixes units, those that make sense are taken
+// (docs/reference/planners.md).
+
+#include <map>
+#include <optional>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+/// A device takes as long for fewer samples than `knee` as for so many; from there on it makes `full` in a second.
+struct device_pace {
+  double knee = 16;   ///< samples
+  double full = 100;  ///< samples per second of backward passes
+
+  [[nodiscard]] double per_second(double batch) const { return batch < knee ? full / knee * batch : full; }
+  [[nodiscard]] double seconds(double batch) const { return batch / per_second(batch); }
+};
+
+/// The least squares of `per_second` at these batches, exactly (there by Nelder and Mead's search), with at least the knee
+/// and pace of `least`. At least one measurement.
+CAUSEWAY_DECL [[nodiscard]] device_pace fit_pace(std::span<const double> batches, std::span<const double> per_second,
+                                                 const device_pace& least = {});
+
+/// How much worse training gets with a global batch and a bandwidth, in any unit that is small: steps count 1 + 50 of it.
+/// Measured before the run, at `batches` times `mbit_s`, both rising; there by Bayesian optimisation. None: 0 everywhere.
+struct batch_quality {
+  std::vector<double> batches{};
+  std::vector<double> mbit_s{};
+  std::vector<double> worse{};  ///< [batches, mbit_s]
+
+  /// Linear between what was measured, and beyond it as at its edge.
+  CAUSEWAY_DECL [[nodiscard]] double at(double batch, double mbit) const;
+};
+
+struct batch_rate_task {
+  std::vector<std::uint64_t> tensors{};  ///< values of each
+  std::uint32_t peers = 2;               ///< that exchange
+  std::uint32_t value_bytes = 4;
+  std::uint32_t place_bytes = 4;
+  double quality_batch = 256;    ///< a global batch, a share and a bandwidth that it needed
+  double quality_share = 0.1;    ///< where the quality was measured: what makes bandwidths
+  double quality_mbit_s = 1000;  ///< of other machines alike
+  batch_quality quality{};
+};
+
+/// Bytes that a step sends of this share of each tensor's values: with a head of 47 bytes for each tensor and 66 for each
+/// of TCP's segments of 1,472 bytes.
+CAUSEWAY_DECL [[nodiscard]] double sent_bytes(const batch_rate_task& task, double share);
+
+/// Seconds of forward and backward passes with these batches, 3/2 of backward ones, in the mean over devices.
+CAUSEWAY_DECL [[nodiscard]] double pass_seconds(std::span<const device_pace> paces, std::span<const std::uint32_t> batches);
+
+/// Of the bandwidth of now, what it would be where the quality was measured: devices that are half as quick need half.
+CAUSEWAY_DECL [[nodiscard]] double like_measured(const batch_rate_task& task, std::span<const device_pace> paces,
+                                                 std::span<const std::uint32_t> batches, double mbit_s);
+
+/// What batches are chosen by, less is better: (1 + 50 · worse) · slowest device's seconds / Σ batches, and 5 times how far
+/// devices' seconds differ (their standard deviation over their mean). `mbit_s`: as measured, see above.
+CAUSEWAY_DECL [[nodiscard]] double batch_objective(const batch_quality& quality, std::span<const device_pace> paces,
+                                                   std::span<const std::uint32_t> batches, double mbit_s);
+
+/// Batches of 1 to `most` with a small objective: from devices that take equally long, by steps that lower it. There:
+/// Nelder and Mead's search from 32 random places.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> choose_batches(const batch_quality& quality,
+                                                                      std::span<const device_pace> paces,
+                                                                      std::span<const std::uint32_t> most, double mbit_s);
+
+/// The largest share, at least 0.001, that is sent in the time of the passes, over peers - 1.
+CAUSEWAY_DECL [[nodiscard]] double choose_share(const batch_rate_task& task, std::span<const device_pace> paces,
+                                                std::span<const std::uint32_t> batches, double mbit_s);
+
+/// The bandwidth to plan with: a tenth more than before while nobody waits for the network, else less by the part of a step
+/// that the least waiting device waits, at most a quarter. Under 5 % is no waiting.
+CAUSEWAY_DECL [[nodiscard]] double next_bandwidth(double before, double measured, double waited, double computed);
+
+struct batch_rate {
+  std::vector<std::uint32_t> batches{};
+  double share = 1;
+};
+
+/// A step, by device; seconds.
+struct batch_rate_report {
+  std::vector<std::uint32_t> batches{};
+  std::vector<double> backward{};
+  std::vector<double> waited{};  ///< for the network
+  double mbit_s = 0;             ///< that the slowest received
+};
+
+/// Learns how quick devices are while batches grow by half up to the most, and then follows the bandwidth: the share each
+/// time, batches every 100th. Copyable; a function of the reports alone.
+class batch_rate_controller {
+ public:
+  /// `start`: what the run begins with.
+  CAUSEWAY_DECL batch_rate_controller(batch_rate_task task, std::vector<std::uint32_t> most, batch_rate start);
+
+  /// What to do from a few steps later on, if anything changes.
+  CAUSEWAY_DECL std::optional<batch_rate> seen(const batch_rate_report& report);
+
+  [[nodiscard]] std::span<const device_pace> paces() const noexcept { return paces_; }
+  [[nodiscard]] double mbit_s() const noexcept { return mbit_s_; }
+
+ private:
+  CAUSEWAY_DECL void learn(const batch_rate_report& report);
+  CAUSEWAY_DECL batch_rate follow(const batch_rate_report& report);
+
+  batch_rate_task task_;
+  std::vector<std::uint32_t> most_;
+  batch_rate now_;
+  std::vector<device_pace> paces_;
+  std::vector<std::map<std::uint32_t, double>> seen_;  // samples per second by batch, of each device
+  std::uint32_t reports_ = 0, since_ = 0, followed_ = 0;
+  bool running_ = false;
+  double mbit_s_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_BATCH_RATE_HPP
+
+// ---- causeway/plan/impl/batch_rate.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_BATCH_RATE_IPP
+#define CAUSEWAY_PLAN_IMPL_BATCH_RATE_IPP
+
+// Bodies of plan/batch_rate.hpp.
+
+#include <limits>
+#include <numeric>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+/// For which knees which measurements are on the slope is a matter of their order: the least squares of each case, with the
+/// knee where both lines meet, or at the edge of the case.
+class pace_fit {
+ public:
+  pace_fit(std::span<const double> batches, std::span<const double> per_second, const device_pace& least)
+      : batches_{batches}, per_second_{per_second}, least_{least} {}
+
+  device_pace best() {
+    std::vector<double> edges{least_.knee};
+    for (const double b : batches_) {
+      if (b > least_.knee) edges.push_back(b);
+    }
+    std::sort(edges.begin(), edges.end());
+    for (const double edge : edges) at_knee(edge);
+    for (std::size_t i = 0; i < edges.size(); ++i) {
+      between(edges[i], i + 1 < edges.size() ? edges[i + 1] : std::numeric_limits<double>::infinity());
+    }
+    return best_;
+  }
+
+ private:
+  void see(const device_pace& p) {
+    double error = 0;
+    for (std::size_t i = 0; i < batches_.size(); ++i) {
+      const double miss = p.per_second(batches_[i]) - per_second_[i];
+      error += miss * miss;
+    }
+    if (error < error_) error_ = error, best_ = p;
+  }
+
+  /// The best pace with this knee: linear least squares of one number.
+  void at_knee(double knee) {
+    double up = 0, down = 0;
+    for (std::size_t i = 0; i < batches_.size(); ++i) {
+      const double form = std::min(batches_[i] / knee, 1.0);
+      up += form * per_second_[i];
+      down += form * form;
+    }
+    see({knee, std::max(up / down, least_.full)});
+  }
+
+  /// The best slope and the best plateau, each of its own measurements, if the knee is then in [low, high].
+  void between(double low, double high) {
+    double up = 0, down = 0, sum = 0, many = 0;
+    for (std::size_t i = 0; i < batches_.size(); ++i) {
+      if (batches_[i] <= low) {
+        up += batches_[i] * per_second_[i];
+        down += batches_[i] * batches_[i];
+      } else {
+        sum += per_second_[i];
+        ++many;
+      }
+    }
+    if (down == 0 || up == 0 || many == 0) return;
+    const double full = std::max(sum / many, least_.full), knee = full / (up / down);
+    if (knee >= low && knee <= high) see({knee, full});
+  }
+
+  std::span<const double> batches_, per_second_;
+  device_pace least_, best_;
+  double error_ = std::numeric_limits<double>::infinity();
+};
+
+/// Of rising `at` the place before `x` and how far x is from it to the next, both within.
+inline std::pair<std::size_t, double> place_in(const std::vector<double>& at, double x) {
+  if (at.size() < 2 || x <= at.front()) return {0, 0.0};
+  if (x >= at.back()) return {at.size() - 2, 1.0};
+  const auto next = static_cast<std::size_t>(std::upper_bound(at.begin(), at.end(), x) - at.begin());
+  return {next - 1, (x - at[next - 1]) / (at[next] - at[next - 1])};
+}
+
+/// Batches of devices that take equally long, and steps from there.
+class batch_search {
+ public:
+  batch_search(const batch_quality& quality, std::span<const device_pace> paces, std::span<const std::uint32_t> most,
+               double mbit_s)
+      : quality_{quality}, paces_{paces}, most_{most}, mbit_s_{mbit_s} {}
+
+  std::vector<std::uint32_t> run() {
+    std::vector<std::pair<double, std::vector<std::uint32_t>>> starts;
+    for (std::size_t d = 0; d < paces_.size(); ++d) {
+      for (std::uint32_t b = 1; b <= most_[d]; ++b) {
+        auto even = within(paces_[d].seconds(b));
+        starts.emplace_back(rated(even), std::move(even));
+      }
+    }
+    std::sort(starts.begin(), starts.end());
+    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+    std::pair<double, std::vector<std::uint32_t>> best{std::numeric_limits<double>::infinity(), {}};
+    for (std::size_t i = 0; i < std::min(starts.size(), most_starts); ++i) best = std::min(best, improved(starts[i]));
+    return best.second;
+  }
+
+ private:
+  static constexpr std::size_t most_starts = 8;
+
+  [[nodiscard]] double rated(const std::vector<std::uint32_t>& batches) const {
+    return batch_objective(quality_, paces_, batches, mbit_s_);
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> within(double seconds) const {
+    std::vector<std::uint32_t> batches;
+    for (std::size_t d = 0; d < paces_.size(); ++d) {
+      const double many = std::clamp(std::nearbyint(seconds * paces_[d].full), 1.0, double(most_[d]));
+      batches.push_back(static_cast<std::uint32_t>(many));
+    }
+    return batches;
+  }
+
+  [[nodiscard]] std::pair<double, std::vector<std::uint32_t>> improved(
+      std::pair<double, std::vector<std::uint32_t>> at) const {
+    for (bool better = true; better;) {
+      better = false;
+      const std::vector<std::uint32_t> from = at.second;
+      for (std::size_t d = 0; d < from.size(); ++d) {
+        for (const std::int64_t step : {-16, -4, -1, 1, 4, 16}) {
+          const std::int64_t moved = from[d] + step;
+          if (moved < 1 || moved > most_[d]) continue;
+          auto next = from;
+          next[d] = static_cast<std::uint32_t>(moved);
+          if (const double r = rated(next); r < at.first) at = {r, std::move(next)}, better = true;
+        }
+      }
+    }
+    return at;
+  }
+
+  const batch_quality& quality_;
+  std::span<const device_pace> paces_;
+  std::span<const std::uint32_t> most_;
+  double mbit_s_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL device_pace fit_pace(std::span<const double> batches, std::span<const double> per_second,
+                                   const device_pace& least) {
+  CAUSEWAY_EXPECT(!batches.empty() && batches.size() == per_second.size());
+  return detail::pace_fit{batches, per_second, least}.best();
+}
+
+CAUSEWAY_DECL double batch_quality::at(double batch, double mbit) const {
+  if (worse.empty()) return 0;
+  CAUSEWAY_EXPECT(worse.size() == batches.size() * mbit_s.size());
+  const auto [row, down] = detail::place_in(batches, batch);
+  const auto [column, right] = detail::place_in(mbit_s, mbit);
+  const auto value = [&](std::size_t r, std::size_t c) {
+    return worse[std::min(r, batches.size() - 1) * mbit_s.size() + std::min(c, mbit_s.size() - 1)];
+  };
+  const double above = (1 - right) * value(row, column) + right * value(row, column + 1);
+  const double below = (1 - right) * value(row + 1, column) + right * value(row + 1, column + 1);
+  return (1 - down) * above + down * below;
+}
+
+CAUSEWAY_DECL double sent_bytes(const batch_rate_task& task, double share) {
+  constexpr double head = 47, segment = 1472, segment_head = 66;
+  double sum = 0;
+  for (const std::uint64_t size : task.tensors) {
+    const double values = std::max(1.0, std::ceil(share * static_cast<double>(size)));
+    const double bytes = head + (task.value_bytes + task.place_bytes) * values;
+    sum += bytes + segment_head * std::ceil((bytes + segment - 1) / segment);
+  }
+  return sum;
+}
+
+CAUSEWAY_DECL double pass_seconds(std::span<const device_pace> paces, std::span<const std::uint32_t> batches) {
+  double sum = 0;
+  for (std::size_t d = 0; d < paces.size(); ++d) sum += paces[d].seconds(batches[d]);
+  return 1.5 * sum / static_cast<double>(paces.size());
+}
+
+CAUSEWAY_DECL double like_measured(const batch_rate_task& task, std::span<const device_pace> paces,
+                                   std::span<const std::uint32_t> batches, double mbit_s) {
+  const double all = std::accumulate(batches.begin(), batches.end(), 0.0);
+  double per_second = 0;
+  for (std::size_t d = 0; d < paces.size(); ++d) per_second += paces[d].per_second(batches[d] / all * task.quality_batch);
+  const double seconds = 1.5 * task.quality_batch / per_second;
+  const double needed = 8e-6 * sent_bytes(task, task.quality_share) / seconds;
+  return mbit_s * task.quality_mbit_s / needed;
+}
+
+CAUSEWAY_DECL double batch_objective(const batch_quality& quality, std::span<const device_pace> paces,
+                                     std::span<const std::uint32_t> batches, double mbit_s) {
+  double all = 0, slowest = 0, sum = 0, squares = 0;
+  for (std::size_t d = 0; d < paces.size(); ++d) {
+    const double seconds = paces[d].seconds(batches[d]);
+    all += batches[d];
+    slowest = std::max(slowest, seconds);
+    sum += seconds;
+  }
+  const double many = static_cast<double>(paces.size()), mean = sum / many;
+  for (std::size_t d = 0; d < paces.size(); ++d) {
+    const double off = paces[d].seconds(batches[d]) - mean;
+    squares += off * off;
+  }
+  return (1 + 50 * quality.at(all, mbit_s)) * slowest / all + 5 * std::sqrt(squares / many) / mean;
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> choose_batches(const batch_quality& quality, std::span<const device_pace> paces,
+                                                        std::span<const std::uint32_t> most, double mbit_s) {
+  CAUSEWAY_EXPECT(!paces.empty() && paces.size() == most.size());
+  return detail::batch_search{quality, paces, most, mbit_s}.run();
+}
+
+CAUSEWAY_DECL double choose_share(const batch_rate_task& task, std::span<const device_pace> paces,
+                                  std::span<const std::uint32_t> batches, double mbit_s) {
+  const double room = mbit_s * 1e6 / 8 * pass_seconds(paces, batches);
+  double low = 0.001, high = 1;
+  if (sent_bytes(task, high) <= room) low = high;
+  for (int step = 0; step < 20 && low < high; ++step) {
+    const double middle = (low + high) / 2;
+    (sent_bytes(task, middle) <= room ? low : high) = middle;
+  }
+  return low / std::max(1.0, task.peers - 1.0);
+}
+
+CAUSEWAY_DECL double next_bandwidth(double before, double measured, double waited, double computed) {
+  const double mean = 0.9 * before + 0.1 * measured, part = waited / (waited + computed);
+  return part < 0.05 ? 1.1 * mean : mean * std::max(0.75, 1 - part);
+}
+
+CAUSEWAY_DECL batch_rate_controller::batch_rate_controller(batch_rate_task task, std::vector<std::uint32_t> most,
+                                                           batch_rate start)
+    : task_{std::move(task)}, most_{std::move(most)}, now_{std::move(start)}, paces_(most_.size()), seen_(most_.size()) {
+  CAUSEWAY_EXPECT(!most_.empty() && now_.batches.size() == most_.size());
+}
+
+CAUSEWAY_DECL std::optional<batch_rate> batch_rate_controller::seen(const batch_rate_report& report) {
+  constexpr std::uint32_t unused = 4, reliable = 4;              // reports of a device
+  constexpr std::uint32_t pause = 3 + 4, pause_running = 3 + 5;  // until what was decided shows
+  CAUSEWAY_EXPECT(report.batches.size() == most_.size() && report.backward.size() == most_.size());
+  if (reports_ >= unused) learn(report);
+  ++reports_;
+  ++since_;
+  if (reports_ < unused + reliable || since_ < (running_ ? pause_running : pause)) return std::nullopt;
+  since_ = 0;
+  if (!running_ && now_.batches == most_) running_ = true;
+  if (running_) return now_ = follow(report);
+  for (std::size_t d = 0; d < most_.size(); ++d) {
+    const double grown = std::nearbyint(1.5 * now_.batches[d]);
+    now_.batches[d] = std::min(most_[d], static_cast<std::uint32_t>(grown));
+  }
+  return now_;
+}
+
+CAUSEWAY_DECL void batch_rate_controller::learn(const batch_rate_report& report) {
+  const double kept = running_ ? 0.999 : 0.9;
+  for (std::size_t d = 0; d < most_.size(); ++d) {
+    const double pace = report.batches[d] / report.backward[d];
+    const auto [known, fresh] = seen_[d].try_emplace(report.batches[d], pace);
+    if (!fresh) known->second = kept * known->second + (1 - kept) * pace;
+    std::vector<double> batches, paces;
+    for (const auto& [batch, per_second] : seen_[d]) {
+      batches.push_back(batch);
+      paces.push_back(per_second);
+    }
+    paces_[d] = fit_pace(batches, paces);
+  }
+}
+
+CAUSEWAY_DECL batch_rate batch_rate_controller::follow(const batch_rate_report& report) {
+  constexpr std::uint32_t keep_batches = 100;
+  double waited = std::numeric_limits<double>::infinity(), computed = 0;
+  for (std::size_t d = 0; d < most_.size(); ++d) {
+    waited = std::min(waited, report.waited[d]);
+    computed += 1.5 * report.backward[d] / static_cast<double>(most_.size());
+  }
+  mbit_s_ = followed_ == 0 ? report.mbit_s : next_bandwidth(mbit_s_, report.mbit_s, waited, computed);
+  batch_rate next = now_;
+  if (followed_++ % keep_batches == 0) {
+    next.batches = choose_batches(task_.quality, paces_, most_, like_measured(task_, paces_, now_.batches, mbit_s_));
+  }
+  next.share = choose_share(task_, paces_, next.batches, mbit_s_);
+  return next;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_BATCH_RATE_IPP
+#endif
+
 // ---- causeway/core/result.hpp ----
 #ifndef CAUSEWAY_CORE_RESULT_HPP
 #define CAUSEWAY_CORE_RESULT_HPP
@@ -256,7 +676,6 @@ struct error {
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <type_traits>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
@@ -2002,6 +2421,465 @@ CAUSEWAY_DECL result<dtfm_plan> plan_dtfm(const link_matrix& links, const pipeli
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_IMPL_DTFM_IPP
+#endif
+
+// ---- causeway/plan/flow_search.hpp ----
+#ifndef CAUSEWAY_PLAN_FLOW_SEARCH_HPP
+#define CAUSEWAY_PLAN_FLOW_SEARCH_HPP
+
+// How peers find paths for micro-batches among themselves, where nobody knows all of them: GWTF's decentralised flow (Go
+// With The Flow: Blagoev et al. 2025, arXiv 2509.21221), as its first author's earlier program has it (NikolayBlagoev/
+// DecCom-Python 099f5a5, flowprotocol.py and flownode.py, 2024); the program of the paper itself is not public. Flows grow
+// from their end: a peer that has a way to it offers that to the stage before, with what it costs, and whoever is there
+// takes the cheapest that it knows of. Then peers of a stage exchange the ways of two flows, or one takes a flow over from
+// another, wherever the links get cheaper, and by chance where they do not (simulated annealing).
+//
+// This is the protocol as a computation, on one machine. A peer decides on nothing but its own flows and links, the offers
+// of the next stage, and the flows that peers of its stage told it of; every message is counted. A request is answered
+// before the next peer acts: there messages take milliseconds and peers act every two seconds.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+struct flow_peer {
+  /// 0: it has data, and its micro-batches go from it through stages 1, 2, ... and back to it.
+  std::uint32_t stage = 0;
+  std::uint32_t capacity = 1;  ///< micro-batches of a step that it can carry; in stage 0, that it has
+};
+
+/// [i·peers + j]: (c_i + c_j)/2, and the mean of both directions' delays, and the bytes at their mean bandwidth: what a
+/// micro-batch costs between neighbours (the paper's d_ij, as reviews of it quote it). `seconds`: a micro-batch's
+/// computation at each peer.
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> flow_costs(const link_matrix& links, std::span<const double> seconds,
+                                                           double bytes);
+
+/// Defaults are those of the program.
+struct flow_search_options {
+  std::uint64_t seed = 1;
+  double temperature = 1.7;     ///< of a peer at the beginning, in the unit of the costs
+  double cooling = 0.95;        ///< with every change that it takes part in; above 0
+  double look_free = 0.3;       ///< the chance that a peer without anything to ask for looks for a change
+  double look_offering = 0.1;   ///< and one with an offer that nobody has taken yet
+  std::uint32_t patience = 10;  ///< periods in which nobody takes a peer's offers, until it gives them up
+  std::uint32_t waiting = 12;   ///< periods in which a flow finds no next peer, until it goes back to the one before
+  std::uint32_t ignored = 5;    ///< how often a peer passes another over that it has just asked for a change
+};
+
+struct flow_tally {
+  std::uint64_t messages = 0;
+  std::uint64_t taken = 0;       ///< offers
+  std::uint64_t changed = 0;     ///< pairs of flows that exchanged their ways
+  std::uint64_t redirected = 0;  ///< flows that another peer took over
+};
+
+class flow_search {
+ public:
+  /// `costs`: [peers, peers], symmetric, finite and >= 0. Stages are 0 to the highest without a gap.
+  CAUSEWAY_DECL flow_search(std::vector<flow_peer> peers, std::vector<double> costs,
+                            const flow_search_options& options = {});
+
+  /// Every peer acts once, in an order that is drawn. Time: O(flows of a stage)² for each of its peers that looks.
+  CAUSEWAY_DECL void period();
+
+  /// It is gone: its neighbours see their connections end, and offer anew or look for another way.
+  CAUSEWAY_DECL void lose(std::size_t peer);
+
+  /// Of every flow that is complete the peers, from its data through all stages; the end, which is the first, is left out.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::size_t>> paths() const;
+
+  /// Σ over all links of `paths()`, the one back to the data too.
+  CAUSEWAY_DECL [[nodiscard]] double cost() const;
+
+  [[nodiscard]] const flow_tally& tally() const noexcept { return tally_; }
+  [[nodiscard]] double temperature(std::size_t peer) const { return states_[peer].temperature; }
+
+ private:
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+  /// A flow at a peer. Without `up` it is an offer (or begins here), without `down` it looks for a way (or ends here).
+  struct flow {
+    std::size_t at = none;               // the peer; none: there is no such flow any more
+    std::size_t target = none;           // where it ends
+    std::size_t up = none, down = none;  // flows at the neighbours
+    double cost = 0;                     // from here to the target, as told
+    std::uint32_t waited = 0;
+  };
+  struct state {
+    bool here = true;
+    std::vector<std::size_t> flows{};
+    double temperature = 0;
+    std::uint32_t unwanted = 0;  // periods in which nobody took an offer
+    std::vector<std::uint32_t> ignored{};
+  };
+  struct offer {
+    std::size_t from = none, flow = none;  // no flow: the end itself
+    std::size_t target = none;
+    double cost = 0;
+  };
+  struct proposal {
+    std::size_t other = none, theirs = none;
+    std::size_t mine = none;  // none: to take theirs over
+    double gain = 0;
+  };
+
+  [[nodiscard]] double link(std::size_t a, std::size_t b) const { return costs_[a * peers_.size() + b]; }
+  [[nodiscard]] bool has_data(std::size_t p) const { return peers_[p].stage == 0; }
+  [[nodiscard]] std::size_t before(const flow& f) const { return flows_[f.up].at; }
+  [[nodiscard]] std::size_t after(const flow& f) const { return flows_[f.down].at; }
+  [[nodiscard]] const std::vector<std::size_t>& next_stage(std::size_t p) const {
+    return stages_[(peers_[p].stage + 1) % stages_.size()];
+  }
+  CAUSEWAY_DECL [[nodiscard]] std::size_t with_way(std::size_t p) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t taken_up(std::size_t p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool wanted(std::size_t p, std::size_t target) const;
+
+  CAUSEWAY_DECL void act(std::size_t p);
+  CAUSEWAY_DECL void push_back_old(std::size_t p);
+  CAUSEWAY_DECL bool give_up_offers(std::size_t p);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<offer> cheapest_offer(std::size_t p) const;
+  CAUSEWAY_DECL void take(std::size_t p, const offer& o);
+  CAUSEWAY_DECL void look(std::size_t p);
+  CAUSEWAY_DECL void consider(std::size_t p, const proposal& made, std::optional<proposal>& best);
+  CAUSEWAY_DECL [[nodiscard]] bool by_chance(double gain, double temperature);
+  CAUSEWAY_DECL void change(std::size_t mine, std::size_t theirs);
+  CAUSEWAY_DECL void redirect(std::size_t p, std::size_t theirs);
+
+  CAUSEWAY_DECL std::size_t add(std::size_t p, std::size_t target);
+  CAUSEWAY_DECL void erase(std::size_t f);
+  CAUSEWAY_DECL void join(std::size_t up, std::size_t down);
+  CAUSEWAY_DECL void go_on(std::size_t p, std::size_t target, std::size_t down);
+  CAUSEWAY_DECL void lose_way(std::size_t f);
+  CAUSEWAY_DECL void lose_user(std::size_t f);
+  CAUSEWAY_DECL void tell_cost(std::size_t f);
+  CAUSEWAY_DECL void announce(std::size_t p);
+
+  std::vector<flow_peer> peers_;
+  std::vector<double> costs_;
+  flow_search_options options_;
+  rng draw_;
+  std::vector<std::vector<std::size_t>> stages_;
+  std::vector<state> states_;
+  std::vector<flow> flows_;
+  flow_tally tally_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_FLOW_SEARCH_HPP
+
+// ---- causeway/plan/impl/flow_search.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
+#define CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
+
+// Bodies of plan/flow_search.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::vector<double> flow_costs(const link_matrix& links, std::span<const double> seconds, double bytes) {
+  CAUSEWAY_EXPECT(seconds.size() == links.size());
+  std::vector<double> costs(links.size() * links.size());
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    for (std::size_t j = 0; j < links.size(); ++j) {
+      if (i == j) continue;
+      const link_cost &there = links(i, j), &back = links(j, i);
+      costs[i * links.size() + j] =
+          (seconds[i] + seconds[j] + there.delay + back.delay) / 2 + 2 * 8 * bytes / (there.bandwidth + back.bandwidth);
+    }
+  }
+  return costs;
+}
+
+CAUSEWAY_DECL flow_search::flow_search(std::vector<flow_peer> peers, std::vector<double> costs,
+                                       const flow_search_options& options)
+    : peers_{std::move(peers)}, costs_{std::move(costs)}, options_{options}, draw_{options.seed, mix(0x666C6F77U)} {
+  CAUSEWAY_EXPECT(costs_.size() == peers_.size() * peers_.size() && options_.cooling > 0);
+  states_.assign(peers_.size(), {});
+  for (std::size_t p = 0; p < peers_.size(); ++p) {
+    if (peers_[p].stage >= stages_.size()) stages_.resize(peers_[p].stage + 1);
+    stages_[peers_[p].stage].push_back(p);
+    states_[p].temperature = options_.temperature;
+    states_[p].ignored.assign(peers_.size(), 0);
+  }
+}
+
+CAUSEWAY_DECL void flow_search::period() {
+  std::vector<std::size_t> order;
+  for (std::size_t p = 0; p < peers_.size(); ++p) {
+    if (states_[p].here) order.push_back(p);
+  }
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw_.below(i)]);
+  for (const std::size_t p : order) act(p);
+}
+
+CAUSEWAY_DECL void flow_search::lose(std::size_t peer) {
+  states_[peer].here = false;
+  auto& stage = stages_[peers_[peer].stage];
+  stage.erase(std::find(stage.begin(), stage.end(), peer));
+  const std::vector<std::size_t> lost = states_[peer].flows;
+  for (const std::size_t f : lost) {
+    const auto [up, down] = std::pair{flows_[f].up, flows_[f].down};
+    erase(f);
+    if (up != none) lose_way(up);
+    if (down != none) lose_user(down);
+  }
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::size_t>> flow_search::paths() const {
+  std::vector<std::vector<std::size_t>> all;
+  for (const std::size_t data : stages_.front()) {
+    for (std::size_t f : states_[data].flows) {
+      if (flows_[f].down == none) continue;
+      std::vector<std::size_t> path{data};
+      while (flows_[f].down != none && !has_data(after(flows_[f]))) {
+        path.push_back(after(flows_[f]));
+        f = flows_[f].down;
+      }
+      if (flows_[f].down != none) all.push_back(std::move(path));
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL double flow_search::cost() const {
+  double sum = 0;
+  for (const auto& path : paths()) {
+    for (std::size_t i = 0; i < path.size(); ++i) sum += link(path[i], path[(i + 1) % path.size()]);
+  }
+  return sum;
+}
+
+// ---- what a peer does in a period ------------------------------------------------------------------------------------
+
+CAUSEWAY_DECL std::size_t flow_search::with_way(std::size_t p) const {
+  const auto& own = states_[p].flows;
+  return static_cast<std::size_t>(
+      std::count_if(own.begin(), own.end(), [this](std::size_t f) { return flows_[f].down != none; }));
+}
+
+CAUSEWAY_DECL std::size_t flow_search::taken_up(std::size_t p) const {
+  const auto& own = states_[p].flows;
+  return static_cast<std::size_t>(
+      std::count_if(own.begin(), own.end(), [this](std::size_t f) { return flows_[f].up != none; }));
+}
+
+CAUSEWAY_DECL void flow_search::act(std::size_t p) {
+  if (!has_data(p)) {
+    push_back_old(p);
+    if (give_up_offers(p)) return;
+  }
+  const bool offering = !has_data(p) && with_way(p) > taken_up(p);
+  if (!offering && with_way(p) < peers_[p].capacity) {
+    if (const auto o = cheapest_offer(p)) return take(p, *o);
+  }
+  if (has_data(p)) return;
+  const double chance = offering ? options_.look_offering : options_.look_free;
+  if (double{draw_.uniform()} < chance) look(p);
+}
+
+/// Flows that have looked for a way for too long go back to the peer before.
+CAUSEWAY_DECL void flow_search::push_back_old(std::size_t p) {
+  const std::vector<std::size_t> own = states_[p].flows;
+  for (const std::size_t f : own) {
+    if (flows_[f].down != none || ++flows_[f].waited < options_.waiting) continue;
+    const std::size_t up = flows_[f].up;
+    erase(f);
+    ++tally_.messages;
+    lose_way(up);
+  }
+}
+
+/// A peer whose offers nobody takes lets others have the ways that it holds.
+CAUSEWAY_DECL bool flow_search::give_up_offers(std::size_t p) {
+  const std::vector<std::size_t> own = states_[p].flows;
+  const auto is_offer = [this](std::size_t f) { return flows_[f].up == none; };
+  if (std::none_of(own.begin(), own.end(), is_offer)) return false;
+  if (++states_[p].unwanted < options_.patience) return false;
+  states_[p].unwanted = 0;
+  for (const std::size_t f : own) {
+    if (!is_offer(f)) continue;
+    const std::size_t down = flows_[f].down;
+    erase(f);
+    ++tally_.messages;
+    lose_user(down);
+  }
+  announce(p);
+  return true;
+}
+
+/// Whether a flow to `target` would serve: flows that look for a way come first.
+CAUSEWAY_DECL bool flow_search::wanted(std::size_t p, std::size_t target) const {
+  if (has_data(p)) return target == p;
+  bool all = true;
+  for (const std::size_t f : states_[p].flows) {
+    if (flows_[f].down != none) continue;
+    if (flows_[f].target == target) return true;
+    all = false;
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::optional<flow_search::offer> flow_search::cheapest_offer(std::size_t p) const {
+  std::optional<offer> best;
+  const auto see = [&](const offer& o) {
+    if (wanted(p, o.target) && (!best || o.cost < best->cost)) best = o;
+  };
+  for (const std::size_t q : next_stage(p)) {
+    if (has_data(q)) {
+      if (taken_up(q) < peers_[q].capacity) see({q, none, q, link(p, q)});
+      continue;
+    }
+    for (const std::size_t f : states_[q].flows) {
+      if (flows_[f].up == none) see({q, f, flows_[f].target, link(p, q) + flows_[f].cost});
+    }
+  }
+  return best;
+}
+
+CAUSEWAY_DECL void flow_search::take(std::size_t p, const offer& o) {
+  tally_.messages += 2;  // asked and granted
+  ++tally_.taken;
+  const std::size_t down = o.flow == none ? add(o.from, o.target) : o.flow;
+  states_[p].unwanted = 0;
+  go_on(p, o.target, down);
+  announce(o.from);
+}
+
+// ---- changes among the peers of a stage ---------------------------------------------------------------------------------
+
+CAUSEWAY_DECL bool flow_search::by_chance(double gain, double temperature) {
+  return std::exp(gain / temperature) > double{draw_.uniform()};
+}
+
+CAUSEWAY_DECL void flow_search::consider(std::size_t p, const proposal& made, std::optional<proposal>& best) {
+  const double least = best ? best->gain : 0;
+  if (made.gain > least || (least <= 0 && by_chance(made.gain, states_[p].temperature))) best = made;
+}
+
+/// Asks the peer of the stage with which most can be saved, or by chance another one.
+CAUSEWAY_DECL void flow_search::look(std::size_t p) {
+  std::optional<proposal> best;
+  for (const std::size_t q : stages_[peers_[p].stage]) {
+    if (q == p) continue;
+    if (states_[p].ignored[q] > 0) {
+      --states_[p].ignored[q];
+      continue;
+    }
+    for (const std::size_t theirs : states_[q].flows) {
+      const flow& f = flows_[theirs];
+      if (f.down == none) continue;
+      const std::size_t to = after(f);
+      if (f.up != none && with_way(p) < peers_[p].capacity) {
+        const std::size_t from = before(f);
+        consider(p, {q, theirs, none, link(from, q) + link(q, to) - link(from, p) - link(p, to)}, best);
+      }
+      for (const std::size_t mine : states_[p].flows) {
+        const flow& g = flows_[mine];
+        if (g.down == none || after(g) == to || g.target != f.target) continue;
+        consider(p, {q, theirs, mine, link(q, to) + link(p, after(g)) - link(q, after(g)) - link(p, to)}, best);
+      }
+    }
+  }
+  if (!best) return;
+  tally_.messages += 2;  // proposed and answered
+  states_[p].ignored[best->other] = options_.ignored;
+  if (best->gain <= 0 && !by_chance(best->gain, states_[best->other].temperature)) return;
+  for (const std::size_t both : {p, best->other}) states_[both].temperature *= options_.cooling;
+  best->mine == none ? redirect(p, best->theirs) : change(best->mine, best->theirs);
+}
+
+CAUSEWAY_DECL void flow_search::change(std::size_t mine, std::size_t theirs) {
+  ++tally_.changed;
+  tally_.messages += 2;  // to both next peers
+  const auto [a, b] = std::pair{flows_[mine].down, flows_[theirs].down};
+  join(mine, b);
+  join(theirs, a);
+  tell_cost(mine);
+  tell_cost(theirs);
+}
+
+/// `p` takes over the way of another's flow, and offers it; the flow goes back to the peer before.
+CAUSEWAY_DECL void flow_search::redirect(std::size_t p, std::size_t theirs) {
+  ++tally_.redirected;
+  tally_.messages += 2;  // to the neighbours
+  const flow f = flows_[theirs];
+  erase(theirs);
+  announce(f.at);
+  lose_way(f.up);
+  go_on(p, f.target, f.down);
+}
+
+// ---- flows ------------------------------------------------------------------------------------------------------------
+
+CAUSEWAY_DECL std::size_t flow_search::add(std::size_t p, std::size_t target) {
+  flows_.push_back({.at = p, .target = target});
+  states_[p].flows.push_back(flows_.size() - 1);
+  return flows_.size() - 1;
+}
+
+CAUSEWAY_DECL void flow_search::erase(std::size_t f) {
+  auto& own = states_[flows_[f].at].flows;
+  own.erase(std::find(own.begin(), own.end(), f));
+  flows_[f] = {};
+}
+
+CAUSEWAY_DECL void flow_search::join(std::size_t up, std::size_t down) {
+  flows_[up].down = down;
+  flows_[up].waited = 0;
+  flows_[up].cost = link(flows_[up].at, flows_[down].at) + flows_[down].cost;
+  flows_[down].up = up;
+}
+
+/// A way to `target` for a flow of `p` that looks for one, or else to be offered.
+CAUSEWAY_DECL void flow_search::go_on(std::size_t p, std::size_t target, std::size_t down) {
+  const auto& own = states_[p].flows;
+  const auto found = std::find_if(own.begin(), own.end(), [&](std::size_t f) {
+    return !has_data(p) && flows_[f].down == none && flows_[f].target == target;
+  });
+  const std::size_t up = found == own.end() ? add(p, target) : *found;
+  join(up, down);
+  tell_cost(up);
+}
+
+/// The next peer has it no more.
+CAUSEWAY_DECL void flow_search::lose_way(std::size_t f) {
+  flows_[f].down = none;
+  if (flows_[f].up != none) return;
+  const std::size_t p = flows_[f].at;
+  erase(f);
+  announce(p);
+}
+
+/// The peer before has it no more.
+CAUSEWAY_DECL void flow_search::lose_user(std::size_t f) {
+  flows_[f].up = none;
+  const std::size_t p = flows_[f].at;
+  if (flows_[f].down == none) erase(f);
+  announce(p);
+}
+
+/// Tells the peers before of another cost, up to where the flow begins or is offered.
+CAUSEWAY_DECL void flow_search::tell_cost(std::size_t f) {
+  while (flows_[f].up != none) {
+    const std::size_t up = flows_[f].up;
+    const double cost = link(flows_[up].at, flows_[f].at) + flows_[f].cost;
+    ++tally_.messages;
+    if (flows_[up].cost == cost) return;
+    flows_[up].cost = cost;
+    f = up;
+  }
+  announce(flows_[f].at);
+}
+
+/// Its offers to the stage before, and all its flows to the peers of its stage.
+CAUSEWAY_DECL void flow_search::announce(std::size_t p) {
+  const std::size_t stages = stages_.size(), stage = peers_[p].stage;
+  tally_.messages += stages_[(stage + stages - 1) % stages].size();
+  if (!has_data(p)) tally_.messages += stages_[stage].size() - 1;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
 #endif
 
 // ---- causeway/plan/link_fixtures.hpp ----
@@ -4814,22 +5692,27 @@ CAUSEWAY_DECL preemption_trace make_trace(const trace_options& options, std::uin
 // event simulation: a peer that is free takes the gradient that is ready, of the lowest micro-batch; else a forward, if it
 // has room for its activations; else a weight gradient that was put off; else a redundant forward. With one peer for each
 // stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
-// it is also an order of work, to be run elsewhere: routed_schedule.hpp.
+// it is also an order of work, to be run elsewhere: routed_schedule.hpp. A micro-batch may leave middle stages out
+// (SkipPipe), and peers and the ways between them may differ: then they have their own seconds.
 
-#include <map>
 #include <set>
 #include <tuple>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+/// In place of a peer: the micro-batch does not pass the stage. Not the first or the last one.
+inline constexpr std::uint32_t left_out = std::numeric_limits<std::uint32_t>::max();
+
 struct routed_step {
   stage_costs costs;                               ///< of P stages
-  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer, or left_out
   std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
                                                    ///< activations of P - s; with more, of more in proportion
   bool halves = false;     ///< backwards are split: input gradients first, weight gradients in what would be bubbles
   bool shadows = false;    ///< a peer repeats the forward of the stage after its own (of the first, after the last)
   std::uint32_t room = 0;  ///< micro-batches whose activations every peer has room for; 0: as `share` says
+  std::vector<stage_cost> peers{};          ///< [peer]: instead of its stage's cost; empty: all are alike
+  std::vector<std::vector<double>> ways{};  ///< [from][to]: seconds of a message, instead of the edges'
 };
 
 /// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
@@ -4860,6 +5743,9 @@ class route_clock {
 
   [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
   [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
+  // That the micro-batch passes, after this one or before it; there is one.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t next_passed(const item& i) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t passed_before(const item& i) const;
 
   CAUSEWAY_DECL [[nodiscard]] double seconds(kind k, const item& i) const;
 
@@ -4880,7 +5766,7 @@ class route_clock {
   std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> room_;  // of (peer, stage): activations that still fit
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
   std::uint64_t sequence_ = 0;
-  std::size_t gradients_ = 0;  // done
+  std::size_t gradients_ = 0;  // that are to be done
   double now_ = 0;
 };
 
@@ -4916,8 +5802,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace 
 CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
   std::uint32_t peers = 0;
   for (const auto& route : step.routes) {
-    CAUSEWAY_EXPECT(route.size() == stages_);
+    CAUSEWAY_EXPECT(route.size() == stages_ && route.front() != left_out && route.back() != left_out);
     for (std::size_t s = 0; s < stages_; ++s) {
+      if (route[s] == left_out) continue;
+      ++gradients_;
       peers = std::max(peers, route[s] + 1);
       ++room_[{route[s], s}];
     }
@@ -4948,12 +5836,24 @@ CAUSEWAY_DECL double route_clock::run() {
     }
     for (const std::uint32_t p : awake) choose(p);
   }
-  CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
+  CAUSEWAY_EXPECT(gradients_ == 0);  // the last stage always goes on, so all do
   return now_;
 }
 
+CAUSEWAY_DECL std::size_t route_clock::next_passed(const item& i) const {
+  std::size_t s = i.second + 1;
+  while (step_.routes[i.first][s] == left_out) ++s;
+  return s;
+}
+
+CAUSEWAY_DECL std::size_t route_clock::passed_before(const item& i) const {
+  std::size_t s = i.second - 1;
+  while (step_.routes[i.first][s] == left_out) --s;
+  return s;
+}
+
 CAUSEWAY_DECL double route_clock::seconds(kind k, const item& i) const {
-  const stage_cost& c = step_.costs.stages[i.second];
+  const stage_cost& c = step_.peers.empty() ? step_.costs.stages[i.second] : step_.peers[peer_of(i)];
   if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
   if (k == weight) return c.weight_gradient;
   return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
@@ -4991,16 +5891,16 @@ CAUSEWAY_DECL void route_clock::finish(std::uint32_t peer, kind k, item i) {
     if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
       peers_[peer].ready[shadow].insert(i);
     if (i.second + 1 < stages_)
-      send(peer, forward, {i.first, i.second + 1}, i.second);
+      send(peer, forward, {i.first, next_passed(i)}, i.second);
     else
       peers_[peer].ready[gradient].insert(i);
   } else if (k == gradient) {
-    ++gradients_;
+    --gradients_;
     if (step_.halves)
       peers_[peer].ready[weight].insert(i);
     else
       ++room_[{peer, i.second}];
-    if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
+    if (i.second > 0) send(peer, gradient, {i.first, passed_before(i)}, i.second - 1);
   } else if (k == weight) {
     ++room_[{peer, i.second}];
   }
@@ -5010,7 +5910,8 @@ CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& wha
   const edge_cost& e = step_.costs.edges[edge];
   const std::uint32_t to = peer_of(what);
   const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
-  const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
+  const double along = step_.ways.empty() ? e.latency + bytes / e.bytes_per_second : step_.ways[from][to];
+  const double way = to == from ? 0 : along;
   events_.emplace(now_ + way, sequence_++, to, k, what, false);
 }
 
@@ -8982,6 +9883,706 @@ CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_opt
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
+#endif
+
+// ---- causeway/plan/skip_placement.hpp ----
+#ifndef CAUSEWAY_PLAN_SKIP_PLACEMENT_HPP
+#define CAUSEWAY_PLAN_SKIP_PLACEMENT_HPP
+
+// Which devices serve which stage where micro-batches leave middle stages out: these have less to do than the first and the
+// last stage, and need fewer peers. SkipPipe (Blagoev et al. 2025) searches genetically; here DTFM's search does it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+struct skip_places {
+  std::size_t stages = 3;    ///< of the model
+  std::size_t passes = 3;    ///< of them that every micro-batch passes, the first and the last among them
+  double stage_bytes = 0;    ///< of a stage's gradients
+  double message_bytes = 0;  ///< of all activations between two stages in a step, of the peer of an end
+  dtfm_options search{};
+};
+
+/// [stage]: devices of `links`, all of which get a place. With N of them a stage at an end has ⌊N / passes⌋, the middle
+/// ones the rest, as evenly as can be: so all have about as much to do. DTFM places as many pipelines of `passes` stages as
+/// an end has devices; the devices of their middle stages, pipeline by pipeline within each, are then cut into the model's.
+/// errc::invalid_argument: too few devices, or passes that are not from 3 to `stages`.
+CAUSEWAY_DECL result<std::vector<std::vector<std::size_t>>> place_for_skips(const link_matrix& links, const skip_places& o);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SKIP_PLACEMENT_HPP
+
+// ---- causeway/plan/impl/skip_placement.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SKIP_PLACEMENT_IPP
+#define CAUSEWAY_PLAN_IMPL_SKIP_PLACEMENT_IPP
+
+// Bodies of plan/skip_placement.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+namespace detail {
+
+/// As even as can be.
+inline std::vector<std::vector<std::size_t>> cut_evenly(const std::vector<std::size_t>& all, std::size_t parts) {
+  std::vector<std::vector<std::size_t>> cut(parts);
+  for (std::size_t i = 0; i < parts; ++i) {
+    const auto at = [&](std::size_t k) { return all.begin() + static_cast<std::ptrdiff_t>(all.size() * k / parts); };
+    cut[i].assign(at(i), at(i + 1));
+  }
+  return cut;
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL result<std::vector<std::vector<std::size_t>>> place_for_skips(const link_matrix& links,
+                                                                            const skip_places& o) {
+  if (o.passes < 3 || o.passes > o.stages) {
+    return fail(errc::invalid_argument, "passes", "a path has 3 to " + std::to_string(o.stages) + " stages");
+  }
+  const std::size_t ends = links.size() / o.passes;
+  if (ends == 0 || links.size() < 2 * ends + o.stages - 2) {
+    return fail(errc::invalid_argument, "devices",
+                std::to_string(links.size()) + " are too few for " + std::to_string(o.stages) + " stages");
+  }
+  CAUSEWAY_ASSIGN(const dtfm_plan plan, plan_dtfm(links, {ends, o.passes, o.stage_bytes, o.message_bytes}, o.search));
+  std::vector<char> free(links.size(), 1);
+  for (const std::size_t d : plan.where.devices) free[d] = 0;
+  std::vector<std::size_t> middle;
+  for (std::size_t s = 1; s + 1 < o.passes; ++s) {
+    const auto group = plan.where.group(s);
+    middle.insert(middle.end(), group.begin(), group.end());
+  }
+  for (std::size_t d = 0; d < free.size(); ++d) {
+    if (free[d] != 0) middle.push_back(d);
+  }
+  auto stages = detail::cut_evenly(middle, o.stages - 2);
+  const auto first = plan.where.group(0), last = plan.where.group(o.passes - 1);
+  stages.insert(stages.begin(), std::vector<std::size_t>(first.begin(), first.end()));
+  stages.emplace_back(last.begin(), last.end());
+  return stages;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_SKIP_PLACEMENT_IPP
+#endif
+
+// ---- causeway/plan/skip_route.hpp ----
+#ifndef CAUSEWAY_PLAN_SKIP_ROUTE_HPP
+#define CAUSEWAY_PLAN_SKIP_ROUTE_HPP
+
+// The quickest way of one group of micro-batches through some of the stages and back, at measured times, around what others
+// occupy: the inner search of SkipPipe (Blagoev et al. 2025, arXiv 2502.19913). A best-first search over ways begun (A*).
+// What is still to come is bounded from below by the quickest rest without waiting, which a table has for every peer.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+/// Who serves which stage, and what everything takes.
+struct skip_task {
+  std::vector<std::vector<std::uint32_t>> stages;  ///< [stage]: its peers; a peer serves one stage; at least three stages
+  std::vector<stage_cost> peers;                   ///< [peer]: seconds of one group of micro-batches there
+  std::vector<std::vector<double>> ways;           ///< [from][to]: seconds of a group's boundary tensor
+  std::size_t passes = 3;                          ///< stages of a path, with the first and the last, which always run
+  std::size_t groups_of_peer = 1;                  ///< that begin at each peer of the first stage, one after another
+  std::size_t room = 1;                            ///< groups whose activations a peer can hold
+  std::size_t most_in_stage = 0;                   ///< groups that may pass a middle stage; 0: as few as can be, evenly
+
+  [[nodiscard]] std::size_t groups() const { return stages.front().size() * groups_of_peer; }
+  /// Where a group begins.
+  [[nodiscard]] std::uint32_t first_peer(std::size_t group) const { return stages.front()[group / groups_of_peer]; }
+  /// Seconds: its peer does those before it first.
+  CAUSEWAY_DECL [[nodiscard]] double begins(std::size_t group) const;
+};
+
+/// errc::invalid_argument says what does not go together.
+CAUSEWAY_DECL result<void> check(const skip_task& task);
+
+/// One pass of a group at a peer.
+struct skip_visit {
+  std::uint32_t peer = 0;
+  double start = 0, end = 0;
+};
+
+struct skip_route {
+  std::vector<std::uint32_t> peers;  ///< in the order of the stages
+  std::vector<skip_visit> visits;    ///< forward through all, and back
+  double seconds = 0;                ///< when the last pass ends
+};
+
+/// What a group must keep to.
+struct skip_limits {
+  std::vector<char> banned;          ///< [peer]: it may not go there
+  std::vector<skip_visit> occupied;  ///< peers that do something else from `start` to `end`
+};
+
+/// The quickest of all ways of `group` within `limits`: at each peer it is computed as soon as it is there and the peer is
+/// not occupied for a moment of it, forward and backward. None: there is no way. `task` is one that `check` has passed.
+/// Costs O(passes · peers²), and then as many ways begun as waiting makes slower than the bound says.
+CAUSEWAY_DECL [[nodiscard]] std::optional<skip_route> quickest_route(const skip_task& task, std::size_t group,
+                                                                     const skip_limits& limits);
+
+namespace detail {
+
+class skip_route_search {
+ public:
+  CAUSEWAY_DECL skip_route_search(const skip_task& task, const skip_limits& limits);
+
+  CAUSEWAY_DECL std::optional<skip_route> run(std::size_t group);
+
+ private:
+  static constexpr double never = std::numeric_limits<double>::infinity();
+
+  struct begun {
+    double bound = 0;  // when it ends at the earliest
+    std::uint64_t sequence = 0;
+    double back = 0;  // seconds of what it has to do on its way back, but for waiting
+    skip_route way;
+    bool whole = false;
+    friend bool operator>(const begun& a, const begun& b) {
+      return a.bound != b.bound ? a.bound > b.bound : a.sequence > b.sequence;
+    }
+  };
+
+  [[nodiscard]] double& rest(std::size_t left, std::uint32_t peer) { return rest_[left * task_.peers.size() + peer]; }
+  [[nodiscard]] std::size_t stage_of(std::uint32_t peer) const { return stage_of_[peer]; }
+
+  // Seconds from the end of a peer's forward, with so many stages to come, to the beginning of its backward, without waits.
+  CAUSEWAY_DECL void fill_rest();
+
+  // Peers of the stages that a way may go on to, with so many to come.
+  template <class F>
+  void for_next(std::size_t stage, std::size_t left, F&& f) const {
+    const std::size_t last = task_.stages.size() - 1;
+    for (std::size_t s = left == 1 ? last : stage + 1; s < (left == 1 ? last + 1 : last); ++s) {
+      for (const std::uint32_t p : task_.stages[s]) {
+        if (limits_.banned[p] == 0) f(p);
+      }
+    }
+  }
+
+  CAUSEWAY_DECL void visit(skip_route& way, std::uint32_t peer, double arrives, double seconds) const;
+
+  CAUSEWAY_DECL void go_on(const begun& b, std::uint32_t peer);
+
+  CAUSEWAY_DECL void go_back(begun b);
+
+  const skip_task& task_;
+  const skip_limits& limits_;
+  std::vector<std::size_t> stage_of_;
+  std::vector<double> rest_;
+  std::priority_queue<begun, std::vector<begun>, std::greater<>> open_;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SKIP_ROUTE_HPP
+
+// ---- causeway/plan/impl/skip_route.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SKIP_ROUTE_IPP
+#define CAUSEWAY_PLAN_IMPL_SKIP_ROUTE_IPP
+
+// Bodies of plan/skip_route.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL skip_route_search::skip_route_search(const skip_task& task, const skip_limits& limits)
+    : task_{task}, limits_{limits}, stage_of_(task.peers.size()), rest_(task.passes * task.peers.size(), never) {
+  for (std::size_t s = 0; s < task.stages.size(); ++s) {
+    for (const std::uint32_t p : task.stages[s]) stage_of_[p] = s;
+  }
+  fill_rest();
+}
+
+CAUSEWAY_DECL void skip_route_search::fill_rest() {
+  for (const std::uint32_t p : task_.stages.back()) rest(0, p) = 0;
+  for (std::size_t left = 1; left < task_.passes; ++left) {
+    for (std::size_t s = 0; s + 1 < task_.stages.size(); ++s) {
+      for (const std::uint32_t p : task_.stages[s]) {
+        for_next(s, left, [&](std::uint32_t q) {
+          const double there = task_.ways[p][q] + task_.peers[q].forward;
+          const double back = task_.peers[q].of(work::backward) + task_.ways[q][p];
+          rest(left, p) = std::min(rest(left, p), there + rest(left - 1, q) + back);
+        });
+      }
+    }
+  }
+}
+
+CAUSEWAY_DECL void skip_route_search::visit(skip_route& way, std::uint32_t peer, double arrives, double seconds) const {
+  const auto disturbs = [&](const skip_visit& o) {
+    return o.peer == peer && arrives < o.end && arrives + seconds > o.start;
+  };
+  for (bool waits = true; waits;) {
+    waits = false;
+    for (const skip_visit& o : limits_.occupied) {
+      if (!disturbs(o)) continue;
+      arrives = o.end;
+      waits = true;
+    }
+  }
+  way.visits.push_back({peer, arrives, arrives + seconds});
+  way.seconds = arrives + seconds;
+}
+
+CAUSEWAY_DECL void skip_route_search::go_on(const begun& b, std::uint32_t peer) {
+  begun next = b;
+  const double way = next.way.peers.empty() ? 0 : task_.ways[next.way.peers.back()][peer];
+  const double back = next.way.peers.empty() ? 0 : task_.ways[peer][next.way.peers.back()];
+  next.way.peers.push_back(peer);
+  visit(next.way, peer, next.way.seconds + way, task_.peers[peer].forward);
+  next.back += back + task_.peers[peer].of(work::backward);
+  const double rest_of_it = rest(task_.passes - next.way.peers.size(), peer);
+  if (rest_of_it == never) return;
+  next.bound = next.way.seconds + rest_of_it + next.back;
+  next.sequence = sequence_++;
+  open_.push(std::move(next));
+}
+
+CAUSEWAY_DECL void skip_route_search::go_back(begun b) {
+  for (std::size_t i = b.way.peers.size(); i-- > 0;) {
+    const std::uint32_t peer = b.way.peers[i];
+    const double way = i + 1 < b.way.peers.size() ? task_.ways[b.way.peers[i + 1]][peer] : 0;
+    visit(b.way, peer, b.way.seconds + way, task_.peers[peer].of(work::backward));
+  }
+  b.bound = b.way.seconds;
+  b.whole = true;
+  b.sequence = sequence_++;
+  open_.push(std::move(b));
+}
+
+CAUSEWAY_DECL std::optional<skip_route> skip_route_search::run(std::size_t group) {
+  begun none;
+  none.way.seconds = task_.begins(group);
+  go_on(none, task_.first_peer(group));
+  while (!open_.empty()) {
+    begun b = open_.top();
+    open_.pop();
+    if (b.whole) return std::move(b.way);
+    const std::size_t left = task_.passes - b.way.peers.size();
+    if (left == 0)
+      go_back(std::move(b));
+    else
+      for_next(stage_of(b.way.peers.back()), left, [&](std::uint32_t p) { go_on(b, p); });
+  }
+  return std::nullopt;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL double skip_task::begins(std::size_t group) const {
+  return static_cast<double>(group % groups_of_peer) * peers[first_peer(group)].forward;
+}
+
+CAUSEWAY_DECL result<void> check(const skip_task& task) {
+  const auto wrong = [](const char* what, const std::string& why) { return fail(errc::invalid_argument, what, why); };
+  if (task.stages.size() < 3) return wrong("stages", "paths that leave stages out need three or more");
+  if (task.passes < 3 || task.passes > task.stages.size())
+    return wrong("passes", "a path has 3 to " + std::to_string(task.stages.size()) + " stages");
+  if (task.groups_of_peer == 0 || task.groups_of_peer > task.room)
+    return wrong("groups_of_peer", "a peer begins at least one group, and at most as many as it has room for");
+  std::vector<char> seen(task.peers.size(), 0);
+  for (const auto& stage : task.stages) {
+    if (stage.empty()) return wrong("stages", "each needs a peer");
+    for (const std::uint32_t p : stage) {
+      if (p >= seen.size() || std::exchange(seen[p], 1) != 0)
+        return wrong("stages", "a peer serves one stage, and has times");
+    }
+  }
+  for (const stage_cost& c : task.peers) {
+    if (!(c.forward >= 0 && c.of(work::backward) >= 0 && c.forward + c.of(work::backward) < 1e300))
+      return wrong("peers", "seconds are finite and not negative");
+  }
+  if (task.ways.size() != seen.size()) return wrong("ways", "every peer has a row");
+  for (const auto& row : task.ways) {
+    const auto good = [](double seconds) { return seconds >= 0 && seconds < 1e300; };
+    if (row.size() != seen.size() || !std::all_of(row.begin(), row.end(), good))
+      return wrong("ways", "every row has seconds for each peer, finite and not negative");
+  }
+  if (task.stages.back().size() * task.room < task.groups()) return wrong("room", "the last stage cannot hold all groups");
+  return {};
+}
+
+CAUSEWAY_DECL std::optional<skip_route> quickest_route(const skip_task& task, std::size_t group,
+                                                       const skip_limits& limits) {
+  return detail::skip_route_search{task, limits}.run(group);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_SKIP_ROUTE_IPP
+#endif
+
+// ---- causeway/plan/skip_plan.hpp ----
+#ifndef CAUSEWAY_PLAN_SKIP_PLAN_HPP
+#define CAUSEWAY_PLAN_SKIP_PLAN_HPP
+
+// Paths through some of the stages for all groups of micro-batches of a step: SkipPipe (Blagoev et al. 2025, arXiv
+// 2502.19913; github.com/gensyn-ai/skippipe 1443624, schedulers/CBS.py). Conflict-based search: every group gets its
+// quickest path; where paths do not go together, the first conflict is taken, and each of those in it is forbidden its part
+// in turn, in a plan of its own, where it gets its quickest path of what it may still do. Conflicts are more groups in a
+// stage than the others leave it, more at a peer than it has room for, and two at a peer at a time. Plans with the quickest
+// slowest group are looked at first. Of those that go together the event simulation decides: routed_time.hpp.
+//
+// Here the groups in an overfull stage, or at an overfull peer, are forbidden it one by one, so that no plan is lost; the
+// authors' code forbids it to several at once, and looks at no more than three such choices. Paths keep to the order of the
+// stages; theirs may swap some. Half of the search goes to plans with few conflicts first, so that there is one in time.
+
+#include <bit>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+struct skip_plan_options {
+  std::size_t micro_batches = 0;  ///< of the simulated step, group by group in turn; 0: one for each group
+  std::size_t plans = 8;          ///< without conflicts, after which the search ends
+  std::size_t looks = 2000;       ///< at plans with conflicts, at most
+};
+
+struct skip_plan {
+  std::vector<std::vector<std::uint32_t>> paths;  ///< [group][stage]: peer, or left_out
+  double seconds = 0;                             ///< of the simulated step
+  double slowest = 0;                             ///< group's end as the search sees it, without what waits beyond it
+  std::size_t free_of_conflicts = 0;              ///< plans found
+  std::size_t looks = 0;                          ///< at plans
+};
+
+/// Seconds of a step whose micro-batch m takes path m modulo their number; as in `skip_plan`. Averages are not in it.
+CAUSEWAY_DECL [[nodiscard]] double seconds_of(const skip_task& task, const std::vector<std::vector<std::uint32_t>>& paths,
+                                              std::size_t micro_batches);
+
+/// The plan with the shortest simulated step among those in which no stage and no peer has too many groups; where the
+/// search finds eight that have no two groups at a peer at a time either, it ends. Deterministic.
+/// errc::invalid_argument: a task that is none. errc::not_found: no plan in so many looks.
+CAUSEWAY_DECL result<skip_plan> plan_skips(const skip_task& task, const skip_plan_options& options = {});
+
+/// The quickest slowest group of all plans: those kinds of conflicts are minded, up to `minded`, in the order above. For
+/// comparisons: not found in `looks` looks is errc::not_found.
+enum class skip_conflicts : std::uint8_t { none, stages, peers, times };
+CAUSEWAY_DECL result<skip_plan> least_slowest(const skip_task& task, skip_conflicts minded, std::size_t looks);
+
+namespace detail {
+
+class skip_search {
+ public:
+  CAUSEWAY_DECL skip_search(const skip_task& task, const skip_plan_options& options, skip_conflicts minded);
+
+  /// The best by simulation; none where no plan was found.
+  CAUSEWAY_DECL std::optional<skip_plan> run();
+  /// The first without conflicts.
+  CAUSEWAY_DECL std::optional<skip_plan> first();
+
+ private:
+  struct group_state {
+    skip_limits limits;
+    skip_route route;
+  };
+  using states = std::vector<std::shared_ptr<const group_state>>;
+
+  struct faults {
+    std::size_t crowded = 0;  // groups too many, over all stages and peers
+    std::size_t meetings = 0;
+    friend auto operator<=>(const faults&, const faults&) = default;
+  };
+  struct draft {
+    double slowest = 0;
+    faults has;
+    std::uint64_t sequence = 0, key = 0;
+    states groups;
+  };
+  struct by_time {
+    bool operator()(const draft& a, const draft& b) const {
+      return std::tie(a.slowest, a.has, a.sequence) < std::tie(b.slowest, b.has, b.sequence);
+    }
+  };
+  struct by_faults {
+    bool operator()(const draft& a, const draft& b) const {
+      return std::tie(a.has, a.slowest, a.sequence) < std::tie(b.has, b.slowest, b.sequence);
+    }
+  };
+  struct meeting {
+    std::size_t a = 0, b = 0;
+    skip_visit of_a, of_b;
+    [[nodiscard]] auto rank() const { return std::tuple{std::max(of_a.start, of_b.start), of_a.peer, a, b}; }
+  };
+
+  [[nodiscard]] bool minds(skip_conflicts kind) const { return minded_ >= kind; }
+  CAUSEWAY_DECL [[nodiscard]] std::size_t most_in_stage() const;
+
+  // By stage or by peer: who is there.
+  using visitors = std::vector<std::vector<std::size_t>>;
+  CAUSEWAY_DECL [[nodiscard]] visitors at_stages(const states& all) const;
+  CAUSEWAY_DECL [[nodiscard]] visitors at_peers(const states& all) const;
+
+  /// `f(meeting)`: two groups at a peer at a time.
+  template <class F>
+  static void for_meetings(const states& all, F&& f) {
+    for (std::size_t a = 0; a < all.size(); ++a) {
+      for (std::size_t b = a + 1; b < all.size(); ++b) {
+        for (const skip_visit& x : all[a]->route.visits) {
+          for (const skip_visit& y : all[b]->route.visits) {
+            if (x.peer == y.peer && x.start < y.end && y.start < x.end) f(meeting{a, b, x, y});
+          }
+        }
+      }
+    }
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] faults faults_of(const states& all) const;
+
+  CAUSEWAY_DECL [[nodiscard]] draft assessed(states all, std::uint64_t key);
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<draft> root();
+
+  // The plans in which one of those in the first conflict may not do its part.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<draft> children(const draft& n);
+
+  template <class Forbid>
+  void add_child(std::vector<draft>& all, const draft& n, std::size_t group, std::uint64_t key, Forbid&& forbid) {
+    if (!seen_.insert(n.key + key).second) return;
+    auto changed = std::make_shared<group_state>(*n.groups[group]);
+    forbid(changed->limits);
+    auto route = quickest_route(task_, group, changed->limits);
+    if (!route) return;
+    changed->route = std::move(*route);
+    states groups = n.groups;
+    groups[group] = std::move(changed);
+    all.push_back(assessed(std::move(groups), n.key + key));
+  }
+
+  CAUSEWAY_DECL void forbid_stage(std::vector<draft>& all, const draft& n, std::size_t group, std::size_t stage);
+  CAUSEWAY_DECL void forbid_peer(std::vector<draft>& all, const draft& n, std::size_t group, std::uint32_t peer);
+  CAUSEWAY_DECL void forbid_time(std::vector<draft>& all, const draft& n, std::size_t group, const skip_visit& when);
+
+  template <class Order, class Look>
+  void search(std::size_t looks, Look&& look) {
+    std::set<draft, Order> open;
+    seen_.clear();
+    if (auto begin = root()) open.insert(std::move(*begin));
+    for (std::size_t i = 0; i < looks && !open.empty(); ++i, ++looks_) {
+      const auto n = open.extract(open.begin());
+      if (!look(n.value())) return;
+      for (draft& c : children(n.value())) open.insert(std::move(c));
+    }
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] skip_plan plan_of(const draft& n) const;
+
+  // Whether the search is to go on.
+  CAUSEWAY_DECL bool take(const draft& n);
+
+  const skip_task& task_;
+  skip_plan_options options_;
+  skip_conflicts minded_;
+  std::set<std::uint64_t> seen_;  // sums of what was forbidden: the order does not matter
+  std::uint64_t sequence_ = 0;
+  std::size_t looks_ = 0, free_ = 0;
+  std::optional<skip_plan> best_;
+};
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SKIP_PLAN_HPP
+
+// ---- causeway/plan/impl/skip_plan.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SKIP_PLAN_IPP
+#define CAUSEWAY_PLAN_IMPL_SKIP_PLAN_IPP
+
+// Bodies of plan/skip_plan.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL skip_search::skip_search(const skip_task& task, const skip_plan_options& options, skip_conflicts minded)
+    : task_{task}, options_{options}, minded_{minded} {
+  if (options_.micro_batches == 0) options_.micro_batches = task.groups();
+}
+
+CAUSEWAY_DECL std::size_t skip_search::most_in_stage() const {
+  if (task_.most_in_stage > 0) return task_.most_in_stage;
+  const std::size_t middle = task_.stages.size() - 2;
+  return (task_.groups() * (task_.passes - 2) + middle - 1) / middle;
+}
+
+CAUSEWAY_DECL skip_search::visitors skip_search::at_peers(const states& all) const {
+  visitors at(task_.peers.size());
+  for (std::size_t g = 0; g < all.size(); ++g) {
+    for (const std::uint32_t p : all[g]->route.peers) at[p].push_back(g);
+  }
+  return at;
+}
+
+CAUSEWAY_DECL skip_search::visitors skip_search::at_stages(const states& all) const {
+  const visitors peers = at_peers(all);
+  visitors at(task_.stages.size());
+  for (std::size_t s = 0; s < at.size(); ++s) {
+    for (const std::uint32_t p : task_.stages[s]) at[s].insert(at[s].end(), peers[p].begin(), peers[p].end());
+    std::sort(at[s].begin(), at[s].end());
+  }
+  return at;
+}
+
+CAUSEWAY_DECL skip_search::faults skip_search::faults_of(const states& all) const {
+  faults has;
+  const auto count = [&](const std::vector<std::size_t>& who, std::size_t most) {
+    has.crowded += who.size() > most ? who.size() - most : 0;
+  };
+  if (minds(skip_conflicts::stages)) {
+    const visitors at = at_stages(all);
+    for (std::size_t s = 1; s + 1 < at.size(); ++s) count(at[s], most_in_stage());
+  }
+  if (minds(skip_conflicts::peers)) {
+    for (const auto& who : at_peers(all)) count(who, task_.room);
+  }
+  if (minds(skip_conflicts::times)) for_meetings(all, [&](const meeting&) { ++has.meetings; });
+  return has;
+}
+
+CAUSEWAY_DECL skip_search::draft skip_search::assessed(states all, std::uint64_t key) {
+  draft n{0, faults_of(all), sequence_++, key, std::move(all)};
+  for (const auto& g : n.groups) n.slowest = std::max(n.slowest, g->route.seconds);
+  return n;
+}
+
+CAUSEWAY_DECL std::optional<skip_search::draft> skip_search::root() {
+  states all;
+  for (std::size_t g = 0; g < task_.groups(); ++g) {
+    group_state state{{std::vector<char>(task_.peers.size(), 0), {}}, {}};
+    auto route = quickest_route(task_, g, state.limits);
+    if (!route) return std::nullopt;
+    state.route = std::move(*route);
+    all.push_back(std::make_shared<const group_state>(std::move(state)));
+  }
+  return assessed(std::move(all), 0);
+}
+
+CAUSEWAY_DECL std::vector<skip_search::draft> skip_search::children(const draft& n) {
+  std::vector<draft> all;
+  if (minds(skip_conflicts::stages)) {
+    const visitors at = at_stages(n.groups);
+    for (std::size_t s = 1; s + 1 < at.size(); ++s) {
+      if (at[s].size() <= most_in_stage()) continue;
+      for (const std::size_t g : at[s]) forbid_stage(all, n, g, s);
+      return all;
+    }
+  }
+  if (minds(skip_conflicts::peers)) {
+    const visitors at = at_peers(n.groups);
+    for (std::uint32_t p = 0; p < at.size(); ++p) {
+      if (at[p].size() <= task_.room) continue;
+      for (const std::size_t g : at[p]) forbid_peer(all, n, g, p);
+      return all;
+    }
+  }
+  if (!minds(skip_conflicts::times)) return all;
+  std::optional<meeting> first;
+  for_meetings(n.groups, [&](const meeting& m) {
+    if (!first || m.rank() < first->rank()) first = m;
+  });
+  if (!first) return all;
+  forbid_time(all, n, first->a, first->of_b);
+  forbid_time(all, n, first->b, first->of_a);
+  return all;
+}
+
+CAUSEWAY_DECL void skip_search::forbid_stage(std::vector<draft>& all, const draft& n, std::size_t group,
+                                             std::size_t stage) {
+  add_child(all, n, group, mix(1, group, stage), [&](skip_limits& l) {
+    for (const std::uint32_t p : task_.stages[stage]) l.banned[p] = 1;
+  });
+}
+
+CAUSEWAY_DECL void skip_search::forbid_peer(std::vector<draft>& all, const draft& n, std::size_t group,
+                                            std::uint32_t peer) {
+  add_child(all, n, group, mix(2, group, peer), [&](skip_limits& l) { l.banned[peer] = 1; });
+}
+
+CAUSEWAY_DECL void skip_search::forbid_time(std::vector<draft>& all, const draft& n, std::size_t group,
+                                            const skip_visit& when) {
+  const std::uint64_t interval = mix(std::bit_cast<std::uint64_t>(when.start), std::bit_cast<std::uint64_t>(when.end));
+  add_child(all, n, group, mix(3 + group, when.peer, interval), [&](skip_limits& l) { l.occupied.push_back(when); });
+}
+
+CAUSEWAY_DECL skip_plan skip_search::plan_of(const draft& n) const {
+  skip_plan p;
+  for (const auto& g : n.groups) {
+    auto& path = p.paths.emplace_back(task_.stages.size(), left_out);
+    for (std::size_t s = 0; s < path.size(); ++s) {
+      for (const std::uint32_t peer : task_.stages[s]) {
+        if (std::find(g->route.peers.begin(), g->route.peers.end(), peer) != g->route.peers.end()) path[s] = peer;
+      }
+    }
+  }
+  p.seconds = seconds_of(task_, p.paths, options_.micro_batches);
+  p.slowest = n.slowest;
+  return p;
+}
+
+CAUSEWAY_DECL bool skip_search::take(const draft& n) {
+  if (n.has.crowded > 0) return true;
+  skip_plan p = plan_of(n);
+  if (!best_ || p.seconds < best_->seconds) best_ = std::move(p);
+  free_ += n.has.meetings == 0 ? 1 : 0;
+  return free_ < options_.plans;
+}
+
+CAUSEWAY_DECL std::optional<skip_plan> skip_search::run() {
+  search<by_time>(options_.looks / 2, [&](const draft& n) { return take(n); });
+  if (free_ < options_.plans)
+    search<by_faults>(options_.looks - options_.looks / 2, [&](const draft& n) { return take(n); });
+  if (best_) best_->free_of_conflicts = free_, best_->looks = looks_;
+  return best_;
+}
+
+CAUSEWAY_DECL std::optional<skip_plan> skip_search::first() {
+  std::optional<skip_plan> found;
+  search<by_time>(options_.looks, [&](const draft& n) {
+    if (n.has == faults{}) found = plan_of(n);
+    return !found;
+  });
+  if (found) found->looks = looks_;
+  return found;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL double seconds_of(const skip_task& task, const std::vector<std::vector<std::uint32_t>>& paths,
+                                std::size_t micro_batches) {
+  routed_step step{equal_costs(static_cast<std::uint32_t>(task.stages.size())), {}};
+  for (std::size_t m = 0; m < micro_batches; ++m) step.routes.push_back(paths[m % paths.size()]);
+  step.room = static_cast<std::uint32_t>(task.room);
+  step.peers = task.peers;
+  step.ways = task.ways;
+  return seconds_of(step);
+}
+
+CAUSEWAY_DECL result<skip_plan> plan_skips(const skip_task& task, const skip_plan_options& options) {
+  CAUSEWAY_TRY(check(task));
+  auto best = detail::skip_search{task, options, skip_conflicts::times}.run();
+  if (best) return std::move(*best);
+  return fail(errc::not_found, "paths",
+              "no plan without too many groups in a stage or at a peer; look longer, or make room");
+}
+
+CAUSEWAY_DECL result<skip_plan> least_slowest(const skip_task& task, skip_conflicts minded, std::size_t looks) {
+  CAUSEWAY_TRY(check(task));
+  auto found = detail::skip_search{task, {.looks = looks}, minded}.first();
+  if (found) return std::move(*found);
+  return fail(errc::not_found, "paths", "no plan without these conflicts in so many looks");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_SKIP_PLAN_IPP
 #endif
 
 // ---- causeway/plan/square_cube.hpp ----

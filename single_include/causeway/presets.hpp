@@ -7915,6 +7915,69 @@ CAUSEWAY_DECL void gossip_nesterov::step(thread_pool& pool, std::span<float> sha
 #endif  // CAUSEWAY_AXIS_IMPL_OUTER_IPP
 #endif
 
+// ---- causeway/axis/peer_groups.hpp ----
+#ifndef CAUSEWAY_AXIS_PEER_GROUPS_HPP
+#define CAUSEWAY_AXIS_PEER_GROUPS_HPP
+
+// Peers of a fixed set in groups, by their numbers, the hub of each group first.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+using peer_group = std::vector<net::peer_index>;
+
+/// Whether each of `peers` peers is in one group, and no group is empty.
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers);
+
+/// The first of each group.
+CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);
+
+/// The group of a peer: an empty one if it is in none.
+CAUSEWAY_DECL [[nodiscard]] peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_PEER_GROUPS_HPP
+
+// ---- causeway/axis/impl/peer_groups.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_PEER_GROUPS_IPP
+#define CAUSEWAY_AXIS_IMPL_PEER_GROUPS_IPP
+
+// Bodies of axis/peer_groups.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
+  peer_group all;
+  for (const peer_group& group : groups) {
+    if (group.empty()) return false;
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  std::sort(all.begin(), all.end());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] != i) return false;
+  }
+  return all.size() == peers;
+}
+
+CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
+  peer_group hubs;
+  for (const peer_group& group : groups) hubs.push_back(group.front());
+  return hubs;
+}
+
+CAUSEWAY_DECL peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer) {
+  for (const peer_group& group : groups) {
+    if (std::find(group.begin(), group.end(), peer) != group.end()) return group;
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_PEER_GROUPS_IPP
+#endif
+
 // ---- causeway/kernels/outer_update.hpp ----
 #ifndef CAUSEWAY_KERNELS_OUTER_UPDATE_HPP
 #define CAUSEWAY_KERNELS_OUTER_UPDATE_HPP
@@ -8173,22 +8236,12 @@ struct regions {
   Upper upper{};
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    std::vector<net::peer_index> all;
-    bool full = !members.empty();
-    for (const auto& region : members) {
-      full = full && !region.empty();
-      all.insert(all.end(), region.begin(), region.end());
-    }
-    std::sort(all.begin(), all.end());
-    for (std::size_t i = 0; i < all.size(); ++i) full = full && all[i] == i;
-    if (full && all.size() == peers && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
+    if (has_each_once(members, peers) && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
     return fail(errc::invalid_argument, "regions",
                 "every peer must be in one region, no region empty, `pushes` at least 1 and `upper_share` between 0 and 1");
   }
   [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
-    std::vector<net::peer_index> hubs;
-    for (const auto& region : members) hubs.push_back(region.front());
-    return {{.groups = members}, {.groups = {std::move(hubs)}, .pushes = pushes, .upper_share = upper_share}};
+    return {{.groups = members}, {.groups = {hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
   }
   [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
 };
@@ -9217,6 +9270,43 @@ result<void> broadcast(T& transport, const net::message_id& id, net::peer_index 
 
 #endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
 
+// ---- causeway/comm/common_steps.hpp ----
+#ifndef CAUSEWAY_COMM_COMMON_STEPS_HPP
+#define CAUSEWAY_COMM_COMMON_STEPS_HPP
+
+// Where a newcomer's count of inner steps begins, among peers each of which has taken another number of them.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// As many as more than half of the peers say that they have taken, so that one which counts wrongly moves nobody; never
+/// fewer than `before`.
+CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_COMMON_STEPS_HPP
+
+// ---- causeway/comm/impl/common_steps.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
+#define CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
+
+// Bodies of comm/common_steps.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before) {
+  if (said.empty()) return before;
+  const auto middle = said.begin() + static_cast<std::ptrdiff_t>((said.size() - 1) / 2);
+  std::nth_element(said.begin(), middle, said.end());
+  return std::max(before, *middle);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
+#endif
+
 // ---- causeway/membership/state_image.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
 #define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
@@ -9699,6 +9789,10 @@ result<Header> take_header(std::span<const std::byte>& bytes, net::peer_index fr
   return h;
 }
 
+/// Returns at `end`. A transport can wait for one operation only, and who talks on several lines has to look at all of
+/// them: so it waits for a message that `other` never sends, and then looks.
+CAUSEWAY_DECL void nap(net::any_transport& transport, net::peer_index other, time_point end);
+
 /// One end. Stays where it is: the transport knows its buffers. Destroying it cancels what is under way.
 class hub_line {
  public:
@@ -9757,6 +9851,13 @@ class hub_line {
 // Bodies of comm/hub_line.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL void nap(net::any_transport& transport, net::peer_index other, time_point end) {
+  constexpr std::uint32_t silent = collective::channel_stride - 1;
+  std::byte none{};
+  const auto op = transport.receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
+  (void)transport.wait(op, end);
+}
 
 CAUSEWAY_DECL bool hub_line::arrived() {
   listen();
@@ -10339,10 +10440,6 @@ struct chosen_hub {
 /// pushes. Nobody can have pushed to one of a later attempt than this, `fresh`.
 CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh);
 
-/// The inner steps at which a newcomer begins: as many as more than half of the peers say that they have taken, so that one
-/// which counts wrongly moves nobody; never fewer than `before`.
-CAUSEWAY_DECL std::uint64_t common_steps(std::span<const hub_claim> claims, std::uint64_t before);
-
 /// Not a regular value: the lines of a reign refer to it.
 template <class Outer>
 class hub_record {
@@ -10487,7 +10584,9 @@ class hub_record {
 
   void apply(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
     copy_parts(next_, copy_.state());
-    copy_.steps = common_steps(claims, copy_.steps);
+    std::vector<std::uint64_t> steps;
+    for (const hub_claim& c : claims) steps.push_back(c.steps);
+    copy_.steps = common_steps(std::move(steps), copy_.steps);
     room_ = {};
     std::copy(copy_.shared.begin(), copy_.shared.end(), ctx.parameters().begin());
     ctx.parameters_changed();
@@ -10538,15 +10637,6 @@ CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint
     if (newest != 0 && claims[p].serves == newest) return {p, newest};
   }
   return {0, fresh};
-}
-
-CAUSEWAY_DECL std::uint64_t common_steps(std::span<const hub_claim> claims, std::uint64_t before) {
-  std::vector<std::uint64_t> steps;
-  for (const hub_claim& c : claims) steps.push_back(c.steps);
-  if (steps.empty()) return before;
-  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() - 1) / 2);
-  std::nth_element(steps.begin(), middle, steps.end());
-  return std::max(before, *middle);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -12050,18 +12140,13 @@ struct push_core {
     ctx.reset_inner();
   }
 
-  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
-  /// waits for a message that nobody sends, and then looks at all.
+  /// Lets a moment pass, before a hub looks at all of its clients again.
   result<void> nap(net::any_transport& transport, const any_clock& clock) const {
     const net::peer_index other = tiers.somebody(transport.self());
     if (other == transport.self()) {
       return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
     }
-    std::byte none{};
-    const auto end = clock.now() + std::chrono::milliseconds{5};
-    constexpr std::uint32_t silent = collective::channel_stride - 1;
-    const auto op = transport.receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
-    (void)transport.wait(op, end);
+    detail::nap(transport, other, clock.now() + std::chrono::milliseconds{5});
     return {};
   }
 
@@ -13095,7 +13180,9 @@ constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_roun
 /// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
 /// that follow.
-constexpr bool allows_late_steps(round_mix m) { return elastic(m) && !m.before_inner_step && rows_stay(m); }
+constexpr bool allows_late_steps(round_mix m) {
+  return elastic(m) && !m.before_inner_step && !m.trigger_talks && rows_stay(m);
+}
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
@@ -13913,6 +14000,7 @@ class round_rows {
   /// device sums in another order.
   result<void> add_squares(auto& ctx, state& s, std::vector<double>& all) {
     CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    s.squares_at = all.size();
     all.push_back(ctx.stages().squares(ctx.pool(), s.row, s.cut->ranges));
     all.push_back(ctx.stages().squares(ctx.pool(), shared, s.cut->ranges));
     return {};
@@ -14198,7 +14286,7 @@ struct round_state {
   source_vector<float> next_residual;
   source_vector<float> counts;
   source_vector<float> reference;
-  double movement = 0;           ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
+  std::size_t squares_at = 0;    ///< in round_core::squares, where the trigger asks how far the whole model moves
   std::uint64_t planned_at = 0;  ///< the measurement of links that its exchange follows
   bool taken_out = false;        ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;
@@ -14573,6 +14661,14 @@ struct round_core {
     return {};
   }
 
+  /// As if the run began with the parameters as they are. Before the first exchange, with fixed peers.
+  result<void> begin_here(auto& ctx) {
+    if constexpr (requires { trigger.open(ctx); }) CAUSEWAY_TRY(trigger.open(ctx));
+    if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.rows().zero(rows.updates()));
+    if constexpr (content_type::anchored) return ctx.rows().copy(rows.anchor(), ctx.parameters());
+    return {};
+  }
+
   /// Its number in the trigger's list.
   [[nodiscard]] static std::size_t in_schedule(const state& s) noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };
@@ -14694,31 +14790,32 @@ struct round_core {
   /// How far results that are there will move the whole model, for a trigger that watches that. All stages ask at once.
   result<void> measure(auto& ctx, std::span<state* const> due) {
     if constexpr (laws::mix.watches_movement) {
-      std::vector<double> all;
-      for (state* s : due) CAUSEWAY_TRY(rows.add_squares(ctx, *s, all));
-      CAUSEWAY_TRY(ctx.stages().sum(all, ctx.exchange_options()));
-      for (std::size_t f = 0; f < due.size(); ++f) {
-        due[f]->movement = all[2 * f + 1] > 0 ? std::sqrt(all[2 * f] / all[2 * f + 1]) : 0.0;
-      }
+      squares.clear();
+      for (state* s : due) CAUSEWAY_TRY(rows.add_squares(ctx, *s, squares));
+      return ctx.stages().sum(squares, ctx.exchange_options());
     }
     return {};
   }
+  [[nodiscard]] double movement(const state& s) const {
+    if (!laws::mix.watches_movement || squares[s.squares_at + 1] <= 0) return 0;
+    return std::sqrt(squares[s.squares_at] / squares[s.squares_at + 1]);
+  }
   /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
-  /// trigger that asks them; and how far results move, where blocks do: who knows the result, but has missed the vote,
+  /// trigger that asks them; and how far results move, where stages do: who knows the result, but has missed the vote,
   /// knows this as well.
   [[nodiscard]] static bool has_words(auto& ctx) {
-    return (laws::mix.watches_movement && ctx.moves_blocks()) || (tells && ctx.elastic());
+    return (laws::mix.watches_movement && ctx.exchanges_at_once()) || (tells && ctx.elastic());
   }
   result<void> say_words(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
     if constexpr (tells) CAUSEWAY_TRY(trigger.tell(ctx, report_of(*due.front())));
     return ctx.left_exchange({});
   }
-  [[nodiscard]] static axis::exchange_report report_of(const state& s) {
+  [[nodiscard]] axis::exchange_report report_of(const state& s) const {
     return {.fragment = s.part,
             .steps = s.since,
             .samples = s.samples,
-            .movement = s.movement,
+            .movement = movement(s),
             .compute_seconds = s.compute_seconds};
   }
 
@@ -14762,6 +14859,7 @@ struct round_core {
   memory_source memory;  ///< of the rows
   rows_type rows;
   std::vector<axis::fragment> cuts;
+  std::vector<double> squares;   ///< Σ x² of mean and shared parameters, by fragment: of the whole model, once asked for
   std::vector<state> states;     ///< fragments of the first tensor, then of the next
   std::uint64_t first_part = 0;  ///< names the messages of several policies that exchange in one attempt
   std::uint64_t outer_steps = 0;
@@ -15448,9 +15546,11 @@ class rounds : round_rules<Axes...> {
                                                                                               : 3) +
       (core_type::links_type::measured ? 3 : 0);
 
-  /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
-  /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
-  /// that leave the live parameters when they are sent, and peers with parameters of their own.
+  /// Numbers that it asks all stages for in one exchange, at most.
+  [[nodiscard]] std::size_t stage_sums() const noexcept { return laws::mix.watches_movement ? 2 * core_.states.size() : 0; }
+
+  /// Whether its exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
+  /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
   static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
                                       !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters &&
                                       !core_type::meets;
@@ -15487,8 +15587,7 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
-  /// Gradients where this peer expects the parameters to be once its last row has been applied.
-  template <class F>
+  template <class F>  ///< gradients where this peer expects the parameters to be once its last row has been applied
   result<double> compute(auto& ctx, F&& pass) requires looks_ahead {
     static_assert(merge_rule_type::waits == axis::waiting::a_round,
                   "gradient_ahead is for results that are applied a round late");
@@ -15589,8 +15688,14 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
-  // ---- where blocks of the model move between peers: comm/block_rows.hpp ------------------------------------------------
+  /// What is exchanged first counts from here on, not from where the run began (comm::post_local; fixed peers).
+  result<void> begin_here(auto& ctx) {
+    samples_used_ = ctx.samples();
+    left_ = ctx.clock().now();
+    return core_.begin_here(ctx);
+  }
 
+  /// Where blocks of the model move between peers (comm/block_rows.hpp): what goes along.
   [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
     return detail::block_rows<core_type>{core_}.all();
   }
@@ -15604,12 +15709,10 @@ class rounds : round_rules<Axes...> {
   result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
     return detail::block_rows<core_type>{core_}.forget(ctx);
   }
-
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
-  // ---- for comm::stacked ------------------------------------------------------------------------------------------------
-
+  /// For comm::stacked.
   [[nodiscard]] auto turn_part() requires takes_turns { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
@@ -15643,11 +15746,8 @@ class rounds : round_rules<Axes...> {
       counted_ = true;
     }
     CAUSEWAY_ASSIGN(const bool enough, enough_samples(ctx));
-    if (enough) {
-      CAUSEWAY_TRY(exchange_samples(ctx));
-    } else {
-      ctx.skip_inner_step();
-    }
+    if (!enough) ctx.skip_inner_step();
+    if (enough) CAUSEWAY_TRY(exchange_samples(ctx));
     counted_ = false;
     return {};
   }
@@ -15670,12 +15770,11 @@ class rounds : round_rules<Axes...> {
   /// out with the next, before anything is added that is of other parameters.
   result<bool> enough_samples(auto& ctx) {
     if (ctx.elastic()) return gathered_for_ != core_.states.front().number || ctx.announce_samples();
-    const auto enough = ask_first(ctx, [&]() -> result<double> {
-      CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
-      return reached ? 1.0 : 0.0;
-    });
-    if (!enough) return enough.error();
-    return *enough > 0;
+    CAUSEWAY_ASSIGN(const double enough, ask_first(ctx, [&]() -> result<double> {
+                      CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
+                      return reached ? 1.0 : 0.0;
+                    }));
+    return enough > 0;
   }
 
   /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
@@ -15723,7 +15822,6 @@ class rounds : round_rules<Axes...> {
   }
 
   // ---- the flow of a step ---------------------------------------------------------------------------------------------
-
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) count_step(ctx);  // once a step, however often the hook is called
     counted_ = true;
@@ -17309,24 +17407,34 @@ CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::sum_square
 
 // Nesterov's momentum for rounds of which the parts arrive one after another, each with the share of the round that it is.
 // A part moves the parameters by its share at once; the momentum is refreshed once a round, when the shares make 1. It is
-// delayed Nesterov (Liu et al. 2024, algorithm 3, c = 0) with shares in place of a fixed number of pushes; the field's
-// papers on merged pushes do not say what becomes of their momentum, so this is derived from that.
+// delayed Nesterov (Liu et al. 2024, algorithm 3, c = 0) with shares in place of a fixed number of pushes, derived from
+// that. Decoupled DiLoCo (2026), as published, takes a whole step for each merge, however few learners are in it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 
+/// How far a part of a round moves the parameters.
+enum class part_steps : std::uint8_t {
+  by_share,  ///< by its share of the round
+  whole,     ///< as a round of all does: n parts move them about n times as far
+};
+
+struct nesterov_in_parts_options {
+  float momentum = 0.9F;  ///< β
+  part_steps parts = part_steps::by_share;
+};
+
 /// gradient_scale is the share s in (0, 1] of a round that Δ stands for. B += sΔ; p -= lr·sΔ. When the shares since the
 /// last refresh have made 1: m = βm + B; p -= lr·βm; B = 0, and what the shares make beyond 1 counts for the next round. So
-/// a round in parts moves p as one Nesterov step on its mean does, and a share of 1 is that step.
+/// a round in parts moves p as one Nesterov step on its mean does, and a share of 1 is that step. With `whole` every share
+/// counts as 1.
 /// Moves 24 to 28 bytes a parameter, keeps 8. No weight decay.
 class nesterov_in_parts {
  public:
   static constexpr std::string_view name = "nesterov_in_parts";
 
-  explicit nesterov_in_parts(nesterov_options options = {}) : options_{options} {
-    CAUSEWAY_EXPECT(options_.weight_decay == 0);
-  }
+  explicit nesterov_in_parts(nesterov_in_parts_options options = {}) : options_{options} {}
 
-  [[nodiscard]] const nesterov_options& options() const noexcept { return options_; }
+  [[nodiscard]] const nesterov_in_parts_options& options() const noexcept { return options_; }
 
   void reset(std::int64_t length) {
     momentum_ = state_buffer{length};
@@ -17337,6 +17445,7 @@ class nesterov_in_parts {
   void step(thread_pool& pool, parameter_view view, step_options step) {
     CAUSEWAY_EXPECT(momentum_.size() == static_cast<std::int64_t>(view.values.size()));
     CAUSEWAY_EXPECT(step.gradient_scale > 0 && step.gradient_scale <= 1);
+    if (options_.parts == part_steps::whole) step.gradient_scale = 1;
     shares_ += double{step.gradient_scale};
     const bool refresh = shares_ > 1 - 1e-4;  // shares that should make 1 miss it by their rounding
     if (refresh) shares_ -= 1;
@@ -17357,7 +17466,7 @@ class nesterov_in_parts {
   }
 
  private:
-  nesterov_options options_;
+  nesterov_in_parts_options options_;
   state_buffer momentum_;
   state_buffer buffer_;  ///< of the parts since the last refresh
   double shares_ = 0;    ///< that they make; below 0 by as much as the last refresh came early
@@ -17475,7 +17584,7 @@ CAUSEWAY_DECL [[nodiscard]] async_local_sgd make(const async_local_sgd_options& 
 /// overlap leaves free, merges with norms and directions apart (embeddings: as they are) and weights of tokens times tokens
 /// per step, and is blended in τ steps later. 4-bit rows. What is merged
 /// counts by its share of all peers' samples, and the momentum is refreshed once a round (optim/nesterov_in_parts.hpp): so
-/// a quorum of one trains as rounds of all do.
+/// a quorum of one trains as rounds of all do. With `whole_steps` each merge is a whole outer step, as published.
 ///
 /// Formula:
 ///   of each fragment: Δ_i = x̄ − x_i;  w_i = tokens_i · tokens_i/steps_i;  r = Σ w_i·|Δ_i| / Σ w_i
@@ -17493,6 +17602,7 @@ struct decoupled_diloco_options {
   double cap_seconds = 60;
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
+  bool whole_steps = false;          ///< s = 1 whoever is merged, and m moves with each merge
   std::uint64_t record_samples = 0;  ///< where peers come and go, of all of them from one record to the next (axis::star)
   std::uint32_t most_batch = 0;      ///< samples of an inner step, at most, at any peer (axis::quorum)
 };
@@ -17532,8 +17642,8 @@ CAUSEWAY_DECL [[nodiscard]] halos make(const halos_options& o);
 
 /// DLion (Hong & Chandra 2021), synchronous form: batches in proportion to speed (weighted dynamic batching), the larger
 /// part of what changed from everybody to everybody in each step, weighted by batch, the rest later. Who feeds the trainer
-/// asks for the batch before each step: `t.comm().trigger().sequences()`. Its choice of entries link by link, its growing
-/// total batch and its pulls from the best peer are not part of this.
+/// asks for the batch before each step: `t.comm().trigger().sequences()`. Its choice of entries link by link ("Max N", of
+/// which no public text has the rule), its growing total batch and its pulls from the best peer are not part of this.
 ///
 /// Formula:
 ///   peer i takes b_i samples, b_i in proportion to its speed, Σ b_i = B;  e_i ← e_i + Δ_i
@@ -17581,8 +17691,10 @@ CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o) {
       axis::delayed{o.overlap_steps, o.local_share},
       axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds, .most_batch = o.most_batch},
       axis::push<compress::bits<4>, collective::radial_directional>{},
-      axis::outer<optim::nesterov_in_parts>{o.outer_learning_rate,
-                                            optim::nesterov_in_parts{{.momentum = o.outer_momentum}}}};
+      axis::outer<optim::nesterov_in_parts>{
+          o.outer_learning_rate,
+          optim::nesterov_in_parts{{.momentum = o.outer_momentum,
+                                    .parts = o.whole_steps ? optim::part_steps::whole : optim::part_steps::by_share}}}};
 }
 
 namespace detail {
@@ -19406,29 +19518,21 @@ template result<void> detail::all_reduce(net::any_transport&, const net::message
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
 #endif
 
-// ---- causeway/comm/mirrors.hpp ----
-#ifndef CAUSEWAY_COMM_MIRRORS_HPP
-#define CAUSEWAY_COMM_MIRRORS_HPP
+// ---- causeway/comm/mirror_lines.hpp ----
+#ifndef CAUSEWAY_COMM_MIRROR_LINES_HPP
+#define CAUSEWAY_COMM_MIRROR_LINES_HPP
 
-// Copies of the parameters that learn of each other's changes without a hub and without a barrier. Every peer adds what it
-// computes to its own copy, tells all others of what is significant in it, and adds what it is told when it comes. Peers go
-// at their own pace, up to a bound: approximate synchronous parallel, ASP, between the sites of Gaia (Hsieh et al. 2017).
+// What the copies of comm::mirrors say to each other, and what one of them knows of the others: how far they are, and
+// whether it has to wait for them.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
-
-struct mirrors_options {
-  /// DS: clocks from one on that a peer makes before the others' updates of that one are all here. 1: a barrier in every
-  /// step.
-  std::uint32_t most_ahead = 4;
-};
-
-namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 enum class mirror_word : std::uint32_t {
   hello = 1,  ///< where my clock is
   barrier,    ///< what follows has something in it and may take long: do not begin a step without it
   updates,    ///< what is significant of the clock's changes, in the codec's message
   done,       ///< nothing more will come
+  rests,      ///< I make no steps until my next updates: do not wait for me
 };
 
 /// Of a message between two copies. Plain numbers: hostile until checked.
@@ -19438,17 +19542,701 @@ struct mirror_header {
   std::uint64_t clock = 0;
 };
 
+struct mirror_news {
+  mirror_word word = mirror_word::hello;
+  std::span<const std::byte> updates{};  ///< valid until the line is used again
+};
+
 /// One of the others.
 struct mirror {
   static constexpr std::uint64_t no_more = std::numeric_limits<std::uint64_t>::max();
 
-  std::unique_ptr<hub_line> line{};
-  bool met = false;             ///< it has said hello
-  std::uint64_t known = 0;      ///< its clock whose updates are here; `no_more` when it is done
-  std::uint64_t announced = 0;  ///< the last of its clocks that a barrier was for
+  std::unique_ptr<hub_line> line{};  ///< none: it is out of reach
+  bool met = false;                  ///< it has said hello
+  bool rests = false;                ///< nobody waits for it
+  std::uint64_t known = 0;           ///< its clock whose updates are here; `no_more` when it is done
+  std::uint64_t announced = 0;       ///< the last of its clocks that a barrier was for
+
+  [[nodiscard]] bool is_done() const noexcept { return known == no_more; }
+  /// Whether something of it may have come that was not looked at.
+  [[nodiscard]] bool has_arrived() const { return line && !is_done() && line->arrived(); }
+  /// Whether a peer at `clock` waits for it before its next step.
+  CAUSEWAY_DECL [[nodiscard]] bool holds(std::uint64_t clock, std::uint32_t most_ahead) const;
+
+  CAUSEWAY_DECL void say(mirror_word word, std::uint64_t clock);
+  /// Its next message, whose word is checked. `known` is the caller's to move when it has applied updates.
+  CAUSEWAY_DECL result<mirror_news> hear(time_point deadline);
 };
 
-}  // namespace detail
+/// Those who are told the same.
+struct mirror_audience {
+  std::vector<float> copy{};  ///< x̄: the parameters as these know them from this peer
+  std::vector<mirror> mirrors{};
+  bool is_over = false;  ///< nothing more is said to it
+
+  /// Lines to some peers of a transport, who are greeted. No message is longer than `most`.
+  CAUSEWAY_DECL void meet(net::any_transport& transport, const std::vector<net::peer_index>& peers, std::size_t most,
+                          std::uint64_t clock);
+  CAUSEWAY_DECL void say(mirror_word word, std::uint64_t clock);
+  [[nodiscard]] bool is_done() const {
+    return std::all_of(mirrors.begin(), mirrors.end(), [](const mirror& m) { return m.is_done(); });
+  }
+  [[nodiscard]] bool is_in_reach() const {
+    return std::any_of(mirrors.begin(), mirrors.end(), [](const mirror& m) { return m.line != nullptr; });
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_MIRROR_LINES_HPP
+
+// ---- causeway/comm/impl/mirror_lines.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_MIRROR_LINES_IPP
+#define CAUSEWAY_COMM_IMPL_MIRROR_LINES_IPP
+
+// Bodies of comm/mirror_lines.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL bool mirror::holds(std::uint64_t clock, std::uint32_t most_ahead) const {
+  if (!line || !met || rests) return false;
+  return known < announced || (known < clock && clock - known >= most_ahead);
+}
+
+CAUSEWAY_DECL void mirror::say(mirror_word word, std::uint64_t clock) {
+  if (line) line->send(with_header(mirror_header{.word = word, .clock = clock}, 0));
+}
+
+CAUSEWAY_DECL result<mirror_news> mirror::hear(time_point deadline) {
+  CAUSEWAY_ASSIGN(auto bytes, line->take(deadline));
+  CAUSEWAY_ASSIGN(const auto h, take_header<mirror_header>(bytes, line->peer()));
+  const bool next = met && h.clock == known + 1;
+  rests = false;
+  if (h.word == mirror_word::hello && !met) {
+    met = true;
+    known = announced = h.clock;
+  } else if (h.word == mirror_word::barrier && next) {
+    announced = h.clock;
+  } else if (h.word == mirror_word::rests && met && h.clock == known) {
+    rests = true;
+  } else if (h.word == mirror_word::done && met && h.clock == known) {
+    known = no_more;
+  } else if (h.word != mirror_word::updates || !next) {
+    return fail(errc::protocol, "peer " + std::to_string(line->peer()),
+                "it sent what makes no sense after its clock " + std::to_string(known));
+  }
+  return mirror_news{h.word, bytes};
+}
+
+CAUSEWAY_DECL void mirror_audience::meet(net::any_transport& transport, const std::vector<net::peer_index>& peers,
+                                         std::size_t most, std::uint64_t clock) {
+  constexpr std::uint32_t channel = collective::channels::updates;
+  mirrors.clear();
+  is_over = false;
+  for (const net::peer_index p : peers) {
+    if (p == transport.self()) continue;
+    mirrors.emplace_back().line = std::make_unique<hub_line>(transport, p, channel, channel, most);
+  }
+  say(mirror_word::hello, clock);
+}
+
+CAUSEWAY_DECL void mirror_audience::say(mirror_word word, std::uint64_t clock) {
+  for (mirror& m : mirrors) m.say(word, clock);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_MIRROR_LINES_IPP
+#endif
+
+// ---- causeway/comm/mirror_core.hpp ----
+#ifndef CAUSEWAY_COMM_MIRROR_CORE_HPP
+#define CAUSEWAY_COMM_MIRROR_CORE_HPP
+
+// The arithmetic of comm::mirrors: what of its own changes, and of those that it passes on, a peer tells whom, and what it
+// makes of what it is told.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one peer, with one audience or, for a hub of a group, two: its group first, then the other hubs. What one of the two
+/// tells it has not been told to the other: so it is in what that one is told next.
+template <class Codec>
+struct mirror_core {
+  Codec codec;
+  std::vector<float> origin{};  ///< the parameters of the start of the run, or of the last record
+  std::vector<float>
+      sent{};  ///< since then, to the first audience, less what others told this peer for it: its own changes
+  std::vector<mirror_audience> audiences = std::vector<mirror_audience>(1);
+  std::uint64_t clock = 0;       ///< that it has told the others of
+  std::uint64_t barriers = 0;    ///< that it has sent since it was built
+  bool outlives_others = false;  ///< who is lost is told no more, and no error
+  bool passes_on = false;        ///< it was told what another audience does not know yet
+
+  std::vector<float> row{}, rest{};  ///< working memory
+
+  void begin(std::span<const float> parameters) {
+    move_origin(parameters);
+    audiences[0].copy = origin;
+    clock = 0;
+  }
+
+  /// row ← what this peer has computed by itself since the origin, told or not.
+  void gather_own(std::span<const float> parameters) {
+    row.resize(origin.size());
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = sent[i] + (audiences[0].copy[i] - parameters[i]);
+  }
+
+  /// The parameters, and what everybody knows of them, are the origin less the row.
+  void settle(auto& ctx) {
+    subtract_row(ctx);
+    const auto parameters = ctx.parameters();
+    for (mirror_audience& a : audiences) a.copy.assign(parameters.begin(), parameters.end());
+    passes_on = false;
+  }
+  /// The parameters are the origin less the row, of which nobody knows; and nothing has been told since the origin.
+  void restart(auto& ctx) {
+    subtract_row(ctx);
+    audiences[0].copy = origin;
+    sent.assign(origin.size(), 0.0F);
+  }
+  /// What all hold alike now is what others start from.
+  void move_origin(std::span<const float> parameters) {
+    origin.assign(parameters.begin(), parameters.end());
+    sent.assign(origin.size(), 0.0F);
+  }
+
+  [[nodiscard]] std::size_t most_bytes(auto& ctx) const {
+    return sizeof(mirror_header) + codec.most_bytes(about(ctx, 0, audiences[0]), origin.size());
+  }
+
+  /// What is significant of what each audience does not know, with the next clock; `note(updates)` for each.
+  result<void> tell(auto& ctx, auto&& note) {
+    for (mirror_audience& a : audiences) {
+      if (a.is_over) continue;
+      bool any = false;
+      CAUSEWAY_ASSIGN(const auto message, compose(ctx, a, any));
+      note(std::span{message}.subspan(sizeof(mirror_header)));
+      for (mirror& m : a.mirrors) {
+        if (!m.line) continue;
+        const auto outcome = send(m, message, any);
+        if (!outcome && !outlives_others) return outcome;
+        if (!outcome) m.line.reset();
+      }
+    }
+    ++clock;
+    passes_on = false;
+    return {};
+  }
+
+  /// The next message of one of an audience, whose updates are applied.
+  result<mirror_news> hear(auto& ctx, mirror_audience& a, mirror& m, time_point deadline) {
+    CAUSEWAY_ASSIGN(const auto news, m.hear(deadline));
+    if (news.word != mirror_word::updates) return news;
+    if (const auto added = add(ctx, a, news.updates, m.known); !added) {
+      return fail(added.error().code, "peer " + std::to_string(m.line->peer()), added.error().text());
+    }
+    ++m.known;
+    return news;
+  }
+
+  /// sum ← sum + weight · what a message says.
+  result<void> decode_add(auto& ctx, std::span<const std::byte> message, std::span<float> sum, float weight) const {
+    return codec.decode_add(about(ctx, clock, audiences[0]), message, sum, weight, {});
+  }
+
+  void serialize(auto& ar) { ar(origin, audiences[0].copy, sent, clock); }
+
+ private:
+  void subtract_row(auto& ctx) {
+    const std::span<float> parameters = ctx.parameters();
+    for (std::size_t i = 0; i < origin.size(); ++i) parameters[i] = origin[i] - row[i];
+    ctx.parameters_changed();
+  }
+
+  [[nodiscard]] static compress::message_context about(auto& ctx, std::uint64_t round, const mirror_audience& a) {
+    return {.pool = ctx.pool(), .round = round, .reference = a.copy};
+  }
+
+  result<std::vector<std::byte>> compose(auto& ctx, mirror_audience& a, bool& any) {
+    const auto parameters = ctx.parameters();
+    row.resize(a.copy.size());
+    rest.resize(a.copy.size());
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = a.copy[i] - parameters[i];
+    if (!collective::finite_values(row)) {
+      return fail(errc::non_finite, "peer " + std::to_string(ctx.self()),
+                  "its parameters are not finite; lower the learning rate, or clip gradients");
+    }
+    const compress::message_context about_row = about(ctx, clock, a);
+    const mirror_header h{.word = mirror_word::updates, .clock = clock + 1};
+    auto message = with_header(h, codec.most_bytes(about_row, row.size()));
+    const auto room = std::span{message}.subspan(sizeof h);
+    const std::size_t bytes = codec.encode(about_row, row, room);
+    CAUSEWAY_TRY(compress::residual_of(codec, about_row, row, std::span<const std::byte>{room}.first(bytes), rest));
+    message.resize(sizeof h + bytes);
+    const bool is_first = &a == audiences.data();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const float told = row[i] - rest[i];
+      a.copy[i] -= told;
+      if (is_first) sent[i] += told;
+      any = any || told != 0;
+    }
+    return message;
+  }
+
+  // Where a line has not carried what went before, a barrier goes first.
+  result<void> send(mirror& m, const std::vector<std::byte>& message, bool any) {
+    CAUSEWAY_TRY(m.line->sweep());
+    if (any && m.line->is_sending()) {
+      m.say(mirror_word::barrier, clock + 1);
+      ++barriers;
+    }
+    m.line->send(message);
+    return {};
+  }
+
+  result<void> add(auto& ctx, mirror_audience& a, std::span<const std::byte> message, std::uint64_t round) {
+    const auto about_row = about(ctx, round, a);
+    CAUSEWAY_TRY(codec.decode_add(about_row, message, a.copy, -1.0F, {}));
+    CAUSEWAY_TRY(codec.decode_add(about_row, message, ctx.parameters(), -1.0F, {}));
+    if (&a != audiences.data()) CAUSEWAY_TRY(codec.decode_add(about_row, message, sent, -1.0F, {}));
+    passes_on = audiences.size() > 1;
+    ctx.parameters_changed();
+    return {};
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_MIRROR_CORE_HPP
+
+// ---- causeway/comm/mirror_record.hpp ----
+#ifndef CAUSEWAY_COMM_MIRROR_RECORD_HPP
+#define CAUSEWAY_COMM_MIRROR_RECORD_HPP
+
+// Who is counted up to where, for comm::mirrors among peers that come and go. In the exchange of a record of the membership
+// everybody gives what it has computed by itself since the last one. Who is not there any more is counted as far as
+// somebody has heard of it, who gives that, too; and all note how far that was: who comes back knows what of its own is in
+// the parameters already.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of peers that were not there when they were counted: how many of their updates. Alike on all peers. Fixed in size: where
+/// too many are gone, those who went first are forgotten.
+class counted_senders {
+ public:
+  static constexpr std::size_t most = 64;
+  static constexpr std::uint64_t unknown = UINT64_MAX;
+
+  CAUSEWAY_DECL counted_senders();
+
+  CAUSEWAY_DECL void forget(std::uint64_t peer);
+  CAUSEWAY_DECL void note(std::uint64_t peer, std::uint64_t record, std::uint64_t updates);
+  /// How many of the updates that a peer has told since a record; `unknown`: it was forgotten.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t of(std::uint64_t peer, std::uint64_t record) const;
+
+  void serialize(auto& ar) { ar(entries_, forgotten_); }
+
+ private:
+  std::vector<std::uint64_t> entries_;  ///< three numbers each: a peer, a record or 0 where it is free, updates
+  std::uint64_t forgotten_ = 0;         ///< the newest record of an entry that was overwritten
+};
+
+/// What one peer has heard, and told, since the last record that it was in.
+class mirror_record {
+ public:
+  /// A record: it is named so, and these peers were in it, this one as the `self`th.
+  CAUSEWAY_DECL void begin(std::uint64_t record, std::vector<std::uint64_t> peers, std::size_t self);
+  CAUSEWAY_DECL void end();
+  /// Names that record; 0: this peer was in none since it took the others' state over.
+  [[nodiscard]] std::uint64_t name() const noexcept { return name_; }
+  [[nodiscard]] std::size_t self() const noexcept { return self_; }
+  /// The identity of one who was in it.
+  [[nodiscard]] std::uint64_t peer(std::size_t sender) const { return peers_[sender]; }
+
+  /// Updates that a sender has told: this peer, too.
+  CAUSEWAY_DECL void keep(std::size_t sender, std::span<const std::byte> updates);
+  /// `f(message)` for the first `count` that it has told.
+  template <class F>
+  void for_each(std::size_t sender, std::uint64_t count, F&& f) const {
+    for (std::size_t i = 0; i < messages_.size() && count > 0; ++i) {
+      if (senders_[i] != sender) continue;
+      f(std::span<const std::byte>{messages_[i]});
+      --count;
+    }
+  }
+
+  /// What this peer, which has taken so many inner steps, says to the others in the exchange of a record.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> claim(std::uint64_t steps) const;
+  static constexpr std::size_t most_senders = 4096;  ///< as membership::max_members
+  static constexpr std::size_t most_claim_bytes = (2 + 2 * most_senders) * sizeof(std::uint64_t);
+
+ private:
+  std::uint64_t name_ = 0;
+  std::size_t self_ = 0;
+  std::vector<std::uint64_t> peers_;
+  std::vector<std::uint64_t> senders_;  ///< of the messages
+  std::vector<std::vector<std::byte>> messages_;
+};
+
+/// What the claims of all peers come to, alike on all of them.
+struct mirror_tally {
+  std::uint64_t record = 0;               ///< names the one since which those talk who do; 0: nobody does
+  std::vector<std::uint64_t> steps{};     ///< inner steps that each peer has taken
+  std::vector<std::uint64_t> lost{};      ///< identities of those of that record who are not there, or begin anew
+  std::vector<std::uint64_t> senders{};   ///< their places in it
+  std::vector<std::uint64_t> updates{};   ///< how many of them somebody has heard
+  std::vector<std::uint64_t> heard_by{};  ///< who has heard so many, the first of those
+
+  /// In the exchange `now` of the peers `present`, in the order of their claims: nobody can talk since a later record.
+  CAUSEWAY_DECL static result<mirror_tally> of(const std::vector<std::vector<std::byte>>& claims,
+                                               const std::vector<std::uint64_t>& present, std::uint64_t now);
+
+  /// Who is lost is counted; who is `present` knows what is.
+  CAUSEWAY_DECL void note(counted_senders& counted, const std::vector<std::uint64_t>& present) const;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_MIRROR_RECORD_HPP
+
+// ---- causeway/comm/impl/mirror_record.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_MIRROR_RECORD_IPP
+#define CAUSEWAY_COMM_IMPL_MIRROR_RECORD_IPP
+
+// Bodies of comm/mirror_record.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL counted_senders::counted_senders() : entries_(3 * most) {}
+
+CAUSEWAY_DECL void counted_senders::forget(std::uint64_t peer) {
+  for (std::size_t i = 0; i < entries_.size(); i += 3) {
+    if (entries_[i] == peer) entries_[i] = entries_[i + 1] = entries_[i + 2] = 0;
+  }
+}
+
+CAUSEWAY_DECL void counted_senders::note(std::uint64_t peer, std::uint64_t record, std::uint64_t updates) {
+  std::size_t oldest = 0;
+  for (std::size_t i = 0; i < entries_.size(); i += 3) {
+    if (entries_[i + 1] < entries_[oldest + 1]) oldest = i;
+  }
+  forgotten_ = std::max(forgotten_, entries_[oldest + 1]);
+  entries_[oldest] = peer;
+  entries_[oldest + 1] = record;
+  entries_[oldest + 2] = updates;
+}
+
+CAUSEWAY_DECL std::uint64_t counted_senders::of(std::uint64_t peer, std::uint64_t record) const {
+  for (std::size_t i = 0; i < entries_.size(); i += 3) {
+    if (entries_[i] == peer && entries_[i + 1] == record) return entries_[i + 2];
+  }
+  return record <= forgotten_ ? unknown : 0;
+}
+
+CAUSEWAY_DECL void mirror_record::begin(std::uint64_t record, std::vector<std::uint64_t> peers, std::size_t self) {
+  end();
+  name_ = record;
+  self_ = self;
+  peers_ = std::move(peers);
+}
+
+CAUSEWAY_DECL void mirror_record::end() {
+  name_ = 0;
+  peers_.clear();
+  senders_.clear();
+  messages_.clear();
+}
+
+CAUSEWAY_DECL void mirror_record::keep(std::size_t sender, std::span<const std::byte> updates) {
+  senders_.push_back(sender);
+  messages_.emplace_back(updates.begin(), updates.end());
+}
+
+CAUSEWAY_DECL std::vector<std::byte> mirror_record::claim(std::uint64_t steps) const {
+  std::vector<std::uint64_t> words{name_, steps};
+  for (std::size_t p = 0; p < peers_.size(); ++p) {
+    words.push_back(peers_[p]);
+    words.push_back(static_cast<std::uint64_t>(std::count(senders_.begin(), senders_.end(), p)));
+  }
+  const auto bytes = std::as_bytes(std::span{words});
+  return {bytes.begin(), bytes.end()};
+}
+
+/// A claim's numbers: a record, steps, and then of each peer of that record its identity and how many updates were heard.
+CAUSEWAY_DECL result<std::vector<std::uint64_t>> words_of_claim(std::span<const std::byte> bytes, std::size_t from) {
+  std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
+  if (words.size() < 2 || bytes.size() % (2 * sizeof(std::uint64_t)) != 0) {
+    error e = fail(errc::protocol, "mirrors", "a claim of " + std::to_string(bytes.size()) + " bytes, which none has");
+    e.culprit = static_cast<net::peer_index>(from);
+    return e;
+  }
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  return words;
+}
+
+CAUSEWAY_DECL result<mirror_tally> mirror_tally::of(const std::vector<std::vector<std::byte>>& claims,
+                                                    const std::vector<std::uint64_t>& present, std::uint64_t now) {
+  mirror_tally tally;
+  std::vector<std::vector<std::uint64_t>> all;
+  for (const auto& bytes : claims) {
+    CAUSEWAY_ASSIGN(auto words, words_of_claim(bytes, all.size()));
+    tally.steps.push_back(words[1]);
+    if (words[0] < now) tally.record = std::max(tally.record, words[0]);
+    all.push_back(std::move(words));
+  }
+  if (tally.record == 0) return tally;
+  const std::size_t first = static_cast<std::size_t>(
+      std::find_if(all.begin(), all.end(), [&](const auto& words) { return words[0] == tally.record; }) - all.begin());
+  const auto talks = [&](std::size_t p) { return all[p][0] == tally.record && all[p].size() == all[first].size(); };
+  for (std::size_t s = 0; 2 + 2 * s < all[first].size(); ++s) {
+    const std::uint64_t peer = all[first][2 + 2 * s];
+    std::size_t best = first;
+    bool is_here = false;
+    for (std::size_t p = 0; p < all.size(); ++p) {
+      if (!talks(p)) continue;
+      is_here = is_here || present[p] == peer;
+      if (all[p][3 + 2 * s] > all[best][3 + 2 * s]) best = p;
+    }
+    if (is_here || all[best][3 + 2 * s] == 0) continue;
+    tally.lost.push_back(peer);
+    tally.senders.push_back(s);
+    tally.updates.push_back(all[best][3 + 2 * s]);
+    tally.heard_by.push_back(best);
+  }
+  return tally;
+}
+
+CAUSEWAY_DECL void mirror_tally::note(counted_senders& counted, const std::vector<std::uint64_t>& present) const {
+  for (const std::uint64_t peer : present) counted.forget(peer);
+  for (std::size_t i = 0; i < lost.size(); ++i) {
+    const bool begins_anew = std::find(present.begin(), present.end(), lost[i]) != present.end();
+    if (!begins_anew) counted.note(lost[i], record, updates[i]);
+  }
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_MIRROR_RECORD_IPP
+#endif
+
+// ---- causeway/comm/elastic_mirrors.hpp ----
+#ifndef CAUSEWAY_COMM_ELASTIC_MIRRORS_HPP
+#define CAUSEWAY_COMM_ELASTIC_MIRRORS_HPP
+
+// comm::mirrors where peers come and go. From one record of the membership to the next its peers tell each other what they
+// change, and who is lost holds nobody. In the exchange of a record all that they have computed is added up: all hold the
+// same then, and can be followed by who joins. docs/design/asynchronous.md
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose core is given to each call. Not a regular value: declare it before the core, whose lines lead over
+/// a transport of the record's.
+template <class Core>
+class elastic_mirrors {
+ public:
+  result<void> start(auto& ctx, Core& c, std::uint64_t record_samples) {
+    if (record_samples == 0) {
+      return fail(errc::invalid_argument, "mirrors",
+                  "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
+                  "record to the next, such as 32 steps of each peer");
+    }
+    c.begin(ctx.parameters());
+    c.outlives_others = true;
+    ctx.contribution().gather(record_samples);
+    return {};
+  }
+
+  void shared(auto& ar, Core& c) { ar(c.origin, steps_, counted_); }
+
+  /// What all hold alike was replaced. What was computed here moves along with it, but for what is counted in it already;
+  /// where it is all to begin `anew`, nothing does.
+  void adopt(auto& ctx, Core& c, bool anew) {
+    const std::uint64_t counted = heard_.name() == 0 ? 0 : counted_.of(ctx.identity(), heard_.name());
+    c.gather_own(ctx.parameters());
+    if (anew || counted == counted_senders::unknown) {
+      c.row.assign(c.row.size(), 0.0F);
+    } else {
+      add_heard(ctx, c, heard_.self(), counted, -1.0F);
+    }
+    c.restart(ctx);
+    hang_up(c);
+    heard_.end();
+    if (anew) ctx.resume_at(steps_);
+  }
+
+  /// Tells the others what this peer has changed, once a step, and waits for those who are too far behind: not for who is
+  /// overdue, nor where a record is due.
+  result<void> after_step(auto& ctx, Core& c, bool tells, std::uint32_t most_ahead) {
+    hear_all(ctx, c);
+    if (tells && c.audiences[0].is_in_reach()) CAUSEWAY_TRY(tell(ctx, c));
+    await_others(ctx, c, most_ahead);
+    return ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+  }
+
+  /// A record by a peer that made no step for it.
+  result<void> catch_up(auto& ctx, Core& c) {
+    const bool is_new = heard_.name() == 0;
+    CAUSEWAY_TRY(make_record(ctx, c));
+    if (is_new) ctx.resume_at(steps_);
+    return {};
+  }
+
+  /// Before that, as long as others still train: hears them, and holds nobody.
+  void stand_by(auto& ctx, Core& c) {
+    mirror_audience& all = c.audiences[0];
+    all.say(mirror_word::rests, c.clock);
+    while (all.is_in_reach() && !ctx.stand_by()) {
+      const auto m =
+          std::find_if(all.mirrors.begin(), all.mirrors.end(), [](const mirror& o) { return o.line != nullptr; });
+      rest_a_moment(ctx, *m);
+      hear_all(ctx, c);
+    }
+  }
+
+ private:
+  // ---- between records ------------------------------------------------------------------------------------------------
+
+  result<void> tell(auto& ctx, Core& c) {
+    auto told = c.tell(ctx, [this](std::span<const std::byte> updates) { heard_.keep(heard_.self(), updates); });
+    // The row is what was refused: this peer gives up what it computed.
+    if (!told && told.error().code == errc::non_finite) CAUSEWAY_TRY(ctx.check_own(c.row));
+    return told;
+  }
+
+  // What has arrived. Who cannot be heard any more is out of reach until the next record.
+  void hear_all(auto& ctx, Core& c) {
+    for (mirror& m : c.audiences[0].mirrors) {
+      while (m.has_arrived()) hear(ctx, c, m);
+    }
+  }
+
+  void hear(auto& ctx, Core& c, mirror& m) {
+    const auto news = c.hear(ctx, c.audiences[0], m, time_point{});
+    if (news && news->word == mirror_word::updates) heard_.keep(m.line->peer(), news->updates);
+    if (news) return;
+    ctx.log()(severity::info, "peer " + std::to_string(heard_.peer(m.line->peer())) + " is out of reach (" +
+                                  std::string{to_string(news.error().code)} + "): nobody waits for it");
+    m.line.reset();
+  }
+
+  void await_others(auto& ctx, Core& c, std::uint32_t most_ahead) {
+    auto& all = c.audiences[0].mirrors;
+    const auto holds = [&](const mirror& m) { return m.holds(c.clock, most_ahead); };
+    const time_point begin = ctx.clock().now();
+    const time_point overdue = waits_.deadline(begin);
+    bool waits = false;
+    for (;;) {
+      const auto holder = std::find_if(all.begin(), all.end(), holds);
+      if (holder == all.end()) break;
+      if (ctx.announce_samples()) return;
+      if (ctx.clock().now() >= overdue) {
+        waits_.overdue(ctx.clock().now() - begin);
+        for (mirror& m : all) m.rests = m.rests || holds(m);
+        return;
+      }
+      waits = true;
+      rest_a_moment(ctx, *holder);
+      hear_all(ctx, c);
+    }
+    if (waits) waits_.observe(ctx.clock().now() - begin);
+  }
+
+  void rest_a_moment(auto& ctx, const mirror& m) {
+    nap(*lines_, m.line->peer(), ctx.clock().now() + std::chrono::milliseconds{5});
+  }
+
+  void hang_up(Core& c) {
+    c.audiences[0].mirrors.clear();
+    lines_.reset();
+  }
+
+  // ---- records --------------------------------------------------------------------------------------------------------
+
+  result<void> make_record(auto& ctx, Core& c) {
+    hear_all(ctx, c);
+    c.gather_own(ctx.parameters());
+    CAUSEWAY_TRY(ctx.check_own(c.row));
+    CAUSEWAY_TRY(ctx.enter_exchange());
+    hear_all(ctx, c);
+    hang_up(c);
+    CAUSEWAY_ASSIGN(const auto tally, tally_of(ctx));
+    c.gather_own(ctx.parameters());
+    for (std::size_t i = 0; i < tally.lost.size(); ++i) {
+      if (tally.heard_by[i] == ctx.self()) add_heard(ctx, c, tally.senders[i], tally.updates[i], 1.0F);
+    }
+    CAUSEWAY_TRY(ctx.or_unusable(collective::all_reduce_sum(
+        ctx.transport(), ctx.exchange_id(collective::channels::parameters), c.row, ctx.exchange_options())));
+    CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
+    apply(ctx, c, tally);
+    ctx.commit_round();
+    return {};
+  }
+
+  result<mirror_tally> tally_of(auto& ctx) {
+    std::vector<std::vector<std::byte>> claims;
+    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
+                                        heard_.claim(ctx.step()), mirror_record::most_claim_bytes, claims,
+                                        ctx.exchange_options()));
+    return mirror_tally::of(claims, ctx.entry().identities, ctx.attempt());
+  }
+
+  // row ← row + weight · the first updates that a peer told, which were decoded before.
+  void add_heard(auto& ctx, Core& c, std::size_t sender, std::uint64_t count, float weight) {
+    heard_.for_each(sender, count, [&](std::span<const std::byte> updates) {  //
+      (void)c.decode_add(ctx, updates, c.row, weight);
+    });
+  }
+
+  void apply(auto& ctx, Core& c, const mirror_tally& tally) {
+    c.settle(ctx);
+    c.move_origin(ctx.parameters());
+    steps_ = common_steps(tally.steps, steps_);
+    const auto& present = ctx.entry().identities;
+    tally.note(counted_, present);
+    lines_ = std::make_unique<net::any_transport>(ctx.lasting_transport());
+    heard_.begin(ctx.attempt(), present, lines_->self());
+    c.clock = steps_;
+    axis::peer_group all(present.size());
+    std::iota(all.begin(), all.end(), net::peer_index{0});
+    c.audiences[0].meet(*lines_, all, c.most_bytes(ctx), c.clock);
+  }
+
+  std::unique_ptr<net::any_transport> lines_;
+  net::arrival_statistics waits_;  ///< for others, between records
+
+  // Alike on all peers, as of the last record, with the core's origin.
+  std::uint64_t steps_ = 0;  ///< inner steps at which a newcomer begins
+  counted_senders counted_;
+
+  mirror_record heard_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ELASTIC_MIRRORS_HPP
+
+// ---- causeway/comm/mirrors.hpp ----
+#ifndef CAUSEWAY_COMM_MIRRORS_HPP
+#define CAUSEWAY_COMM_MIRRORS_HPP
+
+// Copies of the parameters that learn of each other's changes without a barrier. Every peer adds what it computes to its
+// own copy, tells the others of what is significant in it, and adds what it is told when it comes. Peers go at their own
+// pace, up to a bound: approximate synchronous parallel, ASP, between the sites of Gaia (Hsieh et al. 2017).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
+
+struct mirrors_options {
+  /// DS: clocks from one on that a peer makes before the others' updates of that one are all here. 1: a barrier in every
+  /// step.
+  std::uint32_t most_ahead = 4;
+  /// Peers that are close to each other, in groups, the hub of each first: only hubs talk to those of other groups. All
+  /// peers, each once. None: everybody talks to everybody.
+  std::vector<std::vector<net::peer_index>> groups{};
+  /// Where peers come and go: samples of all of them from one record of the membership to the next. To be set there.
+  std::uint64_t record_samples = 0;
+};
 
 /// After each inner step, which is a clock: x̄ is this peer's copy of what has been told, x its parameters.
 ///   u = x̄ − x;  sent = what the codec takes of u in this clock;  x̄ ← x̄ − sent;  to all others: sent, and the clock
@@ -19459,216 +20247,211 @@ struct mirror {
 /// - Selective barrier: where a line has not carried an earlier clock's updates yet, `barrier` goes before the next ones:
 ///   the other does not begin a step until these are there. A step reads all parameters, so it waits for whatever is
 ///   announced, and no places have to be told.
+/// - Groups: a hub has an x̄ for its group and one for the other hubs. What it is told moves x and the x̄ of those who told
+///   it: so it is in the u of the others, who are told the sum with the hub's next clock. Clocks are those of neighbours.
 ///
 /// `finish` adds up what all have computed: equal bits on all peers. So does `start`, so that peers can be restored from
 /// checkpoints of different steps: what was under way then counts.
 ///
+/// Where peers come and go, a record does that: elastic_mirrors.hpp. A lost peer holds nobody, and takes with it only what
+/// nobody has heard. Groups are of numbered peers, who do not come and go.
+///
 /// Codecs: of values, each message by itself; peers at different clocks have no masks in common.
 ///
-/// State: the parameters of the start, the copy, and the sum of what this peer has sent: 12 bytes a parameter; and room for
-/// one message of each other peer. Sent in a step: the codec's message and 16 bytes to each other peer, f32 and an
-/// all-reduce at the start and at the end. A lost peer is an error that names it.
+/// State: the parameters of the start, the copy (a hub's two), and the sum of what this peer has sent: 12 bytes a
+/// parameter; and room for one message of each other peer. Where peers come and go, also all messages since the last
+/// record. Sent in a step: the codec's message and 16 bytes to each other peer, f32 and an all-reduce at the start and at
+/// the end, or in each record. In a fixed set a lost peer is an error that names it.
 template <compress::MessageCodec Codec = compress::sparse<compress::no_transform, compress::significant, compress::none>>
   requires(!compress::codec_traits{Codec::traits}.transform && !compress::codec_traits{Codec::traits}.shared_support)
 class mirrors {
+  using core_type = detail::mirror_core<Codec>;
+
  public:
   static constexpr std::string_view name = "mirrors";
-  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false, .rounds_over_stages = true};
+  static constexpr comm_traits traits{.tolerates = peers::elastic,
+                                      .identical_replicas = false,
+                                      .rounds_by_steps = false,
+                                      .rounds_over_stages = true,
+                                      .rounds_at_hand = 64};
   static constexpr std::uint32_t state_version = 1;
 
-  explicit mirrors(mirrors_options options = {}, Codec codec = Codec{}) : options_{options}, codec_{std::move(codec)} {}
+  explicit mirrors(mirrors_options options = {}, Codec codec = Codec{})
+      : options_{std::move(options)}, core_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
-    if (options_.most_ahead == 0) {
-      return fail(errc::invalid_argument, "mirrors", "most_ahead is 0; 1 is a barrier in every step");
-    }
-    CAUSEWAY_TRY(ctx.stages().refuse_copies("mirrors", ctx.exchange_options()));
-    const auto parameters = ctx.parameters();
-    if (copy_.size() != parameters.size()) {  // not restored from a checkpoint
-      origin_.assign(parameters.begin(), parameters.end());
-      copy_ = origin_;
-      sent_.assign(parameters.size(), 0.0F);
-      clock_ = 0;
-    }
+    CAUSEWAY_TRY(check(ctx));
+    if (ctx.elastic()) return elastic_.start(ctx, core_, options_.record_samples);
+    if (core_.origin.size() != ctx.parameters().size()) core_.begin(ctx.parameters());  // else from a checkpoint
     CAUSEWAY_TRY(meet(ctx));
-    row_.assign(parameters.size(), 0.0F);
-    for (std::size_t i = 0; i < row_.size(); ++i) row_[i] = copy_[i] - parameters[i];
-    rest_ = sent_;
-    CAUSEWAY_TRY(add_up(ctx, rest_));
-    for (std::size_t i = 0; i < row_.size(); ++i) parameters[i] = rest_[i] - row_[i];
-    copy_ = rest_;
-    ctx.parameters_changed();
-    return {};
+    return add_up(ctx);
   }
 
   result<void> before_inner_step(auto&) { return {}; }
 
   result<void> after_inner_step(auto& ctx) {
-    CAUSEWAY_TRY(hear_all(ctx));
-    if (!told_) CAUSEWAY_TRY(tell(ctx));
-    told_ = true;  // once a step, however often the hook is called
-    for (;;) {
-      CAUSEWAY_TRY(hear_all(ctx));
-      const auto m = std::find_if(others_.begin(), others_.end(), [this](const auto& o) { return is_held_by(o); });
-      if (m == others_.end()) break;
-      CAUSEWAY_TRY(hear(ctx, *m));
+    const bool tells = !std::exchange(told_, true);  // once a step, however often the hook is called
+    if (ctx.elastic()) {
+      CAUSEWAY_TRY(elastic_.after_step(ctx, core_, tells, options_.most_ahead));
+      told_ = false;
+      return {};
     }
+    CAUSEWAY_TRY(hear_all(ctx));
+    if (tells) CAUSEWAY_TRY(tell(ctx));
+    CAUSEWAY_TRY(await_others(ctx));
     told_ = false;
     ctx.commit_round(std::span<const float>{});
     return {};
   }
 
   result<void> finish(auto& ctx) {
-    for (detail::mirror& m : others_) say(m, detail::mirror_word::done);
-    for (detail::mirror& m : others_) {
-      while (m.known != detail::mirror::no_more) CAUSEWAY_TRY(hear(ctx, m));
+    CAUSEWAY_TRY(conclude(ctx));
+    for (auto& a : core_.audiences) {
+      for (detail::mirror& m : a.mirrors) CAUSEWAY_TRY(m.line->flush(ctx.exchange_options().deadline));
     }
-    for (detail::mirror& m : others_) CAUSEWAY_TRY(m.line->flush(ctx.exchange_options().deadline));
-    const auto parameters = ctx.parameters();
-    for (std::size_t i = 0; i < copy_.size(); ++i) sent_[i] += copy_[i] - parameters[i];
-    rest_ = sent_;
-    CAUSEWAY_TRY(add_up(ctx, rest_));
-    copy_ = rest_;
-    std::copy(copy_.begin(), copy_.end(), parameters.begin());
-    ctx.parameters_changed();
-    return {};
+    return add_up(ctx);
   }
 
-  void serialize(auto& ar) { ar(origin_, copy_, sent_, clock_); }
+  void serialize(auto& ar) { core_.serialize(ar); }
+
+  // ---- among peers that come and go -----------------------------------------------------------------------------------
+
+  void shared(auto& ar) { elastic_.shared(ar, core_); }
+
+  /// What this peer computed alone moves along with the shared parameters.
+  void adopt(auto& ctx, std::span<const float> previous) {
+    if (previous.empty()) told_ = false;
+    elastic_.adopt(ctx, core_, previous.empty());
+  }
+
+  result<void> catch_up(auto& ctx) { return elastic_.catch_up(ctx, core_); }
+
+  void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
+
+  // ---- what there is to see -------------------------------------------------------------------------------------------
 
   /// Steps that this peer has told the others of.
-  [[nodiscard]] std::uint64_t clock() const noexcept { return clock_; }
+  [[nodiscard]] std::uint64_t clock() const noexcept { return core_.clock; }
   /// Barriers that it has sent since it was built.
-  [[nodiscard]] std::uint64_t barriers() const noexcept { return barriers_; }
-  /// This peer's copy without what it has not sent.
-  [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return copy_; }
+  [[nodiscard]] std::uint64_t barriers() const noexcept { return core_.barriers; }
+  /// This peer's copy without what it has not sent; of a hub, to its group.
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return core_.audiences[0].copy; }
 
  private:
-  static constexpr std::uint32_t channel = collective::channels::updates;
-
-  // Lines to all others, and where their clocks are.
-  result<void> meet(auto& ctx) {
-    const std::size_t most = sizeof(detail::mirror_header) + codec_.most_bytes(about(ctx, 0), copy_.size());
-    others_.clear();
-    for (net::peer_index p = 0; p < ctx.peers(); ++p) {
-      if (p == ctx.self()) continue;
-      others_.emplace_back().line = std::make_unique<detail::hub_line>(ctx.transport(), p, channel, channel, most);
+  result<void> check(auto& ctx) const {
+    if (options_.most_ahead == 0) {
+      return fail(errc::invalid_argument, "mirrors", "most_ahead is 0; 1 is a barrier in every step");
     }
-    for (detail::mirror& m : others_) say(m, detail::mirror_word::hello);
-    for (detail::mirror& m : others_) CAUSEWAY_TRY(hear(ctx, m));
+    if (ctx.elastic() && !options_.groups.empty()) {
+      return fail(
+          errc::unsupported, "mirrors",
+          "groups name peers by their numbers, but peers come and go: leave `groups` empty, or use fault::fail_stop");
+    }
+    if (!options_.groups.empty() && !axis::has_each_once(options_.groups, ctx.peers())) {
+      return fail(errc::invalid_argument, "mirrors", "every peer must be in one group, and no group empty");
+    }
+    return ctx.stages().refuse_copies("mirrors", ctx.exchange_options());
+  }
+
+  /// Whom a peer tells what it changes: all, or its group; a hub then also the other hubs.
+  [[nodiscard]] std::vector<axis::peer_group> audiences_of(net::peer_index self, std::uint32_t peers) const {
+    axis::peer_group all(peers);
+    std::iota(all.begin(), all.end(), net::peer_index{0});
+    if (options_.groups.empty()) return {all};
+    const axis::peer_group own = axis::group_of(options_.groups, self);
+    if (own.front() != self) return {own};
+    return {own, axis::hubs_of(options_.groups)};
+  }
+
+  /// Lines to those who are told what this peer changes, and where their clocks are.
+  result<void> meet(auto& ctx) {
+    const auto told = audiences_of(ctx.self(), ctx.peers());
+    core_.audiences.resize(told.size());
+    for (std::size_t a = 0; a < told.size(); ++a) {
+      core_.audiences[a].meet(ctx.transport(), told[a], core_.most_bytes(ctx), core_.clock);
+    }
+    for (auto& a : core_.audiences) {
+      for (detail::mirror& m : a.mirrors) CAUSEWAY_TRY(core_.hear(ctx, a, m, ctx.exchange_options().deadline));
+    }
     return {};
   }
 
-  /// values ← origin − Σ over all peers of their values; the same bits on all.
-  result<void> add_up(auto& ctx, std::span<float> values) {
+  /// The parameters are the origin less all that all have computed; the same bits on all.
+  result<void> add_up(auto& ctx) {
+    core_.gather_own(ctx.parameters());
+    core_.sent = core_.row;
     if (ctx.peers() > 1) {
       const net::message_id id{.channel = collective::channels::parameters, .step = meetings_++};
-      CAUSEWAY_TRY(collective::all_reduce_sum(ctx.transport(), id, values, ctx.exchange_options()));
+      CAUSEWAY_TRY(collective::all_reduce_sum(ctx.transport(), id, core_.row, ctx.exchange_options()));
     }
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = origin_[i] - values[i];
+    core_.settle(ctx);
     return {};
   }
 
   result<void> tell(auto& ctx) {
-    const auto parameters = ctx.parameters();
-    row_.resize(copy_.size());
-    rest_.resize(copy_.size());
-    for (std::size_t i = 0; i < row_.size(); ++i) row_[i] = copy_[i] - parameters[i];
-    if (!collective::finite_values(row_)) {
-      return fail(errc::non_finite, "peer " + std::to_string(ctx.self()),
-                  "its parameters are not finite; lower the learning rate, or clip gradients");
-    }
-    const compress::message_context about_row = about(ctx, clock_);
-    std::vector<std::byte> message(sizeof(detail::mirror_header) + codec_.most_bytes(about_row, row_.size()));
-    const auto room = std::span{message}.subspan(sizeof(detail::mirror_header));
-    const std::size_t bytes = codec_.encode(about_row, row_, room);
-    CAUSEWAY_TRY(compress::residual_of(codec_, about_row, row_, std::span<const std::byte>{room}.first(bytes), rest_));
-    message.resize(sizeof(detail::mirror_header) + bytes);
-    const detail::mirror_header h{.word = detail::mirror_word::updates, .clock = ++clock_};
-    std::memcpy(message.data(), &h, sizeof h);
-    bool any = false;
-    for (std::size_t i = 0; i < row_.size(); ++i) {
-      const float sent = row_[i] - rest_[i];
-      copy_[i] -= sent;
-      sent_[i] += sent;
-      any = any || sent != 0;
-    }
-    for (detail::mirror& m : others_) {
-      CAUSEWAY_TRY(m.line->sweep());
-      if (any && m.line->is_sending()) {
-        say(m, detail::mirror_word::barrier);
-        ++barriers_;
-      }
-      m.line->send(message);
-    }
-    return {};
+    return core_.tell(ctx, [](std::span<const std::byte>) {});
   }
 
-  void say(detail::mirror& m, detail::mirror_word word) {
-    m.line->send(detail::with_header(detail::mirror_header{.word = word, .clock = clock_}, 0));
-  }
-
-  [[nodiscard]] bool is_held_by(const detail::mirror& m) const {
-    return m.known < m.announced || (m.known < clock_ && clock_ - m.known >= options_.most_ahead);
-  }
-
-  // What has arrived.
+  /// What has arrived.
   result<void> hear_all(auto& ctx) {
-    for (detail::mirror& m : others_) {
-      while (m.known != detail::mirror::no_more && m.line->arrived()) CAUSEWAY_TRY(hear(ctx, m));
+    for (auto& a : core_.audiences) {
+      for (detail::mirror& m : a.mirrors) {
+        while (m.has_arrived()) CAUSEWAY_TRY(core_.hear(ctx, a, m, ctx.exchange_options().deadline));
+      }
     }
     return {};
   }
 
-  // The next message of one of the others.
-  result<void> hear(auto& ctx, detail::mirror& m) {
-    CAUSEWAY_ASSIGN(auto bytes, m.line->take(ctx.exchange_options().deadline));
-    CAUSEWAY_ASSIGN(const auto h, detail::take_header<detail::mirror_header>(bytes, m.line->peer()));
-    const bool next = h.clock == m.known + 1;
-    if (h.word == detail::mirror_word::hello && !m.met) {
-      m.met = true;
-      m.known = m.announced = h.clock;
-    } else if (h.word == detail::mirror_word::barrier && next) {
-      m.announced = h.clock;
-    } else if (h.word == detail::mirror_word::updates && next) {
-      CAUSEWAY_TRY(apply(ctx, m, bytes));
-    } else if (h.word == detail::mirror_word::done && h.clock == m.known) {
-      m.known = detail::mirror::no_more;
-    } else {
-      return fail(errc::protocol, "peer " + std::to_string(m.line->peer()),
-                  "it sent what makes no sense after its clock " + std::to_string(m.known));
+  result<void> await_others(auto& ctx) {
+    for (bool waited = true; waited;) {
+      waited = false;
+      for (auto& a : core_.audiences) {
+        const auto holds = [this](const detail::mirror& m) { return m.holds(core_.clock, options_.most_ahead); };
+        const auto m = std::find_if(a.mirrors.begin(), a.mirrors.end(), holds);
+        if (m == a.mirrors.end()) continue;
+        waited = true;
+        CAUSEWAY_TRY(core_.hear(ctx, a, *m, ctx.exchange_options().deadline));
+      }
+      CAUSEWAY_TRY(hear_all(ctx));
     }
     return {};
   }
 
-  result<void> apply(auto& ctx, detail::mirror& m, std::span<const std::byte> bytes) {
-    const compress::message_context about_row = about(ctx, m.known);
-    const auto told = codec_.decode_add(about_row, bytes, copy_, -1.0F, {});
-    if (!told) {
-      return fail(told.error().code, "peer " + std::to_string(m.line->peer()), told.error().text());
+  /// Until all are done. A hub passes on what one audience says until that is done, and says so to the other then.
+  result<void> conclude(auto& ctx) {
+    auto& all = core_.audiences;
+    for (bool tells = true;; tells = core_.passes_on) {  // at first only that it makes no more steps
+      if (core_.passes_on) CAUSEWAY_TRY(tell(ctx));
+      for (auto& a : all) {
+        const auto is_other_done = [&](const auto& b) { return &a == &b || b.is_done(); };
+        if (a.is_over) continue;
+        a.is_over = std::all_of(all.begin(), all.end(), is_other_done);
+        if (a.is_over) a.say(detail::mirror_word::done, core_.clock);
+        if (!a.is_over && tells) a.say(detail::mirror_word::rests, core_.clock);
+      }
+      const auto open = std::find_if(all.begin(), all.end(), [](const auto& a) { return !a.is_done(); });
+      if (open == all.end()) return {};
+      CAUSEWAY_TRY(hear_more(ctx, *open));
+      CAUSEWAY_TRY(hear_all(ctx));
     }
-    CAUSEWAY_TRY(codec_.decode_add(about_row, bytes, ctx.parameters(), -1.0F, {}));
-    ++m.known;
-    ctx.parameters_changed();
-    return {};
   }
 
-  [[nodiscard]] compress::message_context about(auto& ctx, std::uint64_t round) const {
-    return {.pool = ctx.pool(), .round = round, .reference = copy_};
+  /// Who has nothing to pass on waits for one after the other.
+  result<void> hear_more(auto& ctx, detail::mirror_audience& a) {
+    const auto m = std::find_if(a.mirrors.begin(), a.mirrors.end(), [](const detail::mirror& o) { return !o.is_done(); });
+    if (core_.audiences.size() > 1) {
+      detail::nap(ctx.transport(), m->line->peer(), ctx.clock().now() + std::chrono::milliseconds{5});
+      return {};
+    }
+    CAUSEWAY_TRY(core_.hear(ctx, a, *m, ctx.exchange_options().deadline));
+    return {};
   }
 
   mirrors_options options_;
-  Codec codec_;
-  std::vector<float> origin_;  ///< the parameters of the start of the run
-  std::vector<float> copy_;    ///< x̄
-  std::vector<float> sent_;    ///< in all, by this peer
-  std::uint64_t clock_ = 0;
+  detail::elastic_mirrors<core_type> elastic_;  // before the core
+  core_type core_;
   bool told_ = false;  ///< the others, of the step whose hook is under way
-
-  std::vector<float> row_, rest_;  // working memory
   std::uint64_t meetings_ = 0;
-  std::uint64_t barriers_ = 0;
-  std::vector<detail::mirror> others_;
 };
 static_assert(CommunicationPolicy<mirrors<>>);
 
@@ -19847,6 +20630,9 @@ class stacked {
   explicit stacked(First first = First{}, Second second = Second{})
       : first_{std::move(first)}, second_{std::move(second)} {}
 
+  [[nodiscard]] std::size_t stage_sums() const noexcept requires elastic {
+    return first_.stage_sums() + second_.stage_sums();
+  }
   [[nodiscard]] First& first() noexcept { return first_; }
   [[nodiscard]] Second& second() noexcept { return second_; }
 
@@ -21681,8 +22467,9 @@ CAUSEWAY_DECL [[nodiscard]] cocktail_sgd make(const cocktail_sgd_options& o);
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
 /// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
 /// up, so the learning rate is to be 1/n of that for their mean. Every step is a barrier here: sites are never apart by a
-/// clock, so that there is nothing for the paper's mirror clock and its selective barrier to do; gaia_asp has both. Not
-/// here: its overlay of hubs between sites.
+/// clock, so that there is nothing for the paper's mirror clock and its selective barrier to do; gaia_asp has both. It also
+/// has the paper's overlay of hubs between groups of sites, with a barrier in every step if its `most_ahead` is 1: a hub
+/// keeps a second x̄, of what the other groups know, for which there is no place in a round that all make together.
 ///
 /// Formula:
 ///   u_i = x̄ − x_i;  sent_i[c] = u_i[c] where |u_i[c] / x̄[c]| > v_0/√t, else 0;  x̄ ← x̄ − Σ sent_i
@@ -21702,18 +22489,22 @@ CAUSEWAY_DECL [[nodiscard]] gaia make(const gaia_options& o);
 /// filter of gaia; a mirror clock, which holds a site that is DS clocks ahead of the slowest; and a selective barrier,
 /// which holds a site while updates are on their way that the link could not carry in time. A step reads all parameters, so
 /// a barrier holds all of it, and names no places; that a link is too slow shows by what it has not carried yet when the
-/// next clock's updates are due. DS is chosen: the paper's was not at hand. Updates of n sites add up: see gaia. Fixed
-/// peers. Not here: its overlay of hubs between sites.
+/// next clock's updates are due. DS is chosen: the paper's was not at hand. Updates of n sites add up: see gaia. With
+/// `groups` the paper's overlay: sites that are close to each other form a group, whose hub alone talks to the other hubs:
+/// it tells them what is significant of all that its group changed, and its group what is of the other hubs'.
 ///
 /// Formula:
 ///   u_i = x̄_i − x_i;  sent_i[c] = u_i[c] where |u_i[c] / x_i[c]| > v_0/√t, else 0;  x̄_i ← x̄_i − sent_i
 ///   each sent_j, when it comes:  x̄_i ← x̄_i − sent_j;  x_i ← x_i − sent_j
 ///   site i waits while its clock ≥ the slowest known one + DS, or what a barrier has announced is not here
-/// Sent: places and f32 values of significant updates, and the clock, to everybody after every step; nobody waits for them
-/// but as said above.
+///   a hub has an x̄ for its group and one for the hubs; what one of the two sends it moves x and that x̄ alone
+/// Sent: places and f32 values of significant updates, and the clock, to everybody after every step, or to the group, and
+/// from hub to hub; nobody waits for them but as said above.
 struct gaia_asp_options {
-  float threshold = 0.01F;       ///< v_0
-  std::uint32_t most_ahead = 4;  ///< DS; 1: every step is a barrier
+  float threshold = 0.01F;                             ///< v_0
+  std::uint32_t most_ahead = 4;                        ///< DS; 1: every step is a barrier
+  std::vector<std::vector<net::peer_index>> groups{};  ///< all sites, hubs first; none: everybody talks to everybody
+  std::uint64_t record_samples = 0;  ///< where peers come and go, of all of them from one record to the next
 };
 using gaia_asp = comm::mirrors<detail::gaia_codec>;
 CAUSEWAY_DECL [[nodiscard]] gaia_asp make(const gaia_asp_options& o);
@@ -21721,8 +22512,9 @@ CAUSEWAY_DECL [[nodiscard]] gaia_asp make(const gaia_asp_options& o);
 /// StellaTrain (Lim et al. 2024, SIGCOMM) as its authors' code runs it (github.com/kaist-ina/stellatrain 6dccb2d): of each
 /// tensor the groups of 16 values that reach a threshold, which remembers; the rest is kept for later; an optimizer that
 /// moves only what came; one step late, so that the exchange has a whole step. Give the trainer optim::sparse_sgd or
-/// optim::sparse_adam, and no clipping. What is different here: tests/golden/traces/stella_train.golden. Not here: its
-/// search of batch sizes and of the share for the bandwidth of now.
+/// optim::sparse_adam, and no clipping. What is different here: tests/golden/traces/stella_train.golden. Its
+/// controller of batch sizes and of the share for the bandwidth of now is plan::batch_rate_controller, and before a run
+/// `causeway plan --batches`; a run keeps the share that it began with.
 ///
 /// Formula:
 ///   e_i ← e_i + g_i;  S_i: groups G of 16 values with Σ_{G} |e_i| ≥ τ_i, at most share/n of each tensor, then the largest
@@ -21847,7 +22639,7 @@ CAUSEWAY_DECL gaia make(const gaia_options& o) {
 }
 
 CAUSEWAY_DECL gaia_asp make(const gaia_asp_options& o) {
-  return gaia_asp{{.most_ahead = o.most_ahead},
+  return gaia_asp{{.most_ahead = o.most_ahead, .groups = o.groups, .record_samples = o.record_samples},
                   detail::gaia_codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}}};
 }
 
@@ -23005,7 +23797,8 @@ CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual
 // event simulation: a peer that is free takes the gradient that is ready, of the lowest micro-batch; else a forward, if it
 // has room for its activations; else a weight gradient that was put off; else a redundant forward. With one peer for each
 // stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
-// it is also an order of work, to be run elsewhere: routed_schedule.hpp.
+// it is also an order of work, to be run elsewhere: routed_schedule.hpp. A micro-batch may leave middle stages out
+// (SkipPipe), and peers and the ways between them may differ: then they have their own seconds.
 
 #include <map>
 #include <queue>
@@ -23013,14 +23806,19 @@ CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+/// In place of a peer: the micro-batch does not pass the stage. Not the first or the last one.
+inline constexpr std::uint32_t left_out = std::numeric_limits<std::uint32_t>::max();
+
 struct routed_step {
   stage_costs costs;                               ///< of P stages
-  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer, or left_out
   std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
                                                    ///< activations of P - s; with more, of more in proportion
   bool halves = false;     ///< backwards are split: input gradients first, weight gradients in what would be bubbles
   bool shadows = false;    ///< a peer repeats the forward of the stage after its own (of the first, after the last)
   std::uint32_t room = 0;  ///< micro-batches whose activations every peer has room for; 0: as `share` says
+  std::vector<stage_cost> peers{};          ///< [peer]: instead of its stage's cost; empty: all are alike
+  std::vector<std::vector<double>> ways{};  ///< [from][to]: seconds of a message, instead of the edges'
 };
 
 /// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
@@ -23051,6 +23849,9 @@ class route_clock {
 
   [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
   [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
+  // That the micro-batch passes, after this one or before it; there is one.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t next_passed(const item& i) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t passed_before(const item& i) const;
 
   CAUSEWAY_DECL [[nodiscard]] double seconds(kind k, const item& i) const;
 
@@ -23071,7 +23872,7 @@ class route_clock {
   std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> room_;  // of (peer, stage): activations that still fit
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
   std::uint64_t sequence_ = 0;
-  std::size_t gradients_ = 0;  // done
+  std::size_t gradients_ = 0;  // that are to be done
   double now_ = 0;
 };
 
@@ -23107,8 +23908,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace 
 CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
   std::uint32_t peers = 0;
   for (const auto& route : step.routes) {
-    CAUSEWAY_EXPECT(route.size() == stages_);
+    CAUSEWAY_EXPECT(route.size() == stages_ && route.front() != left_out && route.back() != left_out);
     for (std::size_t s = 0; s < stages_; ++s) {
+      if (route[s] == left_out) continue;
+      ++gradients_;
       peers = std::max(peers, route[s] + 1);
       ++room_[{route[s], s}];
     }
@@ -23139,12 +23942,24 @@ CAUSEWAY_DECL double route_clock::run() {
     }
     for (const std::uint32_t p : awake) choose(p);
   }
-  CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
+  CAUSEWAY_EXPECT(gradients_ == 0);  // the last stage always goes on, so all do
   return now_;
 }
 
+CAUSEWAY_DECL std::size_t route_clock::next_passed(const item& i) const {
+  std::size_t s = i.second + 1;
+  while (step_.routes[i.first][s] == left_out) ++s;
+  return s;
+}
+
+CAUSEWAY_DECL std::size_t route_clock::passed_before(const item& i) const {
+  std::size_t s = i.second - 1;
+  while (step_.routes[i.first][s] == left_out) --s;
+  return s;
+}
+
 CAUSEWAY_DECL double route_clock::seconds(kind k, const item& i) const {
-  const stage_cost& c = step_.costs.stages[i.second];
+  const stage_cost& c = step_.peers.empty() ? step_.costs.stages[i.second] : step_.peers[peer_of(i)];
   if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
   if (k == weight) return c.weight_gradient;
   return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
@@ -23182,16 +23997,16 @@ CAUSEWAY_DECL void route_clock::finish(std::uint32_t peer, kind k, item i) {
     if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
       peers_[peer].ready[shadow].insert(i);
     if (i.second + 1 < stages_)
-      send(peer, forward, {i.first, i.second + 1}, i.second);
+      send(peer, forward, {i.first, next_passed(i)}, i.second);
     else
       peers_[peer].ready[gradient].insert(i);
   } else if (k == gradient) {
-    ++gradients_;
+    --gradients_;
     if (step_.halves)
       peers_[peer].ready[weight].insert(i);
     else
       ++room_[{peer, i.second}];
-    if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
+    if (i.second > 0) send(peer, gradient, {i.first, passed_before(i)}, i.second - 1);
   } else if (k == weight) {
     ++room_[{peer, i.second}];
   }
@@ -23201,7 +24016,8 @@ CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& wha
   const edge_cost& e = step_.costs.edges[edge];
   const std::uint32_t to = peer_of(what);
   const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
-  const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
+  const double along = step_.ways.empty() ? e.latency + bytes / e.bytes_per_second : step_.ways[from][to];
+  const double way = to == from ? 0 : along;
   events_.emplace(now_ + way, sequence_++, to, k, what, false);
 }
 
@@ -43391,8 +44207,11 @@ using noloco = comm::rounds<axis::every, axis::random_groups, axis::pseudo_gradi
 CAUSEWAY_DECL [[nodiscard]] noloco make(const noloco_options& o);
 
 /// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers. Groups
-/// follow from where a peer was in the last ones, as in the paper; the paper's peers find each other by keys in a hash
-/// table (matchmaking), here everybody knows who is there. With hivemind's keys for groups: axis::key_groups.
+/// follow from where a peer was in the last ones, as in the paper. Its program's matchmaking is two things: a rule of who
+/// meets whom, which is axis::key_groups (hivemind 4bd43b7, averaging/key_manager.py: peers with equal keys; then each adds
+/// its number in the group as the last bits of its key), and a search in a hash table for who is there with that key, where
+/// the first peers to find each other go and others wait. There is no mathematics in the second; here everybody knows who
+/// is there, and nobody is left over.
 ///
 /// Formula:
 ///   peers in a grid of side^d;  exchange t: x_i ← mean over the peers of i's line along axis t mod d
@@ -43446,7 +44265,10 @@ CAUSEWAY_DECL [[nodiscard]] ravnest make(const ravnest_options& o);
 
 /// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index; with
 /// `measure_every` peers of a fixed set measure what each link gives, and trees are planned again by that, of the fastest
-/// paths to their roots. Not here: auxiliary paths.
+/// paths to their roots; each parent's line is shared by its children here, as it is not in the authors' code
+/// (github.com/fengwenjiao/netstorm 3eaeba1, 3rdparty/ps-lite/src/van.cc). Not built: its auxiliary paths. There, while
+/// more than 2 L messages wait for the next peer of the fastest path, a message goes through the next fastest path that has
+/// no peer in between with it or an earlier one in common, if fewer than L wait at that one's beginning (L is a setting).
 ///
 /// Formula:
 ///   share s of the gradient: summed up a tree to root s, the mean down again;  x ← x − lr·(mean of g_i)
@@ -44520,8 +45342,9 @@ CAUSEWAY_DECL [[nodiscard]] des_loc make(const des_loc_options& o);
 /// EDiT (Cheng et al. 2024): local steps, then layer by layer an outer step on pseudo-gradients with a penalty: one that is
 /// an outlier among its worker's own counts for nothing, longer ones count less than shorter ones, the sum is clipped;
 /// where all are outliers, all go back to where the round began. A layer is a block, and all that lies outside of blocks is
-/// one. The statistics' numbers are those of its authors' code, the others are chosen. Not here: its synchronous first
-/// steps (train with presets::every_step), shards inside a worker, and exchanges that wait for the layer's next forward.
+/// one. The statistics' numbers are those of its authors' code, the others are chosen. Its synchronous first
+/// steps, with fixed peers: comm::post_local{make(o), {.steps = W}}. Not here: shards inside a worker, and exchanges that
+/// wait for the layer's next forward.
 /// With rounds that end by the clock: presets::a_edit.
 ///
 /// Formula:
@@ -44786,7 +45609,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// from one model. Rounds are DiLoCo's; the paper's own numbers are not known to us. Which documents go to which path, and
 /// which path answers for a text, is said by its first tokens (section 2.4): nn::prefix_features, data::product_k_means,
 /// and later data::document_router::trained on which path predicts each best; data::shards_of gives each peer its shard,
-/// with overlap if wanted, and its size is the peer's weight, which `policy.group().weights` changes between rounds.
+/// with overlap if wanted, and its size is the peer's weight, which `policy.group().weights` changes between rounds. How
+/// often the paper sorts documents anew is not known to us: it is the caller's choice.
 ///
 /// Formula:
 ///   module m, P of n paths have it:  Δ = √P·Σ w_i·(x̄_m − x_i,m) / Σ w_i over these;  outer step as DiLoCo's
@@ -47708,7 +48532,11 @@ CAUSEWAY_DECL [[nodiscard]] crosspipe make(const crosspipe_options& o);
 
 /// FusionLLM (Tang et al. 2024): GPipe over peers of unequal links, each of which sends the largest values, as many as it
 /// carries in the time that all take. Its cut by measured devices is plan::stage_split, given as `cuts`. Cuts are between
-/// blocks; the paper's graph of single operators, which peers execute remotely, is not here.
+/// blocks. The paper cuts a graph of operators. In a transformer with a residual stream one tensor of tokens x width
+/// crosses a cut between blocks, and between attention and MLP of a block; at every other operator the stream crosses
+/// beside what is computed, two to five times as much. Cuts within a block are not built. Nor is OP-Fence, which puts
+/// neighbours on devices of one cluster of bandwidths: no public text has more of it than that; plan::plan_dtfm orders
+/// stages by links.
 ///
 /// Formula:
 ///   boundary e: the k_e largest of each 4,096 values, k_e so that bytes = 4·values / (ratio · slowest/speed_e)
@@ -47743,8 +48571,9 @@ CAUSEWAY_DECL [[nodiscard]] nag_pp make(const nag_pp_options& o);
 
 /// Basis rotation (Jung, Shin and Lee, ICML 2026): stages that never wait for a flush, as in PipeDream, and an inner
 /// optim::basis_rotation (causeway/optim/basis_rotation.hpp): Adam in the eigenbasis of each matrix's gradients, where late
-/// gradients do less harm. Bases are of the covariances of gradients, the paper's second-order source. The authors' program
-/// clips a stage's matrices and the rest each by its own norm; here a stage has one.
+/// gradients do less harm. Bases are of the covariances of gradients, the paper's second-order source, or of the momentum
+/// alone (`first_order`). The authors' program clips a stage's matrices and the rest each by its own norm: the optimizer's
+/// `clip_norm`; the trainer's is one norm of all stages.
 ///
 /// Formula:
 ///   L ← β2·L + (1 − β2)·G·Gᵀ;  R ← β2·R + (1 − β2)·Gᵀ·G;  every T steps:  U ← QR(L·U),  V ← QR(R·V)
@@ -48021,6 +48850,298 @@ CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::int8_t*, float*, std::int64_
 CAUSEWAY_EXACT_KERNEL((const std::int8_t*, std::int64_t), compress::detail::find_code_below)
 
 #endif  // CAUSEWAY_COMPRESS_BLOCK_INT8_HPP
+
+// ---- causeway/compress/dynamic_map.hpp ----
+#ifndef CAUSEWAY_COMPRESS_DYNAMIC_MAP_HPP
+#define CAUSEWAY_COMPRESS_DYNAMIC_MAP_HPP
+
+// The 256 numbers of dynamic tree quantisation (Dettmers, 2016; bitsandbytes' create_dynamic_map): seven decades below 1,
+// of which each has twice as many levels as the one below it. Small values keep their sign and about their size, where an
+// even code makes them zero.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+
+/// Level 127 is zero, those above it are positive, and level 255 is 1; level 127 - k is minus level 127 + k for k up to
+/// 127.
+///
+/// `cells` finds the level of a value y in [-1, 1] from the upper 15 bits of its f32 form, b >> 17, which cut each octave
+/// into 64 cells. A cell has at most one border between two levels in it (tests/compress/dynamic_map.cpp), so it needs a
+/// level and where in the cell the next one begins: both are in one number, to which the lower 17 bits (of a negative y:
+/// their complement, since its levels fall) are added, and then the level is (cells[b >> 17] + lower) >> 17.
+class dynamic_map {
+ public:
+  static constexpr int zero = 127;          ///< the level of 0
+  static constexpr unsigned cut_bits = 17;  ///< bits of a value that say where in its cell it is
+  static constexpr std::uint32_t cut_mask = (1U << cut_bits) - 1;
+
+  [[nodiscard]] const float* levels() const noexcept { return levels_.data(); }
+  [[nodiscard]] const std::uint32_t* cells() const noexcept { return cells_.data(); }
+
+  /// Made at the first call, in under a millisecond. 129 KiB.
+  [[nodiscard]] static const dynamic_map& instance() {
+    static const dynamic_map it;
+    return it;
+  }
+
+ private:
+  dynamic_map() : cells_(std::size_t{2} << 14U) {
+    make_levels();
+    make_cells(0, 1);
+    make_cells(1, -1);
+  }
+
+  /// Decade i of 0 to 6: the middles of the 2^i equal parts of [0.1, 1], times 10^(i - 6).
+  void make_levels() {
+    double power = 1e-6;
+    for (int i = 0, level = zero + 1; i < 7; ++i, power *= 10) {
+      const int parts = 1 << i;
+      for (int j = 0; j < parts; ++j, ++level) {
+        const double value = power * (0.1 + 0.9 * (j + 0.5) / parts);
+        levels_[static_cast<std::size_t>(level)] = static_cast<float>(value);
+        levels_[static_cast<std::size_t>(2 * zero - level)] = -static_cast<float>(value);
+      }
+    }
+    levels_[255] = 1.0F;
+  }
+
+  /// Of one sign: `step` is from a level to that of the next larger magnitude.
+  void make_cells(std::uint32_t negative, int step) {
+    int level = zero;
+    for (std::uint32_t cell = 0; cell < 1U << 14U; ++cell) {
+      const std::uint32_t first = cell << cut_bits, end = first + cut_mask + 1;
+      const std::uint32_t next = border(level, step);
+      const bool inside = next < end;
+      const std::uint32_t before = inside ? next - first : cut_mask + 1;  // how many values of the cell have this level
+      cells_[(negative << 14U) + cell] = step > 0 ? (static_cast<std::uint32_t>(level + 1) << cut_bits) - before
+                                                  : (static_cast<std::uint32_t>(level - 1) << cut_bits) + before;
+      if (inside) level += step;
+    }
+  }
+
+  /// The bits of the smallest magnitude that is nearer to the level behind this one; one in the middle is not.
+  [[nodiscard]] std::uint32_t border(int level, int step) const {
+    const int next = level + step;
+    if (next < 0 || next > 255) return ~0U;
+    const auto at = [&](int l) { return static_cast<double>(levels_[static_cast<std::size_t>(l)]) * step; };
+    const double middle = (at(level) + at(next)) / 2;
+    const auto rounded = static_cast<float>(middle);
+    return std::bit_cast<std::uint32_t>(rounded) + (static_cast<double>(rounded) <= middle ? 1U : 0U);
+  }
+
+  std::array<float, 256> levels_{};
+  std::vector<std::uint32_t> cells_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_DYNAMIC_MAP_HPP
+
+// ---- causeway/compress/dynamic_int8.hpp ----
+#ifndef CAUSEWAY_COMPRESS_DYNAMIC_INT8_HPP
+#define CAUSEWAY_COMPRESS_DYNAMIC_INT8_HPP
+
+// Eight bits a value, dynamic and by blocks (Dettmers et al., 2022, section 2; bitsandbytes' quantize_blockwise): each
+// block's values over its largest magnitude become the nearest of the 256 levels of dynamic_map.hpp. On the wire: the
+// largest magnitudes of all blocks, then one code per value.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+
+struct dynamic_int8_options {
+  std::uint32_t block = 4096;  ///< values that share a largest magnitude: 64 to 4096, a multiple of 16
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(block);
+  }
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const dynamic_int8_options& o) {
+  if (o.block >= 64 && o.block <= 4096 && o.block % 16 == 0) return {};
+  return fail(errc::invalid_argument, "dynamic_int8",
+              "a block of " + std::to_string(o.block) + " values; take 64 to 4096, a multiple of 16");
+}
+
+namespace detail {
+
+/// Sixteen entries of a table. `at` lies in memory: to take lanes out of a vector costs more than to read them again.
+CAUSEWAY_ALWAYS_INLINE void look_up(kernels::detail::f32x16& v, const float* table, const std::uint8_t* at) {
+  v = kernels::detail::f32x16{table[at[0]],  table[at[1]],  table[at[2]],  table[at[3]], table[at[4]],  table[at[5]],
+                              table[at[6]],  table[at[7]],  table[at[8]],  table[at[9]], table[at[10]], table[at[11]],
+                              table[at[12]], table[at[13]], table[at[14]], table[at[15]]};
+}
+CAUSEWAY_ALWAYS_INLINE void look_up(kernels::detail::u32x16& v, const std::uint32_t* table, const std::uint16_t* at) {
+  v = kernels::detail::u32x16{table[at[0]],  table[at[1]],  table[at[2]],  table[at[3]], table[at[4]],  table[at[5]],
+                              table[at[6]],  table[at[7]],  table[at[8]],  table[at[9]], table[at[10]], table[at[11]],
+                              table[at[12]], table[at[13]], table[at[14]], table[at[15]]};
+}
+
+/// Which cell of the map a value is in, and the bits that say where in it.
+CAUSEWAY_ALWAYS_INLINE void cut_values(std::uint16_t* cells, std::uint32_t* within, const kernels::detail::f32x16& v) {
+  using kernels::detail::u32x16;
+  const u32x16 bits = reinterpret_cast<u32x16>(v);
+  const auto cell = __builtin_convertvector(bits >> dynamic_map::cut_bits, kernels::detail::u16x16);
+  const u32x16 negative = reinterpret_cast<u32x16>(reinterpret_cast<kernels::detail::i32x16>(v) >> 31);
+  const u32x16 rest = (bits ^ negative) & dynamic_map::cut_mask;
+  std::memcpy(cells, &cell, sizeof cell);
+  std::memcpy(within, &rest, sizeof rest);
+}
+
+CAUSEWAY_ALWAYS_INLINE void join_levels(u8x16& codes, const std::uint32_t* table, const std::uint16_t* cells,
+                                        const std::uint32_t* within) {
+  kernels::detail::u32x16 level, rest;
+  look_up(level, table, cells);
+  std::memcpy(&rest, within, sizeof rest);
+  level = (level + rest) >> dynamic_map::cut_bits;
+  narrow_codes(codes, reinterpret_cast<kernels::detail::i32x16>(level));
+}
+
+/// Encodes whole blocks and perhaps a last shorter one, starting at a block's start.
+struct encode_dynamic {
+  static constexpr bool exact = true;
+  static constexpr std::int64_t tile =
+      256;  // values whose cells are found together: read at once, they would not be there yet
+
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* scales, std::int8_t* codes, std::int64_t count,
+                                         std::int64_t block, const std::uint32_t* cells) {
+    for (std::int64_t b = 0; b * block < count; ++b) {
+      const std::int64_t length = std::min(block, count - b * block);
+      const float largest = largest_magnitude(x + b * block, length);
+      const float scale = store_usable_scale(scales, b, scale_format::f32, largest);
+      if (scale == 0.0F) {  // zeros, numbers so small that 1/scale overflows, or NaN or infinity
+        std::memset(codes + b * block, dynamic_map::zero, static_cast<std::size_t>(length));
+        continue;
+      }
+      for (std::int64_t i = 0; i < length; i += tile) {
+        encode_tile(x + b * block + i, codes + b * block + i, std::min(tile, length - i), 1.0F / scale, cells);
+      }
+    }
+  }
+
+ private:
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const float* x, std::int8_t* codes, std::int64_t count, float inverse,
+                                                 const std::uint32_t* cells) {
+    std::uint16_t cell[tile];
+    std::uint32_t within[tile];
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, x + i, part);
+      cut_values(cell + i, within + i, v * inverse);
+    });
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      u8x16 narrow;
+      join_levels(narrow, cells, cell + i, within + i);
+      store_codes(codes + i, narrow, part);
+    });
+  }
+};
+
+CAUSEWAY_ALWAYS_INLINE void load_levels(kernels::detail::f32x16& v, const float* levels, const std::uint8_t* codes,
+                                        kernels::detail::whole) {
+  look_up(v, levels, codes);
+}
+CAUSEWAY_ALWAYS_INLINE void load_levels(kernels::detail::f32x16& v, const float* levels, const std::uint8_t* codes,
+                                        kernels::detail::tail part) {
+  std::uint8_t padded[16] = {};
+  std::memcpy(padded, codes, static_cast<std::size_t>(part.count));
+  look_up(v, levels, padded);
+}
+
+template <class Sink>
+struct decode_dynamic {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* scales, const std::uint8_t* codes, float* to, std::int64_t count,
+                                         std::int64_t block, const float* levels, Sink sink) {
+    for (std::int64_t b = 0; b * block < count; ++b) {
+      const float scale = load_scale(scales, b, scale_format::f32);
+      kernels::detail::for_lanes(std::min(block, count - b * block), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        kernels::detail::f32x16 v;
+        load_levels(v, levels, codes + b * block + i, part);
+        sink(to + b * block + i, v * scale, part);
+      });
+    }
+  }
+};
+
+}  // namespace detail
+
+/// n + 4 · ceil(n / block) bytes. A value becomes the level that is nearest to it over its block's largest magnitude M,
+/// times M; every code is a level. From M/10 on the error is at most 0.0071 M (an even code's is 0.0039 M), in each decade
+/// below a fifth of that in the one above it, and what is below 2.75e-7 M becomes zero. M itself stays, and -M becomes
+/// -0.993 M. A contraction: of |x|² at most 0.5 % is lost, in a block of any length. The first call makes a table of 128
+/// KiB.
+class dynamic_int8 : public detail::decodes_to_sink<dynamic_int8> {
+ public:
+  static constexpr std::string_view name = "dynamic_int8";
+  static constexpr codec_traits traits{.lossy = true, .per_block = true};
+  static constexpr bool raw = false;
+
+  explicit dynamic_int8(const dynamic_int8_options& options = {}) : options_{options} {
+    CAUSEWAY_EXPECT(validate(options));
+  }
+
+  [[nodiscard]] std::size_t block() const noexcept { return options_.block; }
+  [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept { return n + scale_bytes(n); }
+  [[nodiscard]] const dynamic_int8_options& options() const noexcept { return options_; }
+
+  std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                     kernels::simd_level level = kernels::detect_simd_level()) const {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    auto* const codes = reinterpret_cast<std::int8_t*>(room.data() + scale_bytes(values.size()));
+    const std::uint32_t* const cells = dynamic_map::instance().cells();
+    detail::for_blocks(pool, values.size(), options_.block, [&](index_range r) {
+      kernels::detail::dispatch<detail::encode_dynamic>(level, values.data() + r.begin, room.data() + scale_offset(r.begin),
+                                                        codes + r.begin, r.size(), std::int64_t{options_.block}, cells);
+    });
+    return encoded_size(values.size());
+  }
+
+ private:
+  friend detail::decodes_to_sink<dynamic_int8>;
+
+  template <class Sink>
+  result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
+                         kernels::simd_level level) const {
+    if (bytes.size() != encoded_size(to.size())) {
+      return detail::wrong_length(name, bytes.size(), encoded_size(to.size()));
+    }
+    const auto blocks = static_cast<std::int64_t>(detail::blocks_of(to.size(), options_.block));
+    const auto found = detail::check_scales(bytes.data(), blocks, scale_format::f32, 1.0F);
+    CAUSEWAY_TRY(detail::to_result(static_cast<unsigned>(found), name, "a largest magnitude below zero"));
+    const auto* const codes = reinterpret_cast<const std::uint8_t*>(bytes.data() + scale_bytes(to.size()));
+    const float* const levels = dynamic_map::instance().levels();
+    detail::for_blocks(pool, to.size(), options_.block, [&](index_range r) {
+      kernels::detail::dispatch<detail::decode_dynamic<Sink>>(level, bytes.data() + scale_offset(r.begin), codes + r.begin,
+                                                              to.data() + r.begin, r.size(), std::int64_t{options_.block},
+                                                              levels, sink);
+    });
+    return {};
+  }
+
+  [[nodiscard]] std::size_t scale_bytes(std::size_t n) const noexcept {
+    return detail::blocks_of(n, options_.block) * sizeof(float);
+  }
+  [[nodiscard]] std::size_t scale_offset(std::int64_t first_value) const noexcept {
+    return static_cast<std::size_t>(first_value) / options_.block * sizeof(float);
+  }
+
+  dynamic_int8_options options_;
+};
+static_assert(AddingCodec<dynamic_int8>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::compress
+
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::int8_t*, std::int64_t, std::int64_t, const std::uint32_t*),
+                      compress::detail::encode_dynamic)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64_t, std::int64_t, const float*,
+                       compress::detail::put),
+                      compress::detail::decode_dynamic<compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64_t, std::int64_t, const float*,
+                       compress::detail::add_weighted),
+                      compress::detail::decode_dynamic<compress::detail::add_weighted>)
+
+#endif  // CAUSEWAY_COMPRESS_DYNAMIC_INT8_HPP
 
 // ---- causeway/nn/gpt.hpp ----
 #ifndef CAUSEWAY_NN_GPT_HPP
@@ -50933,8 +52054,9 @@ class tuned_model {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// Petals (Borzunov et al., 2022 and 2023): a client trains prompts of a model whose frozen blocks others serve, and keeps
-/// them, their optimizer and what went into each hop; hidden states cross in block-wise 8 bits, the chain of servers is the
-/// quickest by measured times, and a lost server's blocks are asked of others. Other peers run presets::petals_server.
+/// them, their optimizer and what went into each hop; hidden states cross in dynamic 8 bits by blocks, the chain of servers
+/// is the quickest by measured times, and a lost server's blocks are asked of others. Other peers run
+/// presets::petals_server.
 ///
 /// Formula:
 ///   h_0 = [prompts; embedding(tokens)];  h_l = block_l(h_(l−1)), frozen;  prompts ← optimizer(prompts, ∂loss/∂prompts)
@@ -50948,7 +52070,7 @@ struct petals_finetune_options {
   parallel::block_client_options client{};  ///< run, addresses, sizes, times
   log_sink log{};
 };
-using petals_finetune = parallel::tuned_model<nn::gpt_family, stage::coded<compress::block_int8>>;
+using petals_finetune = parallel::tuned_model<nn::gpt_family, stage::coded<compress::dynamic_int8>>;
 
 /// Petals with LoRA (Hu et al., 2021; Borzunov et al., 2022): as petals_finetune, but what a client trains is low-rank
 /// adapters beside the blocks' linear maps, of queries and values at first; they travel with every request, in f32, and
@@ -50966,7 +52088,7 @@ struct petals_lora_options {
   parallel::block_client_options client{};  ///< run, addresses, sizes, times
   log_sink log{};
 };
-using petals_lora = parallel::tuned_model<nn::gpt_family, stage::coded<compress::block_int8>>;
+using petals_lora = parallel::tuned_model<nn::gpt_family, stage::coded<compress::dynamic_int8>>;
 
 namespace detail {
 
@@ -50976,7 +52098,7 @@ template <class Options>
     return fail(errc::invalid_argument, "petals", "no source of the embedding and the output layer");
   };
   return petals_finetune::create(o.model, tuning, o.source ? o.source : none, o.fabric, o.client,
-                                 stage::coded<compress::block_int8>{}, o.log);
+                                 stage::coded<compress::dynamic_int8>{}, o.log);
 }
 
 }  // namespace detail
@@ -50985,7 +52107,7 @@ CAUSEWAY_DECL [[nodiscard]] result<petals_finetune> make(const petals_finetune_o
 CAUSEWAY_DECL [[nodiscard]] result<petals_lora> make(const petals_lora_options& o);
 
 /// The servers of both.
-using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family>, stage::coded<compress::block_int8>>;
+using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family>, stage::coded<compress::dynamic_int8>>;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -52140,6 +53262,7 @@ inline constexpr std::uint32_t most_stages = 1024;
 inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
 inline constexpr std::size_t most_addresses = 1024;
 inline constexpr std::size_t longest_address = 256;
+inline constexpr std::uint32_t most_asked = 1U << 16U;  // numbers, by a policy, in one exchange
 
 /// What a swarm does one after the other: the evaluations before a step, in their order, where peers take local steps the
 /// local step, and what ends with the stages' exchange. A turn is what messages and tensors belong to.
@@ -52184,8 +53307,12 @@ class batch_set {
 /// What a stage's sum of a step came to: no stage moves its weights before every stage has its sum.
 struct stage_sum {
   std::uint64_t step = 0;
-  double squares = -1;  ///< of the sum's 2-norm; negative: there is none
+  double squares = -1;          ///< of the sum's 2-norm; negative: there is none
+  std::vector<double> asked{};  ///< this stage's part of what a policy asks all stages for (swarm_round::sum)
 };
+
+/// Its squares, and the first `count` of what was asked for.
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> numbers_of(const stage_sum& sum, std::size_t count);
 
 /// Where a peer stands. To everybody: when it changes, and with every heartbeat.
 struct status {
@@ -52199,7 +53326,10 @@ struct status {
   stage_sum sums[2];             ///< of its stage, for the newest two steps that have one
   /// Of a tied table, on the last stage: the turn for whose sum it has the first stage's part. 0: none.
   std::uint64_t part = 0;
-  std::uint64_t committed = 0;  ///< at the ends of a model with a tied table: steps in the committed state that it holds
+  /// Steps in the committed state that it holds: at the ends of a model with a tied table, and where peers take local
+  /// steps, since it was started.
+  std::uint64_t committed = 0;
+  stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
 };
 
 /// From a peer that becomes the coordinator.
@@ -52302,9 +53432,12 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 namespace detail {
 
 inline constexpr envelope::kind messages{"swarm message", "model or seed, codec or number of micro-batches or local steps",
-                                         4};
+                                         5};
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m);
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const status& m);
 CAUSEWAY_DECL void read(net::byte_reader& in, status& m);
@@ -52409,16 +53542,38 @@ CAUSEWAY_DECL batch_set batch_set::read(net::byte_reader& in) {
   return s;
 }
 
+CAUSEWAY_DECL std::vector<double> numbers_of(const stage_sum& sum, std::size_t count) {
+  std::vector<double> numbers{sum.squares};
+  numbers.insert(numbers.end(), sum.asked.begin(), sum.asked.begin() + static_cast<std::ptrdiff_t>(count));
+  return numbers;
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire { namespace detail {
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m) {
+  put_real(out.put(m.step), m.squares);
+  out.put(static_cast<std::uint32_t>(m.asked.size()));
+  for (const double v : m.asked) put_real(out, v);
+}
+
+CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m) {
+  m.step = in.get<std::uint64_t>();
+  m.squares = get_real(in);
+  const auto n = in.get<std::uint32_t>();
+  if (n > most_asked || std::size_t{n} * 8 > in.remaining()) in.refuse();
+  m.asked.clear();
+  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.asked.push_back(get_real(in));
+}
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const status& m) {
   out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.coordinates);
   put_real(out, m.queued);
   put_real(out, m.seconds);
-  for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
+  for (const stage_sum& s : m.sums) write(out, s);
   out.put(m.part).put(m.committed);
+  write(out, m.decided);
 }
 
 CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
@@ -52429,12 +53584,10 @@ CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
   m.coordinates = get_flag(in);
   m.queued = get_real(in);
   m.seconds = get_real(in);
-  for (stage_sum& s : m.sums) {
-    s.step = in.get<std::uint64_t>();
-    s.squares = get_real(in);
-  }
+  for (stage_sum& s : m.sums) read(in, s);
   m.part = in.get<std::uint64_t>();
   m.committed = in.get<std::uint64_t>();
+  read(in, m.decided);
 }
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const report& m) {
@@ -53297,11 +54450,12 @@ class swarm_round {
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;
-  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all. The first stage of a model
-  /// with a tied table waits until the last one has committed the step, and its table is here.
-  virtual result<double> all_summed() = 0;
-  /// What the stage's peers take for that.
-  virtual void agreed(double squares) = 0;
+  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all, and then what `sum` was
+  /// called with, added up. The first stage of a model with a tied table waits until the last one has committed the step,
+  /// and its table is here.
+  virtual result<std::vector<double>> all_summed() = 0;
+  /// What the stage's peers take for that: `sum` gives it out.
+  virtual void agreed(std::span<const double> all) = 0;
   [[nodiscard]] virtual float norm() const = 0;
 
   /// Micro-batches in this peer's gradient.
@@ -53312,6 +54466,12 @@ class swarm_round {
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
+  /// With local steps: values[i] ← its sum over all stages, once the stage's peers have `agreed`; until then they must stay
+  /// where they are. In every attempt anew, before `keep_sum`. All stages take what the first one has committed.
+  virtual result<void> sum(std::span<double> values, const collective::collective_options&) = 0;
+  /// Memory for what they came to last, of at most so many numbers in one exchange. It belongs to what the stage's peers
+  /// hold alike: whoever has a committed state can tell the other stages what they decided by.
+  virtual std::span<std::byte> decision(std::size_t most) = 0;
   /// With local steps, before the first turn: the stage's peers exchange in groups and have values of their own, so that no
   /// mean is everybody's. None is kept for another attempt.
   virtual void meets_in_groups() = 0;
@@ -53417,7 +54577,7 @@ class stage_computer final : public swarm_computer {
     const auto g = gradients();
     kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
     ctx_.count_samples(static_cast<std::uint64_t>(std::llround(static_cast<float>(whole_.sequences) / scale)));
-    return ctx_.inner_step();
+    return ctx_.inner_step(ctx_.own_norm());  // other stages take no step with it
   }
 
  private:
@@ -53677,7 +54837,8 @@ class local_swarm {
 
  public:
   static constexpr std::string_view name = "local_swarm";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .computes_late = true};
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .sums_over_stages = true, .computes_late = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit local_swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
@@ -53691,6 +54852,7 @@ class local_swarm {
                     "first and last stage would share a table, and each would average its own moves of it; build the model "
                     "with untied embeddings, or use parallel::swarm");
       }
+      if (peer_ != nullptr) ctx.stages().ask(*peer_);
       return detail::open_swarm(name, ctx, peer_.get(), codec_, base_);
     }
     return {};  // the refusal is the only error
@@ -53980,10 +55142,14 @@ class peer_directory {
 
   /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
   CAUSEWAY_DECL void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
-  CAUSEWAY_DECL [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] bool remembers(std::uint32_t stage, std::uint64_t step) const;
 
-  /// Of all stages; nothing while one of them is missing.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<double> squares(std::uint64_t step) const;
+  /// Of all stages, what was asked for likewise: as many numbers as all of them told. Nothing while a stage is missing.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(std::uint64_t step) const;
+
+  /// What all stages came to in a step, as somebody has committed it.
+  void remember_decided(const swarm_wire::stage_sum& total) { remember(decided_, total); }
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> decided(std::uint64_t step) const;
   /// Somebody is so far ahead that nobody speaks of this step's sums any more.
   CAUSEWAY_DECL [[nodiscard]] bool left_behind(std::uint64_t step) const;
 
@@ -53998,6 +55164,8 @@ class peer_directory {
   CAUSEWAY_DECL [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
   CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
   CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
+  /// Beyond it, or with the exchange committed that it is for: after the last one of a run comes no turn.
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_through(std::uint64_t turn) const;
 
   struct coordinator_choice {
     net::peer_id id = 0;
@@ -54018,6 +55186,10 @@ class peer_directory {
   void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
 
  private:
+  using sums = std::map<std::uint64_t, swarm_wire::stage_sum>;  // by step
+  CAUSEWAY_DECL static void remember(sums& known, const swarm_wire::stage_sum& sum);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<swarm_wire::stage_sum> of(const sums& known, std::uint64_t step);
+
   CAUSEWAY_DECL static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
 
   static constexpr std::size_t most_known = 4096;
@@ -54025,7 +55197,8 @@ class peer_directory {
   net::peer_id self_;
   std::map<net::peer_id, swarm_neighbour> peers_;
   std::map<net::peer_index, net::peer_id> by_link_;
-  std::vector<std::map<std::uint64_t, double>> sums_;  // by stage: step, squares
+  std::vector<sums> sums_;  // by stage
+  sums decided_;            // of all together
   std::uint32_t term_ = 0;
   std::uint64_t changes_ = 0;
   net::peer_id last_of_few_ = 0;
@@ -54069,6 +55242,7 @@ CAUSEWAY_DECL void peer_directory::take(net::peer_id from, const swarm_wire::sta
   p.heard = now;
   term_ = std::max(term_, s.term);
   for (const auto& sum : s.sums) remember(s.stage, sum);
+  remember_decided(s.decided);
 }
 
 CAUSEWAY_DECL void peer_directory::echoed(net::peer_id from, std::uint64_t mark, time_point now) {
@@ -54107,22 +55281,40 @@ CAUSEWAY_DECL std::vector<net::peer_id> peer_directory::next_few(std::size_t cou
 }
 
 CAUSEWAY_DECL void peer_directory::remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
-  if (sum.squares < 0 || stage >= sums_.size()) return;
-  sums_[stage].try_emplace(sum.step, sum.squares);
-  while (sums_[stage].size() > 4) sums_[stage].erase(sums_[stage].begin());
+  if (stage < sums_.size()) remember(sums_[stage], sum);
 }
 
-CAUSEWAY_DECL std::optional<double> peer_directory::squares(std::uint32_t stage, std::uint64_t step) const {
-  const auto at = sums_[stage].find(step);
-  return at == sums_[stage].end() ? std::nullopt : std::optional{at->second};
+CAUSEWAY_DECL void peer_directory::remember(sums& known, const swarm_wire::stage_sum& sum) {
+  if (sum.squares < 0) return;
+  known.try_emplace(sum.step, sum);
+  while (known.size() > 4) known.erase(known.begin());
 }
 
-CAUSEWAY_DECL std::optional<double> peer_directory::squares(std::uint64_t step) const {
-  double all = 0;
-  for (std::uint32_t s = 0; s < sums_.size(); ++s) {
-    const auto part = squares(s, step);
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::of(const sums& known, std::uint64_t step) {
+  const auto at = known.find(step);
+  return at == known.end() ? std::nullopt : std::optional{at->second};
+}
+
+CAUSEWAY_DECL bool peer_directory::remembers(std::uint32_t stage, std::uint64_t step) const {
+  return sums_[stage].contains(step);
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::decided(std::uint64_t step) const {
+  return of(decided_, step);
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::total(std::uint64_t step) const {
+  std::optional<swarm_wire::stage_sum> all;
+  for (const sums& of_stage : sums_) {
+    const auto part = of(of_stage, step);
     if (!part) return std::nullopt;
-    all += *part;
+    if (!all) {
+      all = part;
+      continue;
+    }
+    all->squares += part->squares;
+    all->asked.resize(std::min(all->asked.size(), part->asked.size()));
+    for (std::size_t i = 0; i < all->asked.size(); ++i) all->asked[i] += part->asked[i];
   }
   return all;
 }
@@ -54165,6 +55357,12 @@ CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint64_t turn) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
 }
 
+CAUSEWAY_DECL bool peer_directory::anybody_through(std::uint64_t turn) const {
+  return anybody_beyond(turn) || std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+           return p.second.up && p.second.said && p.second.said->committed > swarm_wire::step_of(turn);
+         });
+}
+
 CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
@@ -54195,10 +55393,12 @@ CAUSEWAY_DECL std::optional<net::peer_index> peer_directory::link_to(net::peer_i
 }
 
 CAUSEWAY_DECL bool peer_directory::says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
-  const auto sum = [](const auto& x, const auto& y) { return x.step == y.step && x.squares == y.squares; };
+  const auto sum = [](const auto& x, const auto& y) {
+    return x.step == y.step && x.squares == y.squares && x.asked == y.asked;
+  };
   return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term &&
          a.coordinates == b.coordinates && sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part &&
-         a.committed == b.committed;
+         a.committed == b.committed && sum(a.decided, b.decided);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -54407,6 +55607,95 @@ CAUSEWAY_DECL std::optional<swarm_move> stage_balance::look(time_point now, std:
 #endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
 #endif
 
+// ---- causeway/parallel/swarm/stage_decisions.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
+
+// What a policy asks all stages of a swarm for before it decides something, and what they came to. docs/design/swarm.md,
+// L18, says why one stage decides.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer, for its trainer's thread.
+class stage_decisions {
+ public:
+  /// An attempt at an exchange begins: nothing has been asked for in it yet.
+  void begin() noexcept { asked_.clear(); }
+  /// This stage's part of some numbers, which become those of all stages with `decide`; until then they stay where they
+  /// are.
+  void ask(std::span<double> values) { asked_.push_back(values); }
+  /// What was asked for since `begin`, one after the other: this stage's part.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<double> asked() const;
+
+  /// What the barrier before the end of an exchange waits for: what all stages came to in `step`. Where something was
+  /// asked for, that is what somebody has committed; in stage 0, which commits first, the sum that `known` has.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(const peer_directory& known, std::uint32_t stage,
+                                                                         std::uint64_t step) const;
+
+  /// Memory for the last decision, of at most so many numbers: a part of what the peers of a stage vote on.
+  CAUSEWAY_DECL [[nodiscard]] std::span<std::byte> memory(std::size_t most);
+  /// `all`: what was asked for, of all stages. It is given out, and kept in that memory.
+  CAUSEWAY_DECL void decide(std::uint64_t step, std::span<const double> all);
+  /// What that memory holds, with the step that it is of.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> last() const;
+
+ private:
+  std::vector<std::span<double>> asked_;
+  std::vector<double> memory_;  // 1 + the step, 0 before the first decision; then the numbers
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
+
+// ---- causeway/parallel/swarm/impl/stage_decisions.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
+
+// Bodies of parallel/swarm/stage_decisions.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<double> stage_decisions::asked() const {
+  std::vector<double> all;
+  for (const auto& values : asked_) all.insert(all.end(), values.begin(), values.end());
+  return all;
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::total(const peer_directory& known, std::uint32_t stage,
+                                                                          std::uint64_t step) const {
+  if (asked_.empty()) return known.total(step);
+  const auto decided = known.decided(step);
+  return decided || stage > 0 ? decided : known.total(step);
+}
+
+CAUSEWAY_DECL std::span<std::byte> stage_decisions::memory(std::size_t most) {
+  memory_.resize(1 + most);
+  return std::as_writable_bytes(std::span{memory_});
+}
+
+CAUSEWAY_DECL void stage_decisions::decide(std::uint64_t step, std::span<const double> all) {
+  if (asked_.empty()) return;
+  CAUSEWAY_EXPECT(all.size() < memory_.size());
+  memory_.front() = static_cast<double>(step) + 1;
+  std::fill(std::copy(all.begin(), all.end(), memory_.begin() + 1), memory_.end(), 0.0);
+  for (const auto& values : asked_) {
+    std::copy_n(all.begin(), values.size(), values.begin());
+    all = all.subspan(values.size());
+  }
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::last() const {
+  if (memory_.empty() || memory_.front() == 0) return std::nullopt;
+  return swarm_wire::stage_sum{static_cast<std::uint64_t>(memory_.front()) - 1, 0, {memory_.begin() + 1, memory_.end()}};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
+#endif
+
 // ---- causeway/parallel/swarm/swarm_messenger.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
 #define CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
@@ -54444,6 +55733,9 @@ class swarm_messenger {
 
   CAUSEWAY_DECL [[nodiscard]] swarm_wire::status own_status() const;
 
+  /// With local steps: that a state is committed here, and what the stages decided by, which it has. Whether anybody cares.
+  CAUSEWAY_DECL bool tell_committed();
+
   CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
 
   CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
@@ -54466,8 +55758,9 @@ class swarm_messenger {
   std::set<std::string> addresses_;
   std::uint64_t run_;  // options_.run, and what else peers have to agree on
   peer_directory::coordinator_choice followed_;
-  swarm_wire::stage_sum own_sums_[2];
-  std::uint64_t part_ = 0, committed_ = 0;  // of a tied table: see swarm_wire::status
+  swarm_wire::stage_sum own_sums_[2], own_decided_;
+  stage_decisions decisions_;               // for the trainer's thread, but for `tell_committed`
+  std::uint64_t part_ = 0, committed_ = 0;  // see swarm_wire::status
   double seconds_ = 0;                      // that a micro-batch takes here
   queue_meter queue_;
   bool serving_ = false;
@@ -54520,7 +55813,16 @@ CAUSEWAY_DECL swarm_wire::status swarm_messenger::own_status() const {
           seconds_,
           {own_sums_[0], own_sums_[1]},
           part_,
-          committed_};
+          committed_,
+          own_decided_};
+}
+
+CAUSEWAY_DECL bool swarm_messenger::tell_committed() {
+  const auto last = decisions_.last();
+  if (!last && options_.local_steps == 0) return false;
+  if (last) directory_.remember_decided(own_decided_ = *last);
+  announce();
+  return true;
 }
 
 CAUSEWAY_DECL void swarm_messenger::greet(net::peer_id id, const std::string& address) {
@@ -55442,8 +56744,8 @@ class swarm_coordinator : protected swarm_table_sync {
   [[nodiscard]] bool declared() const noexcept { return declared_; }
   /// Others are through with this round, or may be: what is missing can no longer be computed, and is not waited for.
   [[nodiscard]] bool released() const {
-    const bool was_told = in_groups_ && directory_.squares(options_.stage, step());  // of an attempt that was called off
-    return closes_a_round() && (was_told || directory_.anybody_beyond(micro_batches_.turn()));
+    const bool was_told = in_groups_ && directory_.remembers(options_.stage, step());  // of an attempt that was called off
+    return closes_a_round() && (was_told || directory_.anybody_through(micro_batches_.turn()));
   }
   /// The coordinator took this peer for lost, and has given what is not in its parameters yet to others.
   void forget_what_was_given_away() {
@@ -56163,8 +57465,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 template <stage::routing::Router Router>
 class swarm_peer final : public swarm_round, private swarm_work<Router> {
   using base = swarm_work<Router>;
-  using base::computer_, base::fabric_, base::gradients_, base::locked, base::log_, base::options_, base::progress_,
-      base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
+  using base::computer_, base::fabric_, base::decisions_, base::gradients_, base::locked, base::log_, base::options_,
+      base::progress_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
 
  public:
   swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
@@ -56208,6 +57510,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<void> complete(const std::function<bool()>& summoned) override {
     if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
+    decisions_.begin();
     if (swarm_wire::is_local(micro_batches_.turn())) begin_closing_turn();
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
@@ -56296,7 +57599,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
-    kept_ = {this->step(), squares};
+    kept_ = {this->step(), squares, decisions_.asked()};
     summed_ = sum;
     return swarm_sum{kept_.step, squares, exchanges_rows() ? std::span<float>{} : computer_->gradients()};
   }
@@ -56308,7 +57611,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     });
   }
 
-  result<double> all_summed() override {
+  result<std::vector<double>> all_summed() override {
     const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
     locked([&] {
@@ -56317,18 +57620,30 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       this->announce();
       this->after_event();
     });
-    const auto passed = [&] { return directory_.squares(step).has_value() && this->may_step(); };  // the barrier
-    CAUSEWAY_TRY(work_until([&] { return passed() || directory_.left_behind(step); }));
-    const std::optional<double> all = with_lock([&] { return passed() ? directory_.squares(step) : std::nullopt; });
+    const auto total = [&] { return this->may_step() ? decisions_.total(directory_, options_.stage, step) : std::nullopt; };
+    CAUSEWAY_TRY(work_until([&] { return total().has_value() || directory_.left_behind(step); }));  // the barrier
+    const auto all = with_lock(total);
     if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
+    if (all->asked.size() < kept_.asked.size()) {
+      return fail(errc::protocol, "swarm", "another stage exchanges something else; do all run the same policy?");
+    }
     this->leave_table_out(g);
-    return *all;
+    return swarm_wire::numbers_of(*all, kept_.asked.size());
   }
+
+  result<void> sum(std::span<double> values, const collective::collective_options&) override {
+    decisions_.ask(values);
+    if (decisions_.asked().size() <= most_asked_) return {};
+    return fail(errc::invalid_argument, "policy", "it asks the stages for more numbers than its stage_sums() says");
+  }
+  std::span<std::byte> decision(std::size_t most) override { return decisions_.memory(most_asked_ = most); }
 
   void committed(bool adopted) override {
     progress_ = {};
     locked([&] {
-      if (this->holds_committed(adopted)) this->after_event();
+      if (!adopted && this->closes_a_round()) this->committed_ = this->step() + 1;
+      const bool tells = this->tell_committed();
+      if (this->holds_committed(adopted) || tells) this->after_event();
     });
   }
   bool put_table() override {
@@ -56336,7 +57651,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return this->is_first_of_tied();
   }
 
-  void agreed(double squares) override { norm_ = std::sqrt(squares); }
+  void agreed(std::span<const double> all) override {
+    norm_ = std::sqrt(all.front());
+    decisions_.decide(kept_.step, all.subspan(1));
+  }
   [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
 
   [[nodiscard]] std::uint64_t contributed() override {
@@ -56493,8 +57811,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   bool open_ = false;
-  bool averages_ = false;  // see exchange_means
-  time_point again_from_;  // another attempt at the exchange
+  bool averages_ = false;       // see exchange_means
+  std::size_t most_asked_ = 0;  // see decision
+  time_point again_from_;       // another attempt at the exchange
   duration waited_{0};
   duration say_at_;
 };
@@ -56653,15 +57972,474 @@ CAUSEWAY_DECL net::peer_id random::choose(const roster& known, std::uint32_t sta
 #endif  // CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
 #endif
 
+// ---- causeway/plan/flow_search.hpp ----
+#ifndef CAUSEWAY_PLAN_FLOW_SEARCH_HPP
+#define CAUSEWAY_PLAN_FLOW_SEARCH_HPP
+
+// How peers find paths for micro-batches among themselves, where nobody knows all of them: GWTF's decentralised flow (Go
+// With The Flow: Blagoev et al. 2025, arXiv 2509.21221), as its first author's earlier program has it (NikolayBlagoev/
+// DecCom-Python 099f5a5, flowprotocol.py and flownode.py, 2024); the program of the paper itself is not public. Flows grow
+// from their end: a peer that has a way to it offers that to the stage before, with what it costs, and whoever is there
+// takes the cheapest that it knows of. Then peers of a stage exchange the ways of two flows, or one takes a flow over from
+// another, wherever the links get cheaper, and by chance where they do not (simulated annealing).
+//
+// This is the protocol as a computation, on one machine. A peer decides on nothing but its own flows and links, the offers
+// of the next stage, and the flows that peers of its stage told it of; every message is counted. A request is answered
+// before the next peer acts: there messages take milliseconds and peers act every two seconds.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+struct flow_peer {
+  /// 0: it has data, and its micro-batches go from it through stages 1, 2, ... and back to it.
+  std::uint32_t stage = 0;
+  std::uint32_t capacity = 1;  ///< micro-batches of a step that it can carry; in stage 0, that it has
+};
+
+/// [i·peers + j]: (c_i + c_j)/2, and the mean of both directions' delays, and the bytes at their mean bandwidth: what a
+/// micro-batch costs between neighbours (the paper's d_ij, as reviews of it quote it). `seconds`: a micro-batch's
+/// computation at each peer.
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> flow_costs(const link_matrix& links, std::span<const double> seconds,
+                                                           double bytes);
+
+/// Defaults are those of the program.
+struct flow_search_options {
+  std::uint64_t seed = 1;
+  double temperature = 1.7;     ///< of a peer at the beginning, in the unit of the costs
+  double cooling = 0.95;        ///< with every change that it takes part in; above 0
+  double look_free = 0.3;       ///< the chance that a peer without anything to ask for looks for a change
+  double look_offering = 0.1;   ///< and one with an offer that nobody has taken yet
+  std::uint32_t patience = 10;  ///< periods in which nobody takes a peer's offers, until it gives them up
+  std::uint32_t waiting = 12;   ///< periods in which a flow finds no next peer, until it goes back to the one before
+  std::uint32_t ignored = 5;    ///< how often a peer passes another over that it has just asked for a change
+};
+
+struct flow_tally {
+  std::uint64_t messages = 0;
+  std::uint64_t taken = 0;       ///< offers
+  std::uint64_t changed = 0;     ///< pairs of flows that exchanged their ways
+  std::uint64_t redirected = 0;  ///< flows that another peer took over
+};
+
+class flow_search {
+ public:
+  /// `costs`: [peers, peers], symmetric, finite and >= 0. Stages are 0 to the highest without a gap.
+  CAUSEWAY_DECL flow_search(std::vector<flow_peer> peers, std::vector<double> costs,
+                            const flow_search_options& options = {});
+
+  /// Every peer acts once, in an order that is drawn. Time: O(flows of a stage)² for each of its peers that looks.
+  CAUSEWAY_DECL void period();
+
+  /// It is gone: its neighbours see their connections end, and offer anew or look for another way.
+  CAUSEWAY_DECL void lose(std::size_t peer);
+
+  /// Of every flow that is complete the peers, from its data through all stages; the end, which is the first, is left out.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::size_t>> paths() const;
+
+  /// Σ over all links of `paths()`, the one back to the data too.
+  CAUSEWAY_DECL [[nodiscard]] double cost() const;
+
+  [[nodiscard]] const flow_tally& tally() const noexcept { return tally_; }
+  [[nodiscard]] double temperature(std::size_t peer) const { return states_[peer].temperature; }
+
+ private:
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+  /// A flow at a peer. Without `up` it is an offer (or begins here), without `down` it looks for a way (or ends here).
+  struct flow {
+    std::size_t at = none;               // the peer; none: there is no such flow any more
+    std::size_t target = none;           // where it ends
+    std::size_t up = none, down = none;  // flows at the neighbours
+    double cost = 0;                     // from here to the target, as told
+    std::uint32_t waited = 0;
+  };
+  struct state {
+    bool here = true;
+    std::vector<std::size_t> flows{};
+    double temperature = 0;
+    std::uint32_t unwanted = 0;  // periods in which nobody took an offer
+    std::vector<std::uint32_t> ignored{};
+  };
+  struct offer {
+    std::size_t from = none, flow = none;  // no flow: the end itself
+    std::size_t target = none;
+    double cost = 0;
+  };
+  struct proposal {
+    std::size_t other = none, theirs = none;
+    std::size_t mine = none;  // none: to take theirs over
+    double gain = 0;
+  };
+
+  [[nodiscard]] double link(std::size_t a, std::size_t b) const { return costs_[a * peers_.size() + b]; }
+  [[nodiscard]] bool has_data(std::size_t p) const { return peers_[p].stage == 0; }
+  [[nodiscard]] std::size_t before(const flow& f) const { return flows_[f.up].at; }
+  [[nodiscard]] std::size_t after(const flow& f) const { return flows_[f.down].at; }
+  [[nodiscard]] const std::vector<std::size_t>& next_stage(std::size_t p) const {
+    return stages_[(peers_[p].stage + 1) % stages_.size()];
+  }
+  CAUSEWAY_DECL [[nodiscard]] std::size_t with_way(std::size_t p) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t taken_up(std::size_t p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool wanted(std::size_t p, std::size_t target) const;
+
+  CAUSEWAY_DECL void act(std::size_t p);
+  CAUSEWAY_DECL void push_back_old(std::size_t p);
+  CAUSEWAY_DECL bool give_up_offers(std::size_t p);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<offer> cheapest_offer(std::size_t p) const;
+  CAUSEWAY_DECL void take(std::size_t p, const offer& o);
+  CAUSEWAY_DECL void look(std::size_t p);
+  CAUSEWAY_DECL void consider(std::size_t p, const proposal& made, std::optional<proposal>& best);
+  CAUSEWAY_DECL [[nodiscard]] bool by_chance(double gain, double temperature);
+  CAUSEWAY_DECL void change(std::size_t mine, std::size_t theirs);
+  CAUSEWAY_DECL void redirect(std::size_t p, std::size_t theirs);
+
+  CAUSEWAY_DECL std::size_t add(std::size_t p, std::size_t target);
+  CAUSEWAY_DECL void erase(std::size_t f);
+  CAUSEWAY_DECL void join(std::size_t up, std::size_t down);
+  CAUSEWAY_DECL void go_on(std::size_t p, std::size_t target, std::size_t down);
+  CAUSEWAY_DECL void lose_way(std::size_t f);
+  CAUSEWAY_DECL void lose_user(std::size_t f);
+  CAUSEWAY_DECL void tell_cost(std::size_t f);
+  CAUSEWAY_DECL void announce(std::size_t p);
+
+  std::vector<flow_peer> peers_;
+  std::vector<double> costs_;
+  flow_search_options options_;
+  rng draw_;
+  std::vector<std::vector<std::size_t>> stages_;
+  std::vector<state> states_;
+  std::vector<flow> flows_;
+  flow_tally tally_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_FLOW_SEARCH_HPP
+
+// ---- causeway/plan/impl/flow_search.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
+#define CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
+
+// Bodies of plan/flow_search.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::vector<double> flow_costs(const link_matrix& links, std::span<const double> seconds, double bytes) {
+  CAUSEWAY_EXPECT(seconds.size() == links.size());
+  std::vector<double> costs(links.size() * links.size());
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    for (std::size_t j = 0; j < links.size(); ++j) {
+      if (i == j) continue;
+      const link_cost &there = links(i, j), &back = links(j, i);
+      costs[i * links.size() + j] =
+          (seconds[i] + seconds[j] + there.delay + back.delay) / 2 + 2 * 8 * bytes / (there.bandwidth + back.bandwidth);
+    }
+  }
+  return costs;
+}
+
+CAUSEWAY_DECL flow_search::flow_search(std::vector<flow_peer> peers, std::vector<double> costs,
+                                       const flow_search_options& options)
+    : peers_{std::move(peers)}, costs_{std::move(costs)}, options_{options}, draw_{options.seed, mix(0x666C6F77U)} {
+  CAUSEWAY_EXPECT(costs_.size() == peers_.size() * peers_.size() && options_.cooling > 0);
+  states_.assign(peers_.size(), {});
+  for (std::size_t p = 0; p < peers_.size(); ++p) {
+    if (peers_[p].stage >= stages_.size()) stages_.resize(peers_[p].stage + 1);
+    stages_[peers_[p].stage].push_back(p);
+    states_[p].temperature = options_.temperature;
+    states_[p].ignored.assign(peers_.size(), 0);
+  }
+}
+
+CAUSEWAY_DECL void flow_search::period() {
+  std::vector<std::size_t> order;
+  for (std::size_t p = 0; p < peers_.size(); ++p) {
+    if (states_[p].here) order.push_back(p);
+  }
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw_.below(i)]);
+  for (const std::size_t p : order) act(p);
+}
+
+CAUSEWAY_DECL void flow_search::lose(std::size_t peer) {
+  states_[peer].here = false;
+  auto& stage = stages_[peers_[peer].stage];
+  stage.erase(std::find(stage.begin(), stage.end(), peer));
+  const std::vector<std::size_t> lost = states_[peer].flows;
+  for (const std::size_t f : lost) {
+    const auto [up, down] = std::pair{flows_[f].up, flows_[f].down};
+    erase(f);
+    if (up != none) lose_way(up);
+    if (down != none) lose_user(down);
+  }
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::size_t>> flow_search::paths() const {
+  std::vector<std::vector<std::size_t>> all;
+  for (const std::size_t data : stages_.front()) {
+    for (std::size_t f : states_[data].flows) {
+      if (flows_[f].down == none) continue;
+      std::vector<std::size_t> path{data};
+      while (flows_[f].down != none && !has_data(after(flows_[f]))) {
+        path.push_back(after(flows_[f]));
+        f = flows_[f].down;
+      }
+      if (flows_[f].down != none) all.push_back(std::move(path));
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL double flow_search::cost() const {
+  double sum = 0;
+  for (const auto& path : paths()) {
+    for (std::size_t i = 0; i < path.size(); ++i) sum += link(path[i], path[(i + 1) % path.size()]);
+  }
+  return sum;
+}
+
+// ---- what a peer does in a period ------------------------------------------------------------------------------------
+
+CAUSEWAY_DECL std::size_t flow_search::with_way(std::size_t p) const {
+  const auto& own = states_[p].flows;
+  return static_cast<std::size_t>(
+      std::count_if(own.begin(), own.end(), [this](std::size_t f) { return flows_[f].down != none; }));
+}
+
+CAUSEWAY_DECL std::size_t flow_search::taken_up(std::size_t p) const {
+  const auto& own = states_[p].flows;
+  return static_cast<std::size_t>(
+      std::count_if(own.begin(), own.end(), [this](std::size_t f) { return flows_[f].up != none; }));
+}
+
+CAUSEWAY_DECL void flow_search::act(std::size_t p) {
+  if (!has_data(p)) {
+    push_back_old(p);
+    if (give_up_offers(p)) return;
+  }
+  const bool offering = !has_data(p) && with_way(p) > taken_up(p);
+  if (!offering && with_way(p) < peers_[p].capacity) {
+    if (const auto o = cheapest_offer(p)) return take(p, *o);
+  }
+  if (has_data(p)) return;
+  const double chance = offering ? options_.look_offering : options_.look_free;
+  if (double{draw_.uniform()} < chance) look(p);
+}
+
+/// Flows that have looked for a way for too long go back to the peer before.
+CAUSEWAY_DECL void flow_search::push_back_old(std::size_t p) {
+  const std::vector<std::size_t> own = states_[p].flows;
+  for (const std::size_t f : own) {
+    if (flows_[f].down != none || ++flows_[f].waited < options_.waiting) continue;
+    const std::size_t up = flows_[f].up;
+    erase(f);
+    ++tally_.messages;
+    lose_way(up);
+  }
+}
+
+/// A peer whose offers nobody takes lets others have the ways that it holds.
+CAUSEWAY_DECL bool flow_search::give_up_offers(std::size_t p) {
+  const std::vector<std::size_t> own = states_[p].flows;
+  const auto is_offer = [this](std::size_t f) { return flows_[f].up == none; };
+  if (std::none_of(own.begin(), own.end(), is_offer)) return false;
+  if (++states_[p].unwanted < options_.patience) return false;
+  states_[p].unwanted = 0;
+  for (const std::size_t f : own) {
+    if (!is_offer(f)) continue;
+    const std::size_t down = flows_[f].down;
+    erase(f);
+    ++tally_.messages;
+    lose_user(down);
+  }
+  announce(p);
+  return true;
+}
+
+/// Whether a flow to `target` would serve: flows that look for a way come first.
+CAUSEWAY_DECL bool flow_search::wanted(std::size_t p, std::size_t target) const {
+  if (has_data(p)) return target == p;
+  bool all = true;
+  for (const std::size_t f : states_[p].flows) {
+    if (flows_[f].down != none) continue;
+    if (flows_[f].target == target) return true;
+    all = false;
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::optional<flow_search::offer> flow_search::cheapest_offer(std::size_t p) const {
+  std::optional<offer> best;
+  const auto see = [&](const offer& o) {
+    if (wanted(p, o.target) && (!best || o.cost < best->cost)) best = o;
+  };
+  for (const std::size_t q : next_stage(p)) {
+    if (has_data(q)) {
+      if (taken_up(q) < peers_[q].capacity) see({q, none, q, link(p, q)});
+      continue;
+    }
+    for (const std::size_t f : states_[q].flows) {
+      if (flows_[f].up == none) see({q, f, flows_[f].target, link(p, q) + flows_[f].cost});
+    }
+  }
+  return best;
+}
+
+CAUSEWAY_DECL void flow_search::take(std::size_t p, const offer& o) {
+  tally_.messages += 2;  // asked and granted
+  ++tally_.taken;
+  const std::size_t down = o.flow == none ? add(o.from, o.target) : o.flow;
+  states_[p].unwanted = 0;
+  go_on(p, o.target, down);
+  announce(o.from);
+}
+
+// ---- changes among the peers of a stage ---------------------------------------------------------------------------------
+
+CAUSEWAY_DECL bool flow_search::by_chance(double gain, double temperature) {
+  return std::exp(gain / temperature) > double{draw_.uniform()};
+}
+
+CAUSEWAY_DECL void flow_search::consider(std::size_t p, const proposal& made, std::optional<proposal>& best) {
+  const double least = best ? best->gain : 0;
+  if (made.gain > least || (least <= 0 && by_chance(made.gain, states_[p].temperature))) best = made;
+}
+
+/// Asks the peer of the stage with which most can be saved, or by chance another one.
+CAUSEWAY_DECL void flow_search::look(std::size_t p) {
+  std::optional<proposal> best;
+  for (const std::size_t q : stages_[peers_[p].stage]) {
+    if (q == p) continue;
+    if (states_[p].ignored[q] > 0) {
+      --states_[p].ignored[q];
+      continue;
+    }
+    for (const std::size_t theirs : states_[q].flows) {
+      const flow& f = flows_[theirs];
+      if (f.down == none) continue;
+      const std::size_t to = after(f);
+      if (f.up != none && with_way(p) < peers_[p].capacity) {
+        const std::size_t from = before(f);
+        consider(p, {q, theirs, none, link(from, q) + link(q, to) - link(from, p) - link(p, to)}, best);
+      }
+      for (const std::size_t mine : states_[p].flows) {
+        const flow& g = flows_[mine];
+        if (g.down == none || after(g) == to || g.target != f.target) continue;
+        consider(p, {q, theirs, mine, link(q, to) + link(p, after(g)) - link(q, after(g)) - link(p, to)}, best);
+      }
+    }
+  }
+  if (!best) return;
+  tally_.messages += 2;  // proposed and answered
+  states_[p].ignored[best->other] = options_.ignored;
+  if (best->gain <= 0 && !by_chance(best->gain, states_[best->other].temperature)) return;
+  for (const std::size_t both : {p, best->other}) states_[both].temperature *= options_.cooling;
+  best->mine == none ? redirect(p, best->theirs) : change(best->mine, best->theirs);
+}
+
+CAUSEWAY_DECL void flow_search::change(std::size_t mine, std::size_t theirs) {
+  ++tally_.changed;
+  tally_.messages += 2;  // to both next peers
+  const auto [a, b] = std::pair{flows_[mine].down, flows_[theirs].down};
+  join(mine, b);
+  join(theirs, a);
+  tell_cost(mine);
+  tell_cost(theirs);
+}
+
+/// `p` takes over the way of another's flow, and offers it; the flow goes back to the peer before.
+CAUSEWAY_DECL void flow_search::redirect(std::size_t p, std::size_t theirs) {
+  ++tally_.redirected;
+  tally_.messages += 2;  // to the neighbours
+  const flow f = flows_[theirs];
+  erase(theirs);
+  announce(f.at);
+  lose_way(f.up);
+  go_on(p, f.target, f.down);
+}
+
+// ---- flows ------------------------------------------------------------------------------------------------------------
+
+CAUSEWAY_DECL std::size_t flow_search::add(std::size_t p, std::size_t target) {
+  flows_.push_back({.at = p, .target = target});
+  states_[p].flows.push_back(flows_.size() - 1);
+  return flows_.size() - 1;
+}
+
+CAUSEWAY_DECL void flow_search::erase(std::size_t f) {
+  auto& own = states_[flows_[f].at].flows;
+  own.erase(std::find(own.begin(), own.end(), f));
+  flows_[f] = {};
+}
+
+CAUSEWAY_DECL void flow_search::join(std::size_t up, std::size_t down) {
+  flows_[up].down = down;
+  flows_[up].waited = 0;
+  flows_[up].cost = link(flows_[up].at, flows_[down].at) + flows_[down].cost;
+  flows_[down].up = up;
+}
+
+/// A way to `target` for a flow of `p` that looks for one, or else to be offered.
+CAUSEWAY_DECL void flow_search::go_on(std::size_t p, std::size_t target, std::size_t down) {
+  const auto& own = states_[p].flows;
+  const auto found = std::find_if(own.begin(), own.end(), [&](std::size_t f) {
+    return !has_data(p) && flows_[f].down == none && flows_[f].target == target;
+  });
+  const std::size_t up = found == own.end() ? add(p, target) : *found;
+  join(up, down);
+  tell_cost(up);
+}
+
+/// The next peer has it no more.
+CAUSEWAY_DECL void flow_search::lose_way(std::size_t f) {
+  flows_[f].down = none;
+  if (flows_[f].up != none) return;
+  const std::size_t p = flows_[f].at;
+  erase(f);
+  announce(p);
+}
+
+/// The peer before has it no more.
+CAUSEWAY_DECL void flow_search::lose_user(std::size_t f) {
+  flows_[f].up = none;
+  const std::size_t p = flows_[f].at;
+  if (flows_[f].down == none) erase(f);
+  announce(p);
+}
+
+/// Tells the peers before of another cost, up to where the flow begins or is offered.
+CAUSEWAY_DECL void flow_search::tell_cost(std::size_t f) {
+  while (flows_[f].up != none) {
+    const std::size_t up = flows_[f].up;
+    const double cost = link(flows_[up].at, flows_[f].at) + flows_[f].cost;
+    ++tally_.messages;
+    if (flows_[up].cost == cost) return;
+    flows_[up].cost = cost;
+    f = up;
+  }
+  announce(flows_[f].at);
+}
+
+/// Its offers to the stage before, and all its flows to the peers of its stage.
+CAUSEWAY_DECL void flow_search::announce(std::size_t p) {
+  const std::size_t stages = stages_.size(), stage = peers_[p].stage;
+  tally_.messages += stages_[(stage + stages - 1) % stages].size();
+  if (!has_data(p)) tally_.messages += stages_[stage].size() - 1;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
+#endif
+
 // ---- causeway/stage/routing_flow.hpp ----
 #ifndef CAUSEWAY_STAGE_ROUTING_FLOW_HPP
 #define CAUSEWAY_STAGE_ROUTING_FLOW_HPP
 
 // Paths for all micro-batches of a step at once, as a flow of least cost through the stages, in the manner of GWTF
 // (Go With The Flow, arXiv 2509.21221): as many micro-batches as the peers can carry, at the least cost. Going from one
-// peer to the next costs half of what each computes, and the link. There the peers find the flow among themselves, by
-// exchanges that lower the largest cost; how is not known to us in detail. Here the one who routes knows all peers and
-// computes the least sum, by successive shortest paths.
+// peer to the next costs half of what each computes, and the link. There the peers find the flow among themselves. Here the
+// one who routes knows all peers and computes the least sum, by successive shortest paths; or, where that is asked for,
+// what the peers would find (plan/flow_search.hpp).
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
@@ -56704,6 +58482,12 @@ class flow_graph {
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
                                                                       std::uint32_t micro_batches);
 
+struct min_cost_flow_options {
+  bool by_peers = false;        ///< paths as peers find them among themselves, at some per cent more than the least cost
+  std::uint32_t periods = 134;  ///< in which they look: as many as in the program of GWTF's first author
+  std::uint64_t seed = 1;       ///< of their search, with the step
+};
+
 /// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
 /// one with the least sum of computation and link delays is taken: where peers could carry more than there is, the quicker
 /// ones do, unless their links are slower by more. Deterministic. Micro-batches that have lost their peer go where the
@@ -56713,6 +58497,8 @@ class min_cost_flow {
  public:
   static constexpr std::string_view name = "min_cost_flow";
 
+  explicit min_cost_flow(min_cost_flow_options options = {}) : options_{options} {}
+
   CAUSEWAY_DECL void begin(const step_size& size, const roster& known);
 
   CAUSEWAY_DECL [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
@@ -56720,8 +58506,14 @@ class min_cost_flow {
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
  private:
+  using stages = std::vector<std::vector<server>>;
+
   // Every peer is two vertices with an arc between them that has its capacity.
-  CAUSEWAY_DECL void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers);
+  CAUSEWAY_DECL static std::vector<path> cheapest(const step_size& size, const roster& known, const stages& peers);
+
+  // Micro-batches for which the peers have found no path when they stop looking have none.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<path> found(const step_size& size, const roster& known,
+                                                      const stages& peers) const;
 
   CAUSEWAY_DECL static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage,
                                                              const std::vector<server>& peers, std::uint32_t micro_batches);
@@ -56730,6 +58522,7 @@ class min_cost_flow {
   // path's k-th of n micro-batches is started at (k + 1/2) / n of the step.
   CAUSEWAY_DECL void interleave();
 
+  min_cost_flow_options options_;
   std::vector<path> paths_;                                   // planned, by micro-batch
   std::vector<std::map<net::peer_id, std::uint32_t>> given_;  // by stage: micro-batches of this step
 };
@@ -56825,10 +58618,14 @@ CAUSEWAY_DECL std::vector<std::uint32_t> shares_in_time(const std::vector<double
 CAUSEWAY_DECL void min_cost_flow::begin(const step_size& size, const roster& known) {
   paths_.clear();
   given_.assign(known.stages(), {});
-  std::vector<std::vector<server>> peers;
+  stages peers;
   for (std::uint32_t s = 0; s < known.stages(); ++s) peers.push_back(known.usable(s));
   if (std::any_of(peers.begin(), peers.end(), [](const auto& p) { return p.empty(); })) return;
-  plan(size, known, peers);
+  paths_ = options_.by_peers ? found(size, known, peers) : cheapest(size, known, peers);
+  for (const path& way : paths_) {
+    for (std::uint32_t s = 0; s < way.size(); ++s) ++given_[s][way[s]];
+  }
+  interleave();
 }
 
 CAUSEWAY_DECL net::peer_id min_cost_flow::choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
@@ -56850,8 +58647,7 @@ CAUSEWAY_DECL net::peer_id min_cost_flow::choose(const roster& known, std::uint3
   return best;
 }
 
-CAUSEWAY_DECL void min_cost_flow::plan(const step_size& size, const roster& known,
-                                       const std::vector<std::vector<server>>& peers) {
+CAUSEWAY_DECL std::vector<path> min_cost_flow::cheapest(const step_size& size, const roster& known, const stages& peers) {
   std::vector<std::size_t> first{1};
   for (const auto& p : peers) first.push_back(first.back() + 2 * p.size());
   const std::size_t sink = first.back();
@@ -56869,17 +58665,52 @@ CAUSEWAY_DECL void min_cost_flow::plan(const step_size& size, const roster& know
       }
     }
   }
+  std::vector<path> ways;
   const std::uint32_t sent = graph.send(0, sink, size.micro_batches);
   for (std::uint32_t m = 0; m < sent; ++m) {
     path way;
     const auto vertices = graph.take_path(0, sink);
     for (std::uint32_t s = 0; s < peers.size(); ++s) {
       way.push_back(peers[s][(vertices[1 + 2 * s] - first[s]) / 2].id);
-      ++given_[s][way.back()];
     }
-    paths_.push_back(std::move(way));
+    ways.push_back(std::move(way));
   }
-  interleave();
+  return ways;
+}
+
+CAUSEWAY_DECL std::vector<path> min_cost_flow::found(const step_size& size, const roster& known,
+                                                     const stages& peers) const {
+  std::vector<plan::flow_peer> all{{0, size.micro_batches}};  // who has the data: no computation, no links
+  std::vector<server> who{{}};
+  for (std::uint32_t s = 0; s < peers.size(); ++s) {
+    const auto capacity = capacities(known, s, peers[s], size.micro_batches);
+    for (std::size_t p = 0; p < peers[s].size(); ++p) {
+      all.push_back({s + 1, capacity[p]});
+      who.push_back({peers[s][p].id, known.expected_seconds(s, peers[s][p].id)});
+    }
+  }
+  std::vector<double> costs(who.size() * who.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < who.size(); ++i) {
+    for (std::size_t j = 0; j < who.size(); ++j) {
+      if (i == j) continue;
+      const double delay = i == 0 || j == 0 ? 0 : known.link(who[i].id, who[j].id);
+      sum += costs[i * who.size() + j] = (who[i].seconds + who[j].seconds) / 2 + delay;
+    }
+  }
+  const double mean = sum / static_cast<double>(costs.size() - who.size());
+  plan::flow_search search{all, std::move(costs), {.seed = mix(options_.seed, size.step), .temperature = mean / 3}};
+  for (std::uint32_t n = 0; n < 2 * options_.periods; ++n) {
+    search.period();
+    if (n + 1 >= options_.periods && search.paths().size() == size.micro_batches) break;  // none is being moved
+  }
+  std::vector<path> ways;
+  for (const auto& found : search.paths()) {
+    path way;
+    for (std::size_t s = 1; s < found.size(); ++s) way.push_back(who[found[s]].id);
+    ways.push_back(std::move(way));
+  }
+  return ways;
 }
 
 CAUSEWAY_DECL std::vector<std::uint32_t> min_cost_flow::capacities(const roster& known, std::uint32_t stage,
@@ -56912,6 +58743,151 @@ CAUSEWAY_DECL void min_cost_flow::interleave() {
 #endif  // CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
 #endif
 
+// ---- causeway/stage/routing_planned.hpp ----
+#ifndef CAUSEWAY_STAGE_ROUTING_PLANNED_HPP
+#define CAUSEWAY_STAGE_ROUTING_PLANNED_HPP
+
+// Micro-batches that take paths of a plan through some of the stages: SkipPipe (Blagoev et al., 2025). `plan::plan_skips`
+// searches for them; here they are data. A lost peer's place is taken as in any swarm. A cyclic plan without peers, which
+// needs no search: routing_skip.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
+
+/// In place of a peer: the micro-batch does not pass the stage.
+inline constexpr net::peer_id left_out = std::numeric_limits<net::peer_id>::max();
+/// In place of a peer: any of the stage.
+inline constexpr net::peer_id anybody = left_out - 1;
+
+/// errc::invalid_argument: a path that does not name `stages` stages, or leaves the first or the last one out; a stage that
+/// all paths leave out, which would learn nothing.
+CAUSEWAY_DECL result<void> check(const std::vector<path>& paths, std::uint32_t stages);
+
+/// Reads paths from text: "0 2 - 7; 1 - * 8" are two through four stages, by the numbers of peers; -: left out, *: anybody.
+/// errc::bad_text names the word.
+CAUSEWAY_DECL result<std::vector<path>> parse_paths(std::string_view text);
+CAUSEWAY_DECL [[nodiscard]] std::string to_text(const std::vector<path>& paths);
+
+struct planned_options {
+  std::vector<path> paths{};  ///< [path][stage]: peer, left_out or anybody; equal on all peers. None: all stages, anybody
+  std::uint64_t numbers = 0;  ///< paths name peers by their ids modulo this; 0: by their ids
+};
+
+/// The m-th micro-batch takes path m modulo their number, counted over all steps, so that all paths are taken equally
+/// often. Where its peer is not there, or has failed, and where the path says `anybody`, `Inner` chooses. The first and the
+/// last stage, with the embedding and the loss, always run.
+///
+/// Only for models whose blocks are residual. A stage's gradient is the sum over the micro-batches that passed it.
+template <Router Inner = least_load>
+class planned {
+ public:
+  static constexpr std::string_view name = "planned";
+
+  explicit planned(planned_options options = {}, Inner inner = Inner{})
+      : options_{std::move(options)}, inner_{std::move(inner)} {}
+
+  void begin(const step_size& size, const roster& known) {
+    size_ = size;
+    inner_.begin(size, known);
+  }
+
+  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
+    const net::peer_id named = at(size_, stage, micro_batch);
+    for (const server& s : known.at(stage)) {
+      if (!s.banned && (options_.numbers == 0 ? s.id : s.id % options_.numbers) == named) return s.id;
+    }
+    return inner_.choose(known, stage, micro_batch);
+  }
+
+  [[nodiscard]] bool runs(const step_size& size, std::uint32_t stage, std::uint32_t micro_batch) const noexcept {
+    return stage == 0 || stage + 1 >= size.stages || at(size, stage, micro_batch) != left_out;
+  }
+
+ private:
+  [[nodiscard]] net::peer_id at(const step_size& size, std::uint32_t stage, std::uint32_t micro_batch) const noexcept {
+    if (options_.paths.empty()) return anybody;
+    const path& way = options_.paths[(micro_batch + size.step * size.micro_batches) % options_.paths.size()];
+    return stage < way.size() ? way[stage] : anybody;
+  }
+
+  planned_options options_;
+  Inner inner_;
+  step_size size_;
+};
+static_assert(Router<planned<>>);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_ROUTING_PLANNED_HPP
+
+// ---- causeway/stage/impl/routing_planned.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
+#define CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
+
+// Bodies of stage/routing_planned.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
+
+CAUSEWAY_DECL result<void> check(const std::vector<path>& paths, std::uint32_t stages) {
+  const auto wrong = [](const std::string& why) { return fail(errc::invalid_argument, "paths", why); };
+  std::vector<char> passed(stages, paths.empty() ? 1 : 0);
+  for (const path& way : paths) {
+    if (way.size() != stages) {
+      return wrong("'" + to_text({way}) + "' does not say a peer, - or * for each of " + std::to_string(stages) +
+                   " stages");
+    }
+    if (way.front() == left_out || way.back() == left_out) {
+      return wrong("'" + to_text({way}) + "' leaves out the first or the last stage, which every micro-batch needs");
+    }
+    for (std::uint32_t s = 0; s < stages; ++s) {
+      if (way[s] != left_out) passed[s] = 1;
+    }
+  }
+  const auto never = std::find(passed.begin(), passed.end(), 0);
+  if (never == passed.end()) return {};
+  return wrong("all of them leave out stage " + std::to_string(never - passed.begin()) + ", which would learn nothing");
+}
+
+CAUSEWAY_DECL result<std::vector<path>> parse_paths(std::string_view text) {
+  std::vector<path> paths;
+  bool begins = true;  // a path
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] == ' ' || text[at] == ';') {
+      begins = begins || text[at] == ';';
+      ++at;
+      continue;
+    }
+    const std::string_view word = text.substr(at, text.find_first_of(" ;", at) - at);
+    net::peer_id peer = word == "-" ? left_out : anybody;
+    if (word != "-" && word != "*") {
+      const auto read = std::from_chars(word.data(), word.data() + word.size(), peer);
+      if (read.ec != std::errc{} || read.ptr != word.data() + word.size() || peer >= anybody)
+        return fail(errc::bad_text, "paths", "'" + std::string{word} + "' is no peer's number, - or *");
+    }
+    if (std::exchange(begins, false)) paths.emplace_back();
+    paths.back().push_back(peer);
+    at += word.size();
+  }
+  return paths;
+}
+
+CAUSEWAY_DECL std::string to_text(const std::vector<path>& paths) {
+  std::string text;
+  for (const path& way : paths) {
+    if (!text.empty()) text += "; ";
+    for (std::size_t s = 0; s < way.size(); ++s) {
+      if (s > 0) text += ' ';
+      text += way[s] == left_out ? "-" : way[s] == anybody ? "*" : std::to_string(way[s]);
+    }
+  }
+  return text;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
+#endif
+
 // ---- causeway/presets/swarms.hpp ----
 #ifndef CAUSEWAY_PRESETS_SWARMS_HPP
 #define CAUSEWAY_PRESETS_SWARMS_HPP
@@ -56935,12 +58911,12 @@ template <class Swarm, stage::routing::Router Router>
 }  // namespace detail
 
 /// SWARM (Ryabinin et al., ICML 2023): every micro-batch goes to the peer of a stage with the least accumulated expected
-/// time, idle peers move to the starved stage, and boundaries are crossed in block-wise 8 bits. Its trainers relay the
-/// tensors and its updates are delayed by a step; here tensors go straight from stage to stage, and no update is late.
+/// time, idle peers move to the starved stage, and boundaries are crossed in dynamic 8 bits by blocks. Its trainers relay
+/// the tensors and its updates are delayed by a step; here tensors go straight from stage to stage, and no update is late.
 ///
 /// Formula:
 ///   peer of the next stage: argmin of accumulated expected seconds;  g = Σ over all micro-batches / B
-///   activations and gradients at boundaries: 8 bits with a scale for each block;  x ← optimizer(x, g)
+///   activations and gradients at boundaries: dynamic 8 bits, by blocks of 4096;  x ← optimizer(x, g)
 /// Sent: 8-bit activations and gradients to the chosen peer; gradients in f32 among the peers of a stage, in every step.
 struct swarm_options {
   std::shared_ptr<net::fabric> fabric{};                                ///< of the swarm; another one than the membership's
@@ -56949,7 +58925,7 @@ struct swarm_options {
   stage::routing::entry newcomers = stage::routing::entry::at_minimum;  ///< their accumulated time when they come
   log_sink log{};
 };
-using swarm = parallel::swarm<stage::coded<compress::block_int8>>;
+using swarm = parallel::swarm<stage::coded<compress::dynamic_int8>>;
 CAUSEWAY_DECL [[nodiscard]] swarm make(const swarm_options& o);
 
 /// DiLoCo-SWARM: SWARM's stages and wiring, but the peers of a stage take H steps of AdamW on what passed through them and
@@ -56972,14 +58948,15 @@ struct diloco_swarm_options {
   stage::routing::entry newcomers = stage::routing::entry::at_minimum;  ///< their accumulated time when they come
   log_sink log{};
 };
-using diloco_swarm = parallel::local_swarm<stage::coded<compress::block_int8>>;
+using diloco_swarm = parallel::local_swarm<stage::coded<compress::dynamic_int8>>;
 CAUSEWAY_DECL [[nodiscard]] diloco_swarm make(const diloco_swarm_options& o);
 /// The trainer's communication policy.
 CAUSEWAY_DECL [[nodiscard]] comm::periodic<> rounds_of(const diloco_swarm_options& o);
 
 /// GWTF (Go With The Flow: Blagoev et al. 2025): paths of a whole step at once, so that peers carry what they can in its
 /// time and the sum of computation and measured link delays is least. The paper's peers find a flow among themselves, by
-/// exchanges that lower its largest cost; here the coordinator, which knows all of them, computes the least sum.
+/// local exchanges; here the coordinator, which knows all of them, computes the least sum, or, with `by_peers`, what they
+/// would find: plan/flow_search.hpp has their protocol as the first author's earlier program has it.
 ///
 /// Formula:
 ///   paths of all micro-batches: least Σ of ((c_i + c_j)/2 + delay_ij), each peer within its capacity;
@@ -56988,10 +58965,33 @@ CAUSEWAY_DECL [[nodiscard]] comm::periodic<> rounds_of(const diloco_swarm_option
 struct gwtf_options {
   std::shared_ptr<net::fabric> fabric{};  ///< of the swarm; another one than the membership's
   parallel::swarm_options peer{};         ///< stage, stages, micro-batches, addresses, times
+  bool by_peers = false;                  ///< the paths that peers find among themselves, which cost some per cent more
+  std::uint64_t seed = 1;                 ///< of what they draw for that
   log_sink log{};
 };
 using gwtf = parallel::swarm<stage::plain>;
 CAUSEWAY_DECL [[nodiscard]] gwtf make(const gwtf_options& o);
+
+/// SkipPipe (Blagoev et al. 2025): micro-batches pass some of the stages, on paths that are planned from measured times so
+/// that stages and peers have even work and no two groups are at a peer at a time (`plan::plan_skips`, `causeway plan
+/// --skip`). For models of residual blocks. The paper may also swap stages, and computes the loss where a micro-batch
+/// began; here paths keep to the order of the stages, and the last stage has the loss.
+///
+/// Formula:
+///   path of micro-batch m: paths[m mod n], which leaves out some of the middle stages;
+///   g of a stage = Σ over the micro-batches that pass it / B
+/// Sent: activations and gradients in f32 along the paths, nothing to stages that are left out; gradients among the peers
+/// of a stage, in every step.
+struct skippipe_options {
+  std::shared_ptr<net::fabric> fabric{};                                ///< of the swarm; another one than the membership's
+  parallel::swarm_options peer{};                                       ///< stage, stages, micro-batches, addresses, times
+  stage::routing::planned_options plan{};                               ///< the paths; equal on all peers
+  std::uint64_t seed = 1;                                               ///< of ties where a planned peer is not there
+  stage::routing::entry newcomers = stage::routing::entry::at_minimum;  ///< their accumulated time when they come
+  log_sink log{};
+};
+using skippipe = parallel::swarm<stage::plain>;
+CAUSEWAY_DECL [[nodiscard]] skippipe make(const skippipe_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -57022,7 +59022,14 @@ CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o) {
 }
 
 CAUSEWAY_DECL gwtf make(const gwtf_options& o) {
-  return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{}, o.log);
+  const stage::routing::min_cost_flow_options how{.by_peers = o.by_peers, .seed = o.seed};
+  return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{how}, o.log);
+}
+
+CAUSEWAY_DECL skippipe make(const skippipe_options& o) {
+  using router = stage::routing::planned<>;
+  return detail::swarm_of<skippipe>(o.fabric, o.peer, router{o.plan, stage::routing::least_load{{o.seed, o.newcomers}}},
+                                    o.log);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets

@@ -110,7 +110,7 @@ class stage_computer final : public swarm_computer {
     const auto g = gradients();
     kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
     ctx_.count_samples(static_cast<std::uint64_t>(std::llround(static_cast<float>(whole_.sequences) / scale)));
-    return ctx_.inner_step([this] { return result<float>{ctx_.own_norm()}; });  // other stages take no step with it
+    return ctx_.inner_step(ctx_.own_norm());  // other stages take no step with it
   }
 
  private:

@@ -51,7 +51,8 @@ struct bare_context {
   std::span<float> parameters() { return held.parameters().values(); }
   std::span<float> gradients() { return held.parameters().gradients(); }
   float norm_of(std::span<const float> part) { return optim::global_norm(pool(), part); }
-  result<void> inner_step() { return {}; }
+  float own_norm() { return 0; }
+  result<void> inner_step(float) { return {}; }
   void parameters_changed() {}
   void count_samples(std::uint64_t samples) { counted += samples; }
   std::uint64_t counted = 0;

@@ -269,7 +269,8 @@ class swarm_world {
       for (int k = 0; k < options_.evaluations; ++k) CAUSEWAY_TRY(evaluate(trainer, me));
       const auto b = job_.batch(schedule_, trainer.context().step());
       CAUSEWAY_ASSIGN(const auto report, trainer.step(b.view()));
-      if (report.step == 0) continue;  // it went back to where it had begun
+      if (report.step == 0) continue;               // it went back to where it had begun
+      if (report.step > options_.steps) return {};  // it took over what the run had ended with, a round that was cut short
       me.losses.resize(options_.steps);
       me.losses[report.step - 1] = report.loss;
       me.ends.push_back(p.now());

@@ -10022,7 +10022,18 @@ struct skip_limits {
 CAUSEWAY_DECL [[nodiscard]] std::optional<skip_route> quickest_route(const skip_task& task, std::size_t group,
                                                                      const skip_limits& limits);
 
-namespace detail {
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SKIP_ROUTE_HPP
+
+// ---- causeway/plan/impl/skip_route.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SKIP_ROUTE_IPP
+#define CAUSEWAY_PLAN_IMPL_SKIP_ROUTE_IPP
+
+// Bodies of plan/skip_route.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 class skip_route_search {
  public:
@@ -10074,21 +10085,6 @@ class skip_route_search {
   std::priority_queue<begun, std::vector<begun>, std::greater<>> open_;
   std::uint64_t sequence_ = 0;
 };
-
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_SKIP_ROUTE_HPP
-
-// ---- causeway/plan/impl/skip_route.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_SKIP_ROUTE_IPP
-#define CAUSEWAY_PLAN_IMPL_SKIP_ROUTE_IPP
-
-// Bodies of plan/skip_route.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL skip_route_search::skip_route_search(const skip_task& task, const skip_limits& limits)
     : task_{task}, limits_{limits}, stage_of_(task.peers.size()), rest_(task.passes * task.peers.size(), never) {
@@ -10234,8 +10230,6 @@ CAUSEWAY_DECL std::optional<skip_route> quickest_route(const skip_task& task, st
 // authors' code forbids it to several at once, and looks at no more than three such choices. Paths keep to the order of the
 // stages; theirs may swap some. Half of the search goes to plans with few conflicts first, so that there is one in time.
 
-#include <bit>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 struct skip_plan_options {
@@ -10266,7 +10260,20 @@ CAUSEWAY_DECL result<skip_plan> plan_skips(const skip_task& task, const skip_pla
 enum class skip_conflicts : std::uint8_t { none, stages, peers, times };
 CAUSEWAY_DECL result<skip_plan> least_slowest(const skip_task& task, skip_conflicts minded, std::size_t looks);
 
-namespace detail {
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SKIP_PLAN_HPP
+
+// ---- causeway/plan/impl/skip_plan.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SKIP_PLAN_IPP
+#define CAUSEWAY_PLAN_IMPL_SKIP_PLAN_IPP
+
+// Bodies of plan/skip_plan.hpp.
+
+#include <bit>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 class skip_search {
  public:
@@ -10384,21 +10391,6 @@ class skip_search {
   std::size_t looks_ = 0, free_ = 0;
   std::optional<skip_plan> best_;
 };
-
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_SKIP_PLAN_HPP
-
-// ---- causeway/plan/impl/skip_plan.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_SKIP_PLAN_IPP
-#define CAUSEWAY_PLAN_IMPL_SKIP_PLAN_IPP
-
-// Bodies of plan/skip_plan.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL skip_search::skip_search(const skip_task& task, const skip_plan_options& options, skip_conflicts minded)
     : task_{task}, options_{options}, minded_{minded} {

@@ -15,21 +15,11 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/core/rng.hpp>
-#include <causeway/plan/routed_time.hpp>
 #include <causeway/plan/skip_route.hpp>
 #include <causeway/plan/stage_costs.hpp>
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <set>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
@@ -61,127 +51,6 @@ CAUSEWAY_DECL result<skip_plan> plan_skips(const skip_task& task, const skip_pla
 /// comparisons: not found in `looks` looks is errc::not_found.
 enum class skip_conflicts : std::uint8_t { none, stages, peers, times };
 CAUSEWAY_DECL result<skip_plan> least_slowest(const skip_task& task, skip_conflicts minded, std::size_t looks);
-
-namespace detail {
-
-class skip_search {
- public:
-  CAUSEWAY_DECL skip_search(const skip_task& task, const skip_plan_options& options, skip_conflicts minded);
-
-  /// The best by simulation; none where no plan was found.
-  CAUSEWAY_DECL std::optional<skip_plan> run();
-  /// The first without conflicts.
-  CAUSEWAY_DECL std::optional<skip_plan> first();
-
- private:
-  struct group_state {
-    skip_limits limits;
-    skip_route route;
-  };
-  using states = std::vector<std::shared_ptr<const group_state>>;
-
-  struct faults {
-    std::size_t crowded = 0;  // groups too many, over all stages and peers
-    std::size_t meetings = 0;
-    friend auto operator<=>(const faults&, const faults&) = default;
-  };
-  struct draft {
-    double slowest = 0;
-    faults has;
-    std::uint64_t sequence = 0, key = 0;
-    states groups;
-  };
-  struct by_time {
-    bool operator()(const draft& a, const draft& b) const {
-      return std::tie(a.slowest, a.has, a.sequence) < std::tie(b.slowest, b.has, b.sequence);
-    }
-  };
-  struct by_faults {
-    bool operator()(const draft& a, const draft& b) const {
-      return std::tie(a.has, a.slowest, a.sequence) < std::tie(b.has, b.slowest, b.sequence);
-    }
-  };
-  struct meeting {
-    std::size_t a = 0, b = 0;
-    skip_visit of_a, of_b;
-    [[nodiscard]] auto rank() const { return std::tuple{std::max(of_a.start, of_b.start), of_a.peer, a, b}; }
-  };
-
-  [[nodiscard]] bool minds(skip_conflicts kind) const { return minded_ >= kind; }
-  CAUSEWAY_DECL [[nodiscard]] std::size_t most_in_stage() const;
-
-  // By stage or by peer: who is there.
-  using visitors = std::vector<std::vector<std::size_t>>;
-  CAUSEWAY_DECL [[nodiscard]] visitors at_stages(const states& all) const;
-  CAUSEWAY_DECL [[nodiscard]] visitors at_peers(const states& all) const;
-
-  /// `f(meeting)`: two groups at a peer at a time.
-  template <class F>
-  static void for_meetings(const states& all, F&& f) {
-    for (std::size_t a = 0; a < all.size(); ++a) {
-      for (std::size_t b = a + 1; b < all.size(); ++b) {
-        for (const skip_visit& x : all[a]->route.visits) {
-          for (const skip_visit& y : all[b]->route.visits) {
-            if (x.peer == y.peer && x.start < y.end && y.start < x.end) f(meeting{a, b, x, y});
-          }
-        }
-      }
-    }
-  }
-
-  CAUSEWAY_DECL [[nodiscard]] faults faults_of(const states& all) const;
-
-  CAUSEWAY_DECL [[nodiscard]] draft assessed(states all, std::uint64_t key);
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<draft> root();
-
-  // The plans in which one of those in the first conflict may not do its part.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<draft> children(const draft& n);
-
-  template <class Forbid>
-  void add_child(std::vector<draft>& all, const draft& n, std::size_t group, std::uint64_t key, Forbid&& forbid) {
-    if (!seen_.insert(n.key + key).second) return;
-    auto changed = std::make_shared<group_state>(*n.groups[group]);
-    forbid(changed->limits);
-    auto route = quickest_route(task_, group, changed->limits);
-    if (!route) return;
-    changed->route = std::move(*route);
-    states groups = n.groups;
-    groups[group] = std::move(changed);
-    all.push_back(assessed(std::move(groups), n.key + key));
-  }
-
-  CAUSEWAY_DECL void forbid_stage(std::vector<draft>& all, const draft& n, std::size_t group, std::size_t stage);
-  CAUSEWAY_DECL void forbid_peer(std::vector<draft>& all, const draft& n, std::size_t group, std::uint32_t peer);
-  CAUSEWAY_DECL void forbid_time(std::vector<draft>& all, const draft& n, std::size_t group, const skip_visit& when);
-
-  template <class Order, class Look>
-  void search(std::size_t looks, Look&& look) {
-    std::set<draft, Order> open;
-    seen_.clear();
-    if (auto begin = root()) open.insert(std::move(*begin));
-    for (std::size_t i = 0; i < looks && !open.empty(); ++i, ++looks_) {
-      const auto n = open.extract(open.begin());
-      if (!look(n.value())) return;
-      for (draft& c : children(n.value())) open.insert(std::move(c));
-    }
-  }
-
-  CAUSEWAY_DECL [[nodiscard]] skip_plan plan_of(const draft& n) const;
-
-  // Whether the search is to go on.
-  CAUSEWAY_DECL bool take(const draft& n);
-
-  const skip_task& task_;
-  skip_plan_options options_;
-  skip_conflicts minded_;
-  std::set<std::uint64_t> seen_;  // sums of what was forbidden: the order does not matter
-  std::uint64_t sequence_ = 0;
-  std::size_t looks_ = 0, free_ = 0;
-  std::optional<skip_plan> best_;
-};
-
-}  // namespace detail
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 

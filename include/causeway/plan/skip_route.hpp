@@ -11,15 +11,9 @@
 #include <causeway/core/result.hpp>
 #include <causeway/plan/stage_costs.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <limits>
 #include <optional>
-#include <queue>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
@@ -67,61 +61,6 @@ struct skip_limits {
 /// Costs O(passes · peers²), and then as many ways begun as waiting makes slower than the bound says.
 CAUSEWAY_DECL [[nodiscard]] std::optional<skip_route> quickest_route(const skip_task& task, std::size_t group,
                                                                      const skip_limits& limits);
-
-namespace detail {
-
-class skip_route_search {
- public:
-  CAUSEWAY_DECL skip_route_search(const skip_task& task, const skip_limits& limits);
-
-  CAUSEWAY_DECL std::optional<skip_route> run(std::size_t group);
-
- private:
-  static constexpr double never = std::numeric_limits<double>::infinity();
-
-  struct begun {
-    double bound = 0;  // when it ends at the earliest
-    std::uint64_t sequence = 0;
-    double back = 0;  // seconds of what it has to do on its way back, but for waiting
-    skip_route way;
-    bool whole = false;
-    friend bool operator>(const begun& a, const begun& b) {
-      return a.bound != b.bound ? a.bound > b.bound : a.sequence > b.sequence;
-    }
-  };
-
-  [[nodiscard]] double& rest(std::size_t left, std::uint32_t peer) { return rest_[left * task_.peers.size() + peer]; }
-  [[nodiscard]] std::size_t stage_of(std::uint32_t peer) const { return stage_of_[peer]; }
-
-  // Seconds from the end of a peer's forward, with so many stages to come, to the beginning of its backward, without waits.
-  CAUSEWAY_DECL void fill_rest();
-
-  // Peers of the stages that a way may go on to, with so many to come.
-  template <class F>
-  void for_next(std::size_t stage, std::size_t left, F&& f) const {
-    const std::size_t last = task_.stages.size() - 1;
-    for (std::size_t s = left == 1 ? last : stage + 1; s < (left == 1 ? last + 1 : last); ++s) {
-      for (const std::uint32_t p : task_.stages[s]) {
-        if (limits_.banned[p] == 0) f(p);
-      }
-    }
-  }
-
-  CAUSEWAY_DECL void visit(skip_route& way, std::uint32_t peer, double arrives, double seconds) const;
-
-  CAUSEWAY_DECL void go_on(const begun& b, std::uint32_t peer);
-
-  CAUSEWAY_DECL void go_back(begun b);
-
-  const skip_task& task_;
-  const skip_limits& limits_;
-  std::vector<std::size_t> stage_of_;
-  std::vector<double> rest_;
-  std::priority_queue<begun, std::vector<begun>, std::greater<>> open_;
-  std::uint64_t sequence_ = 0;
-};
-
-}  // namespace detail
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 

@@ -14,12 +14,6 @@ namespace {
 /// Where peers come and go, all take the hub's state over after so many rounds of everybody: what a lost hub sets back.
 constexpr std::uint64_t rounds_in_record = 4;
 
-/// Of a fixed set of peers that hold the whole model, or stages of it.
-std::uint32_t replicas_of(const settings& s) {
-  const std::uint32_t ranks = s.parallel.ranks == 0 ? s.net.peers : static_cast<std::uint32_t>(s.parallel.ranks);
-  return is_pipeline(s) ? s.net.peers / ranks : s.net.peers;
-}
-
 std::uint64_t samples_of_round(const settings& s) {
   return std::uint64_t{s.net.peers} * s.comm.local_steps * static_cast<std::uint64_t>(s.train.batch);
 }
@@ -46,7 +40,7 @@ std::vector<policy> asynchronous_policies() {
       preset<presets::halos_options>(
           "halos", "peers push to their region's hub, which now and then pushes to the first one", pace::nothing,
           {{"comm.group_size", "2"}},
-          [](const settings& s, auto& o) { o.regions = regions_of(s.net.peers, s.comm.group_size); }),
+          [](const settings& s, auto& o) { o.regions = regions_of(replicas_of(s), s.comm.group_size); }),
       preset<presets::dlion_options>(
           "dlion", "batches in proportion to speed; in every step the larger changes, the rest is kept for later",
           pace::together, {},

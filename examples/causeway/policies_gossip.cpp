@@ -32,7 +32,7 @@ std::vector<policy> gossip_policies() {
       preset<presets::ravnest_options>("ravnest", "clusters average for themselves, and their hubs around a ring",
                                        pace::together, {{"comm.group_size", "2"}},
                                        [](const settings& s, auto& o) {
-                                         o.clusters = regions_of(s.net.peers, s.comm.group_size);
+                                         o.clusters = regions_of(replicas_of(s), s.comm.group_size);
                                          if (s.fault.policy != "quorum") return;
                                          o.told.fewest = static_cast<std::uint32_t>(std::exchange(o.clusters, {}).size());
                                          if (s.net.region >= 0) o.told.own = static_cast<std::uint32_t>(s.net.region);
@@ -42,7 +42,7 @@ std::vector<policy> gossip_policies() {
                                         [](const settings& s, auto& o) {
                                           o.shares = s.comm.fragments;
                                           o.roots.resize(o.shares);
-                                          for (std::uint32_t i = 0; i < o.shares; ++i) o.roots[i] = i % s.net.peers;
+                                          for (std::uint32_t i = 0; i < o.shares; ++i) o.roots[i] = i % replicas_of(s);
                                         }),
   };
 }

@@ -30,6 +30,13 @@ std::string text(T value) {
   return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
 }
 
+/// Who exchange with each other: of a fixed set of peers those that hold the whole model, or the same stage of it; else
+/// all.
+inline std::uint32_t replicas_of(const settings& s) {
+  const std::uint32_t ranks = s.parallel.ranks == 0 ? s.net.peers : static_cast<std::uint32_t>(s.parallel.ranks);
+  return is_pipeline(s) && !is_elastic_pipeline(s) ? std::max(s.net.peers / ranks, 1U) : s.net.peers;
+}
+
 /// Peers in groups of `size` by their numbers, the hub first; what is left over is a smaller one.
 inline std::vector<std::vector<causeway::net::peer_index>> regions_of(std::uint32_t peers, std::uint32_t size) {
   std::vector<std::vector<causeway::net::peer_index>> all;

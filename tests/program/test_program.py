@@ -241,7 +241,7 @@ class Pipelines(Program):
 
     def test_with_every_policy_whose_rounds_come_after_steps(self):
         local = ["open_diloco", "local_sgd", "intellect1", "muloco", "fedavg", "photon", "des_loc", "streaming_diloco", "eager_diloco",
-                 "sparse_loco", "sparta_diloco", "cocktail_sgd", "noloco", "moshpit_sgd", "bacombo", "edit"]
+                 "sparse_loco", "sparta_diloco", "cocktail_sgd", "noloco", "moshpit_sgd", "bacombo", "ravnest", "edit"]
         for policy in local + ["sparta", "gaia", "power_sgd", "dion", "snoo", "netstorm", "demo", "distro", "stella_train"]:
             with self.subTest(policy):
                 args = ["--peers", "4", "--parallel.ranks", "2", *self.STAGES[:-1], policy,

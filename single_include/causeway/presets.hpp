@@ -19969,7 +19969,7 @@ CAUSEWAY_DECL result<std::vector<std::uint64_t>> words_of_claim(std::span<const 
   std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
   if (words.size() < 2 || bytes.size() % (2 * sizeof(std::uint64_t)) != 0) {
     error e = fail(errc::protocol, "mirrors", "a claim of " + std::to_string(bytes.size()) + " bytes, which none has");
-    e.culprit = static_cast<net::peer_index>(from);
+    e.culprit = static_cast<std::uint32_t>(from);
     return e;
   }
   std::memcpy(words.data(), bytes.data(), bytes.size());

@@ -166,6 +166,7 @@ causeway::result<void> write_by_paths(const settings& s, text_codec& codec, cons
     const auto count = std::min(left, static_cast<std::int64_t>(s.comm.route_within));
     CAUSEWAY_TRY(models.at(path).extend(codec, s, to, text, count));
     left -= count;
+    if (left == 0) break;  // to be sent somewhere costs a pass of the starting model
     const auto prefix = std::min<std::int64_t>(route_prefix(s), std::ssize(text.tokens));
     CAUSEWAY_ASSIGN(path, path_of_text(s, codec, text.tokens, router, std::ssize(text.tokens) - prefix, prefix));
   }

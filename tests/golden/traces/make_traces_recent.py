@@ -90,14 +90,7 @@ def edit():
         trace.put(f"centre {peer} {step}", trace.centres[peer, step])
     peers = [Peer(trace, p, trace.start) for p in range(3)]
     merge = Penalised(trace.start, clip)
-    for _ in range(rounds):
-        for peer in peers:
-            peer.train(local_steps)
-        merge.exchange(peers)
-        for peer in peers:
-            peer.note()
-    trace.lines.append(f"# outliers: {merge.seen}")
-    return trace
+    return penalised_rounds(trace, peers, merge, local_steps, rounds)
 
 
 def edit_synchronous():
@@ -121,6 +114,10 @@ def edit_synchronous():
             peer.train()
     trace.gradient = own_gradient
     merge = Penalised(peers[0].theta, 1.5)
+    return penalised_rounds(trace, peers, merge, local_steps, rounds)
+
+
+def penalised_rounds(trace, peers, merge, local_steps, rounds):
     for _ in range(rounds):
         for peer in peers:
             peer.train(local_steps)

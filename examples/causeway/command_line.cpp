@@ -12,19 +12,33 @@ using causeway::fail;
 
 bool is_flag(const std::string& argument) { return argument.size() > 2 && argument.starts_with("--"); }
 
-// The name that was probably meant, as a question, before the sentence that says where all are.
-std::string did_you_mean(const std::vector<setting>& all, const std::string& wanted) {
-  std::vector<std::string> names;
+std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+
+// The name that was probably meant: that of an alias; else one of the section that was said, or of any, in which what was
+// said is a word, as momentum is in comm.outer_momentum; else a small slip of one; else a slip of the last part of one,
+// whatever section was said or left out.
+std::string guess_of(const std::vector<setting>& all, const std::string& wanted) {
+  const std::string last = last_part(wanted), section = wanted.substr(0, wanted.size() - last.size());
+  std::vector<std::string> names, last_parts;
   for (const setting& s : all) {
+    if (s.alias == last) return s.name;
     names.push_back(s.name);
-    if (!s.alias.empty()) names.push_back(s.alias);
+    if (!s.alias.empty() && section.empty()) names.push_back(s.alias);
+    last_parts.push_back(last_part(s.name));
   }
-  std::string guess = nearest(names, wanted);
-  if (guess.empty()) {  // the section may have been left out, or be another one
-    const std::string last = "." + wanted.substr(wanted.rfind('.') + 1);
-    const auto same = std::find_if(names.begin(), names.end(), [&](const std::string& n) { return n.ends_with(last); });
-    if (same != names.end()) guess = *same;
+  for (const setting& s : all) {
+    if (s.name.starts_with(section) && ("_" + last_part(s.name) + "_").find("_" + last + "_") != std::string::npos)
+      return s.name;
   }
+  if (const std::string near = nearest(names, wanted); !near.empty()) return near;
+  const std::string part = nearest(last_parts, last);
+  const auto same = std::find(last_parts.begin(), last_parts.end(), part);
+  return same == last_parts.end() ? std::string{} : all[static_cast<std::size_t>(same - last_parts.begin())].name;
+}
+
+// That name as a question, before the sentence that says where all are.
+std::string did_you_mean(const std::vector<setting>& all, const std::string& wanted) {
+  const std::string guess = guess_of(all, wanted);
   return guess.empty() ? "; " : "; did you mean " + guess + "? ";
 }
 

@@ -102,11 +102,13 @@ class Errors(unittest.TestCase):
     def test_what_was_probably_meant_is_named(self):
         for args, meant in [(["trian"], "train"), (["help", "exprot"], "export"), (["train", "--model.layres", "3"], "model.layers"),
                             (["train", "--batchsize", "3"], "batch-size"), (["train", "--local_step", "3"], "local-steps"),
-                            (["train", "--training.warmup", "3"], "train.warmup"), (["schedule", "--micro-batch", "3"], "micro-batches"),
+                            (["train", "--training.warmup", "3"], "train.warmup"),
+                            (["train", "--train.lr", "3"], "train.learning_rate"), (["train", "--comm.momentum", "3"], "comm.outer_momentum"), (["schedule", "--micro-batch", "3"], "micro-batches"),
                             (["plan", "--device", "x.csv"], "devices")]:
             with self.subTest(args):
                 self.assertIn(f"did you mean {meant}?", self.wrong(*args))
-        self.assertNotIn("did you mean", self.wrong("train", "--frobnicate", "3"))
+        for none in ("--frobnicate", "--comm.h"):
+            self.assertNotIn("did you mean", self.wrong("train", none, "3"))
 
     def test_wrong_use_is_one_line_of_one_grammar(self):
         self.assertIn("needs a value", self.wrong("train", "--lr"))

@@ -60,10 +60,9 @@ causeway::result<settings> settings_before(const settings& wanted, const std::st
   same.net.peers = wanted.net.peers;
   same.fault.min_peers = wanted.fault.min_peers;
   same.run.branch = wanted.run.branch;
-  const std::string name = first_difference(wanted, same);
-  if (!name.empty()) {
-    return fail(errc::wrong_model, name,
-                "is not what the run in " + folder + " was started with; only net.peers and fault.min_peers may change");
+  if (const auto changed = first_change(wanted, same)) {
+    return fail(errc::wrong_model, changed->name,
+                changed->values + " in the run in " + folder + "; only net.peers and fault.min_peers may change");
   }
   if (before.run.branch.empty()) CAUSEWAY_TRY(write_text(folder + "/settings-first.toml", text));
   return before;

@@ -81,11 +81,10 @@ causeway::result<settings> settings_before(const settings& s, const std::string&
   return before;
 }
 
-causeway::error differs(const std::string& name, const std::string& folder) {
-  return fail(errc::wrong_model, name,
-              "is not what the run in " + folder +
-                  " was started with; leave it as it was, give the run another name with --run.name, or start over with "
-                  "--run.fresh true");
+causeway::error differs(const changed_setting& s, const std::string& folder) {
+  return fail(errc::wrong_model, s.name,
+              s.values + " in the run in " + folder +
+                  "; leave it as it was, give the run another name with --run.name, or start over with --run.fresh true");
 }
 
 }  // namespace
@@ -119,8 +118,7 @@ causeway::result<void> agree_on_settings(settings& s, const std::string& folder)
   if (!text || !has_trained(folder)) return keep_settings(s, folder);
   CAUSEWAY_ASSIGN(const settings before, settings_before(s, folder, *text));
   if (s.run.branch.empty()) s.run.branch = before.run.branch;
-  const std::string name = first_difference(s, before);
-  if (!name.empty()) return differs(name, folder);
+  if (const auto changed = first_change(s, before)) return differs(*changed, folder);
   return {};
 }
 
@@ -147,7 +145,7 @@ causeway::result<void> agree_on_model(settings& s, const std::string& folder) {
       const std::string& name = now[i].name;
       const bool lasts = name.starts_with("model.") || name == "experts.sides" || name.starts_with("tune.") ||
                          name == "fault.policy" || (name.starts_with("data.") && !now[i].local);
-      if (lasts && now[i].get() != then[i].get()) return differs(name, folder);
+      if (lasts && now[i].get() != then[i].get()) return differs(change_of(now[i], then[i]), folder);
     }
   }
   return keep_settings(s, folder);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -284,8 +285,14 @@ std::vector<std::string> local_flags(settings& s);
 /// Sets from TOML text; `where` names it in errors.
 causeway::result<void> apply_toml(std::string_view text, const std::string& where, settings& s, origins& from);
 
-/// The name of the first setting that all peers share and that has another value in `a` than in `b`; empty: none.
-std::string first_difference(settings a, settings b);
+/// A setting that has another value than it had: its name, and "is 3, and was 2".
+struct changed_setting {
+  std::string name, values;
+};
+changed_setting change_of(const setting& now, const setting& then);
+
+/// The first setting that all peers share and that has another value in `now` than in `then`.
+std::optional<changed_setting> first_change(settings now, settings then);
 
 }  // namespace app
 

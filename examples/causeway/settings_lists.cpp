@@ -60,13 +60,18 @@ std::vector<std::string> local_flags(settings& s) {
   return flags;
 }
 
-std::string first_difference(settings a, settings b) {
-  const auto ours = table(a);
-  const auto theirs = table(b);
+changed_setting change_of(const setting& now, const setting& then) {
+  const auto shown = [](const std::string& value) { return value.empty() ? "empty" : value; };
+  return {now.name, "is " + shown(now.get()) + ", and was " + shown(then.get())};
+}
+
+std::optional<changed_setting> first_change(settings now, settings then) {
+  const auto ours = table(now);
+  const auto theirs = table(then);
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (!ours[i].local && ours[i].get() != theirs[i].get()) return ours[i].name;
+    if (!ours[i].local && ours[i].get() != theirs[i].get()) return change_of(ours[i], theirs[i]);
   }
-  return {};
+  return std::nullopt;
 }
 
 }  // namespace app

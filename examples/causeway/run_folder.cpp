@@ -144,7 +144,8 @@ causeway::result<void> agree_on_model(settings& s, const std::string& folder) {
     for (std::size_t i = 0; i < now.size(); ++i) {
       const std::string& name = now[i].name;
       const bool lasts = name.starts_with("model.") || name == "experts.sides" || name.starts_with("tune.") ||
-                         name == "fault.policy" || (name.starts_with("data.") && !now[i].local);
+                         name == "comm.policy" || name == "parallel.policy" || name == "fault.policy" ||
+                         (name.starts_with("data.") && !now[i].local);
       if (lasts && now[i].get() != then[i].get()) return differs(change_of(now[i], then[i]), folder);
     }
   }

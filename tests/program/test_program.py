@@ -376,6 +376,7 @@ class BadInput(Program):
     def test_a_run_of_another_shape(self):
         self.assertEqual(self.run_it("--steps", "2").returncode, 0)
         self.fails(self.run_it("--steps", "4", "--model.layers", "3"), "wrong_model", "model.layers", "is 3, and was ", "--run.fresh")
+        self.fails(self.run_it("--steps", "4", "--preset", "noloco"), "wrong_model", "comm.policy", "is noloco, and was diloco", "--run.fresh")
 
     def test_numbers_that_training_cannot_work_with(self):
         for name, values in {"train.learning_rate": ["-1", "0", "nan", "inf"], "train.clip": ["-1", "nan"], "model.dropout": ["1", "-0.1", "nan"],

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/train/checkpoint.hpp>
 
+#include <causeway/axis/by_change.hpp>
 #include <causeway/comm/every_step.hpp>
+#include <causeway/comm/rounds.hpp>
+#include <causeway/comm/server_client.hpp>
+#include <causeway/optim/optimizer.hpp>
 
 #include "support/conformance.hpp"
 
@@ -53,6 +57,42 @@ TEST_CASE("checkpoint: of other policies is refused with both sides named", "[tr
   REQUIRE(!outcome);
   CHECK(outcome.error().text().find("comm.every_step") != std::string::npos);
   CHECK(outcome.error().text().find("comm.periodic") != std::string::npos);
+}
+
+TEST_CASE("checkpoint: rounds of another composition are refused by the section's name", "[train][fast]") {
+  auto adam = trained(3, 37, comm::rounds<axis::every, axis::outer<optim::adamw>>{});
+  auto nesterov = trained(3, 37, comm::rounds<>{});
+  const auto outcome = restore_state(nesterov, written(support::save(adam)), io::archiver{});
+  REQUIRE(!outcome);
+  CHECK(outcome.error().code == errc::corrupt);
+  CHECK(outcome.error().text().starts_with("comm.rounds: "));
+  CHECK(outcome.error().text().find("another composition of policies") != std::string::npos);
+}
+
+TEST_CASE("checkpoint: a count without bytes behind it takes no memory", "[train][fast]") {
+  // `at`: where the object's bytes have its count, behind their byte order.
+  const auto refused = [](auto value, std::size_t at) {
+    auto bytes = io::to_bytes(value).value();
+    const std::uint64_t count = std::uint64_t{1} << 60U;
+    REQUIRE(bytes.size() >= at + sizeof count);
+    std::memcpy(bytes.data() + at, &count, sizeof count);
+    const auto read = io::from_bytes(bytes, value);
+    REQUIRE(!read);
+    CHECK(read.error().code == errc::corrupt);
+    CHECK(read.error().message.find("it ends too early") != std::string::npos);
+  };
+  refused(axis::by_change{}, 1);
+  refused(comm::rounds<>{}, 1);
+  refused(comm::detail::server_client{}, 9);  // after the length of its anchor
+
+  // A buffer that is read in pieces takes no more than there is, and notices that its pieces are not there.
+  optim::state_buffer buffer;
+  auto bytes = io::to_bytes(buffer).value();
+  const std::uint64_t count = std::uint64_t{1} << 60U;
+  std::memcpy(bytes.data() + 1, &count, sizeof count);
+  bytes.resize(bytes.size() + 8);
+  CHECK(!io::from_bytes(bytes, buffer));
+  CHECK(buffer.size() <= 2);
 }
 
 TEST_CASE("checkpoint: saved between a step and its failed exchange, goes on with that exchange", "[train][fast]") {

@@ -78,14 +78,17 @@ class by_change {
 
   void serialize(auto& ar) {
     std::uint64_t count = turns_.size();
-    ar(count);
-    turns_.resize(count);
-    shared(ar);
+    ar(count, clock_, chosen_);
+    if (turns_.size() > count) turns_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {  // one by one: a count without bytes behind it takes no memory
+      if (i == turns_.size()) turns_.emplace_back();
+      turns_[i].serialize(ar);
+    }
   }
   /// What all peers have alike, in memory of its own.
   void shared(auto& ar) {
     ar(clock_, chosen_);
-    for (turn& t : turns_) ar(t.since, t.interval, t.rate);
+    for (turn& t : turns_) t.serialize(ar);
   }
 
  private:
@@ -94,6 +97,8 @@ class by_change {
     std::uint32_t since = 0;     ///< inner steps since it was chosen
     std::uint32_t interval = 0;  ///< between the last two times
     double rate = std::numeric_limits<double>::infinity();
+
+    void serialize(auto& ar) { ar(since, interval, rate); }
   };
 
   [[nodiscard]] std::size_t slots(std::size_t count) const { return options_.exchanges == 0 ? count : options_.exchanges; }

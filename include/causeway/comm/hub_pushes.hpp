@@ -56,19 +56,11 @@ class hub_pushes {
   CAUSEWAY_DECL [[nodiscard]] std::size_t expected_of(const hub_clients& clients, std::size_t f) const;
 
   void serialize(auto& ar) {
-    for (auto& all : waiting) serialize_all(ar, all);
-    for (auto& all : owed) serialize_all(ar, all);
+    for (auto& all : waiting) ar(all);
+    for (auto& all : owed) ar(all);
   }
 
  private:
-  template <class T>
-  static void serialize_all(auto& ar, std::vector<T>& all) {
-    std::uint64_t count = all.size();
-    ar(count);
-    all.resize(count);
-    for (T& one : all) ar(one);
-  }
-
   // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
   // bounded by its clients.
   static constexpr std::ptrdiff_t most_waiting = 2;

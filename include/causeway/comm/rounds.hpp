@@ -170,10 +170,10 @@ class rounds : round_rules<Axes...> {
   void serialize(auto& ar) {
     std::uint64_t count = core_.states.size();
     ar(count);
-    while (core_.states.size() < count) core_.add_state();
-    for (state& s : core_.states) {
-      s.serialize(ar);
-      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, s);
+    for (std::size_t i = 0; i < count; ++i) {  // one by one: a count without bytes behind it takes no memory
+      if (i == core_.states.size()) core_.add_state();
+      core_.states[i].serialize(ar);
+      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, core_.states[i]);
     }
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);

@@ -149,8 +149,11 @@ class server_client {
   void serialize(auto& ar) {
     std::uint64_t count = legs_.size();
     ar(anchor_, count, sync_seconds_);
-    legs_.resize(count);
-    for (hub_leg& leg : legs_) ar(leg);
+    if (legs_.size() > count) legs_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {  // one by one: a count without bytes behind it takes no memory
+      if (i == legs_.size()) legs_.emplace_back();
+      ar(legs_[i]);
+    }
   }
 
  private:

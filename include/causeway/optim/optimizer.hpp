@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -73,6 +74,9 @@ class state_buffer {
     }
     std::uint64_t length = values_.size();
     ar(length);
+    if constexpr (requires { ar.left(); }) {  // no more memory than there are bytes; the pieces notice what is missing
+      length = std::min<std::uint64_t>(length, ar.left() / sizeof(float));
+    }
     if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length), source_};
     constexpr std::size_t most = std::size_t{1} << 20U;
     std::vector<float> piece;
@@ -80,7 +84,8 @@ class state_buffer {
       const std::size_t count = std::min(most, values_.size() - begin);
       piece.assign(values_.data() + begin, values_.data() + begin + count);
       ar(piece);
-      std::copy_n(piece.data(), std::min(count, piece.size()), values_.data() + begin);
+      if (piece.size() != count) throw std::length_error{"a buffer is shorter than it says"};  // which from_bytes() catches
+      std::copy_n(piece.data(), count, values_.data() + begin);
     }
   }
 

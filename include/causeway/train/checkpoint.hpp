@@ -147,7 +147,9 @@ result<void> restore_state(parameter_store& store, const io::section_file& file,
   CAUSEWAY_TRY(restore_parameters(store, file, archiver));
   for (const state_entry<A>& entry : state.entries) {
     CAUSEWAY_ASSIGN(const io::section_view found, file.find(entry.section));
-    CAUSEWAY_TRY(entry.from_bytes(archiver, found.bytes, entry.object));
+    if (const auto read = entry.from_bytes(archiver, found.bytes, entry.object); !read) {
+      return fail(read.error().code, entry.section, read.error().message);
+    }
   }
   return {};
 }

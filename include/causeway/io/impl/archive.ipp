@@ -15,14 +15,14 @@ constexpr std::byte little_endian_archive{1};  // the first byte
 CAUSEWAY_DECL result<void> unreadable_bytes(std::string_view why) {
   return fail(errc::corrupt, "archive",
               "could not read an object: " + std::string{why} +
-                  ". The bytes were cut, or written by another version of the library");
+                  ". The bytes were cut, or written by another composition of policies or version of the library");
 }
 
 CAUSEWAY_DECL result<void> bytes_left(std::size_t left, std::size_t all) {
   if (left == 0) return {};
   return fail(errc::corrupt, "archive",
               std::to_string(left) + " of " + std::to_string(all) +
-                  " bytes are left over. They were written by another version of the library");
+                  " bytes are left over. They were written by another composition of policies or version of the library");
 }
 
 }  // namespace detail

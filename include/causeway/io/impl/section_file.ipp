@@ -115,7 +115,8 @@ CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> w
   if (same && !newer) return {};
   const std::string sides = " The file has: " + listing() + ". This program reads: " + (wants.empty() ? "nothing" : wants);
   if (!same) return fail(errc::wrong_model, name_, "written by a trainer of other parts; use the same policies." + sides);
-  return fail(errc::version_mismatch, name_, "written by a newer library; use that one." + sides);
+  return fail(errc::version_mismatch, name_,
+              "written by a newer library, or by a policy that is composed otherwise; use that one." + sides);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::io

@@ -161,12 +161,12 @@ static_assert(causeway::stage::UsesBase<forgetful_activations>);
 
 /// Peers of one pipeline.
 [[nodiscard]] inline std::uint32_t ranks_of(const settings& s) {
-  return s.parallel.ranks == 0 ? s.net.peers : s.parallel.ranks;
+  return s.parallel.stages == 0 ? s.net.peers : s.parallel.stages;
 }
 
 [[nodiscard]] inline causeway::parallel::pipeline_options pipeline_options_of(const settings& s) {
   return {.micro_batches = s.train.micro_batches,
-          .ranks = s.parallel.ranks,
+          .ranks = s.parallel.stages,
           .placement = {},
           .cuts = s.parallel.cuts,
           .random_routes = s.parallel.random_routes};

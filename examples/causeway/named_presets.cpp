@@ -86,7 +86,7 @@ const std::vector<named_system>& systems() {
       {"skippipe", "micro-batches leave out middle stages, on paths that `causeway plan --skip` writes",
        swarm({{"comm.policy", "every_step"},
               {"parallel.router", "planned"},
-              {"parallel.ranks", "4"},
+              {"parallel.stages", "4"},
               {"parallel.paths", "* * - *; * - * *"}})},
       {"learning_at_home",
        "experts learn at servers, in every backward; peers average the rest now and then",

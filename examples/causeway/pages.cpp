@@ -71,7 +71,7 @@ bool takes(const std::string& comm, std::string_view parallel, std::string_view 
   s.comm.policy = comm;
   s.parallel.policy = parallel;
   s.fault.policy = fault;
-  s.parallel.ranks = parallel == "data" ? 0 : 2;
+  s.parallel.stages = parallel == "data" ? 0 : 2;
   s.net.peers = 8;
   take_policy_defaults(s, {{"comm.policy", "here"}});
   s.comm.local_steps = 10;

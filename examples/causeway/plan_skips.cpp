@@ -125,7 +125,7 @@ causeway::result<void> print_skips(const plan::pipeline_plan& p, const plan::lin
       "\nevery micro-batch leaves out %zu of %zu middle stages: %zu paths, %zu plans without conflicts in %zu looks\n",
       r.skip, p.stages() - 2, skips.paths.size(), skips.free_of_conflicts, skips.looks);
   print_peers(where, some, all);
-  std::printf("--parallel swarm --fault quorum --parallel.router planned --parallel.ranks %zu --parallel.paths '%s'\n",
+  std::printf("--parallel swarm --fault quorum --parallel.router planned --parallel.stages %zu --parallel.paths '%s'\n",
               p.stages(), text_of(skips.paths).c_str());
   std::printf("\na step of %zu micro-batches without averaging, each peer with room for %zu, simulated:\n", micro_batches,
               some.room);

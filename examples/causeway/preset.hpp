@@ -33,7 +33,7 @@ std::string text(T value) {
 /// Who exchange with each other: of a fixed set of peers those that hold the whole model, or the same stage of it; else
 /// all.
 inline std::uint32_t replicas_of(const settings& s) {
-  const std::uint32_t ranks = s.parallel.ranks == 0 ? s.net.peers : static_cast<std::uint32_t>(s.parallel.ranks);
+  const std::uint32_t ranks = s.parallel.stages == 0 ? s.net.peers : static_cast<std::uint32_t>(s.parallel.stages);
   return is_pipeline(s) && !is_elastic_pipeline(s) ? std::max(s.net.peers / ranks, 1U) : s.net.peers;
 }
 

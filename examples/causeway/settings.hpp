@@ -54,7 +54,7 @@ struct settings {
 
   struct {
     std::string policy = "data";
-    std::uint32_t ranks = 0;
+    std::uint32_t stages = 0;
     std::string schedule = "1f1b";
     std::string codec = "none";
     double ratio = 100;

@@ -24,7 +24,7 @@ using causeway::errc;
 using causeway::fail;
 
 std::int64_t stages_wanted(const settings& s) {
-  if (s.parallel.ranks != 0) return s.parallel.ranks;
+  if (s.parallel.stages != 0) return s.parallel.stages;
   const std::int64_t fewest = joins_ends(s)                             ? 4
                               : s.parallel.recovery == "neighbour_init" ? 3
                                                                         : 2;  // so that one has neighbours
@@ -91,7 +91,7 @@ causeway::result<void> validate_peers_of_stages(const settings& s) {
   return fail(errc::invalid_argument, "net.peers",
               std::to_string(s.net.peers) + " cannot hold the model, which takes " + std::to_string(needed) + ": " +
                   std::to_string(stages_wanted(s)) + " stages" + (joins_ends(s) ? " and a peer for both ends" : "") +
-                  "; use --peers " + std::to_string(needed) + " or more, or fewer parallel.ranks");
+                  "; use --peers " + std::to_string(needed) + " or more, or fewer parallel.stages");
 }
 
 // Pipelines whose first two stages swap, and the last two.
@@ -99,8 +99,8 @@ causeway::result<void> validate_swaps(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   if (s.parallel.schedule != "1f1b")
     return bad("parallel.schedule", "swapped_neighbours has an order of its own; use 1f1b");
-  if (s.parallel.ranks != 0 && s.parallel.ranks < 4) {
-    return bad("parallel.ranks", "the first two stages swap, and the last two; use 4 or more");
+  if (s.parallel.stages != 0 && s.parallel.stages < 4) {
+    return bad("parallel.stages", "the first two stages swap, and the last two; use 4 or more");
   }
   if (s.model.layers >= 4) return {};
   return bad("model.layers", "the first two stages swap, and the last two; use 4 or more");
@@ -147,12 +147,12 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
     return bad("parallel.codec", "top_k needs a fixed set of peers; use none, fp16, bf16, int8, fewer bits or subspace");
   }
   if (s.parallel.codec == "subspace") CAUSEWAY_TRY(validate_moving_subspace(s));
-  if (s.parallel.recovery == "neighbour_init" && s.parallel.ranks != 0 && s.parallel.ranks < 3) {
-    return bad("parallel.ranks", "a stage that is made up needs one on either side; use 3 or more");
+  if (s.parallel.recovery == "neighbour_init" && s.parallel.stages != 0 && s.parallel.stages < 3) {
+    return bad("parallel.stages", "a stage that is made up needs one on either side; use 3 or more");
   }
   if (joins_ends(s)) CAUSEWAY_TRY(validate_swaps(s));
-  if (s.parallel.ranks > s.model.layers) {
-    return bad("parallel.ranks", "stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
+  if (s.parallel.stages > s.model.layers) {
+    return bad("parallel.stages", "stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
   }
   return validate_peers_of_stages(s);
 }
@@ -183,15 +183,15 @@ causeway::result<void> validate_swarm(const settings& s) {
       !s.parallel.cuts.empty()) {
     return bad("parallel.policy", "a swarm has no parallel.schedule, parallel.recovery or parallel.cuts; leave them out");
   }
-  const std::int64_t stages = s.parallel.ranks == 0 ? 2 : s.parallel.ranks;
+  const std::int64_t stages = s.parallel.stages == 0 ? 2 : s.parallel.stages;
   if (stages > s.model.layers) {
-    return bad("parallel.ranks",
+    return bad("parallel.stages",
                std::to_string(stages) + " stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
   }
   CAUSEWAY_TRY(check_paths(s));
   if (stages > s.net.peers) {
     return bad("net.peers", std::to_string(stages) + " stages need a peer each, and better three; use --peers " +
-                                std::to_string(3 * stages) + ", or fewer parallel.ranks");
+                                std::to_string(3 * stages) + ", or fewer parallel.stages");
   }
   if (s.parallel.stage < -1 || s.parallel.stage >= stages) {
     return bad("parallel.stage", "use 0 to " + std::to_string(stages - 1) + ", or -1");
@@ -240,9 +240,9 @@ causeway::result<void> validate_pipeline(const settings& s) {
   }
   if (s.fault.policy == "quorum") return validate_elastic_pipeline(s);
   if (s.parallel.codec == "subspace") CAUSEWAY_TRY(validate_subspace(s));
-  const std::int64_t ranks = s.parallel.ranks == 0 ? s.net.peers : s.parallel.ranks;
+  const std::int64_t ranks = s.parallel.stages == 0 ? s.net.peers : s.parallel.stages;
   if (s.net.peers % ranks != 0) {
-    return bad("parallel.ranks", "must divide net.peers (" + std::to_string(s.net.peers) + ")");
+    return bad("parallel.stages", "must divide net.peers (" + std::to_string(s.net.peers) + ")");
   }
   const chosen_schedule schedule{s.parallel.schedule};
   const bool both_ways = schedule.path() == causeway::plan::stage_path::two_ways;
@@ -256,7 +256,7 @@ causeway::result<void> validate_pipeline(const settings& s) {
     return bad("parallel.codec", "samples go the other way in other epochs; use none, fp16, bf16, int8 or fewer bits");
   }
   if (stages > s.model.layers) {
-    return bad("parallel.ranks",
+    return bad("parallel.stages",
                std::to_string(stages) + " stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
   }
   if (s.parallel.random_routes && (schedule.chunks() > 1 || s.parallel.codec.starts_with("delta"))) {

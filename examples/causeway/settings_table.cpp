@@ -149,9 +149,11 @@ std::vector<setting> table(settings& s) {
            "experts, which servers train; served: servers hold a frozen model, and peers what tunes it")
           .also("parallel")
           .one_of({"data", "pipeline", "async_pipeline", "swarm", "experts", "served"}),
-      make("parallel.ranks", s.parallel.ranks,
-           "pipeline: peers of one pipeline; must divide net.peers; 0 = all; quorum: stages; 0 = 2")
-          .in("peers"),
+      make(
+          "parallel.stages", s.parallel.stages,
+          "stages, each at a peer of one pipeline (chunks cut it further), or at several of a swarm; pipeline: must divide "
+          "net.peers; 0 = all peers; quorum: 0 = 2")
+          .also("stages"),
       make("parallel.router", s.parallel.router,
            "swarm: who gets a micro-batch: least_load (SWARM), random, min_cost_flow (GWTF), peer_flow (as its peers find "
            "it), or planned (SkipPipe): as parallel.paths says")

@@ -58,7 +58,7 @@ causeway::result<std::uint32_t> which_stage(const settings& s, const peer_folder
 
 }  // namespace
 
-std::uint32_t stages_of(const settings& s) { return s.parallel.ranks == 0 ? 2 : s.parallel.ranks; }
+std::uint32_t stages_of(const settings& s) { return s.parallel.stages == 0 ? 2 : s.parallel.stages; }
 
 causeway::nn::block_range blocks_of(const settings& s, std::uint32_t stage) {
   const std::int64_t stages = stages_of(s);

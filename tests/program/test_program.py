@@ -218,7 +218,7 @@ class Pipelines(Program):
                 self.assertAlmostEqual(self.last(schedule, "validation_loss"), self.last("one", "validation_loss"), delta=1e-4)
 
     def test_replicas_of_a_pipeline_and_text_from_its_stages(self):
-        args = ["--peers", "4", "--parallel.ranks", "2", "--parallel.codec", "int8", *self.STAGES[:-1], "diloco"]
+        args = ["--peers", "4", "--parallel.stages", "2", "--parallel.codec", "int8", *self.STAGES[:-1], "diloco"]
         r = self.run_it("--steps", "20", *args)
         self.assertEqual(r.returncode, 0, r.stderr)
         g = subprocess.run(self.command(*args, command="generate"), capture_output=True, text=True, errors="replace", timeout=60)
@@ -229,7 +229,7 @@ class Pipelines(Program):
                    "bring the folders of all peers")
 
     def test_stages_of_replicas_are_paired_at_random(self):
-        args = ["--peers", "4", "--parallel.ranks", "2", *self.STAGES[:-1], "noloco", "--comm.local_steps", "8", "--steps", "24"]
+        args = ["--peers", "4", "--parallel.stages", "2", *self.STAGES[:-1], "noloco", "--comm.local_steps", "8", "--steps", "24"]
         for routes in ["false", "true"]:
             r = self.run_it(*args, "--parallel.random_routes", routes, where=routes)
             self.assertEqual(r.returncode, 0, r.stderr)
@@ -244,7 +244,7 @@ class Pipelines(Program):
                  "sparse_loco", "sparta_diloco", "cocktail_sgd", "noloco", "moshpit_sgd", "bacombo", "ravnest", "edit"]
         for policy in local + ["sparta", "gaia", "power_sgd", "dion", "snoo", "netstorm", "demo", "distro", "stella_train"]:
             with self.subTest(policy):
-                args = ["--peers", "4", "--parallel.ranks", "2", *self.STAGES[:-1], policy,
+                args = ["--peers", "4", "--parallel.stages", "2", *self.STAGES[:-1], policy,
                         *(["--comm.local_steps", "8"] if policy in local else []),
                         *(["--train.optimizer", "sgd", "--train.learning_rate", "0.01"] if policy in ("demo", "distro") else [])]
                 r = self.run_it("--steps", "24", "--train.evaluate_every", "8", *args, where=policy)
@@ -256,7 +256,7 @@ class Pipelines(Program):
 
     def test_an_interrupted_pipeline_ends_with_the_same_bits(self):
         two = ["--peers", "2", "--parallel.codec", "delta_int4", *self.STAGES]
-        four = ["--peers", "4", "--parallel.ranks", "2", *self.STAGES[:-1], "streaming_diloco", "--comm.local_steps", "16"]
+        four = ["--peers", "4", "--parallel.stages", "2", *self.STAGES[:-1], "streaming_diloco", "--comm.local_steps", "16"]
         for args in (two, four):
             args = [*args, "--steps", "300", "--train.evaluate_every", "10"]
             whole, cut = "whole" + args[1], "cut" + args[1]
@@ -271,7 +271,7 @@ class Pipelines(Program):
 
     def test_stages_that_never_wait_learn_and_go_on_when_they_were_stopped(self):
         args = ["--preset", "nag_pp", "--peers", "4", "--model.layers", "4", "--comm.local_steps", "8", "--train.evaluate_every", "8"]
-        for where, more in [("one", []), ("two", ["--parallel.ranks", "2", "--parallel.codec", "int8", "--parallel.ahead", "1"])]:
+        for where, more in [("one", []), ("two", ["--parallel.stages", "2", "--parallel.codec", "int8", "--parallel.ahead", "1"])]:
             with self.subTest(where):
                 r = self.run_it("--steps", "100", *args, *more, where=where)
                 self.assertEqual(r.returncode, 0, r.stderr)
@@ -297,7 +297,7 @@ class Pipelines(Program):
     def test_stages_that_never_wait_average_gradients_by_every_policy_that_does(self):
         for policy in ("every_step", "demo", "distro", "power_sgd", "dion", "netstorm"):
             signs = ["--train.learning_rate", "0.003"] if policy in ("demo", "distro") else []
-            args = ["--parallel.policy", "async_pipeline", "--peers", "4", "--parallel.ranks", "2", "--train.micro_batches", "2", "--model.layers", "4",
+            args = ["--parallel.policy", "async_pipeline", "--peers", "4", "--parallel.stages", "2", "--train.micro_batches", "2", "--model.layers", "4",
                     "--comm.policy", policy, "--train.evaluate_every", "8", *signs]
             with self.subTest(policy):
                 self.learns_and_goes_on(args, policy)
@@ -317,7 +317,7 @@ class Pipelines(Program):
         self.fails(self.run_it(*never, "diloco", "--parallel.schedule", "gpipe"), "invalid_argument", "parallel.schedule")
         self.fails(self.run_it(*never, "every_step", "--fault.policy", "quorum"), "invalid_argument", "comm.policy", "drained", "diloco")
         self.fails(self.run_it(*never, "diloco", "--model.tie", "true"), "invalid_argument", "model.tie")
-        self.fails(self.run_it("--peers", "3", "--parallel.ranks", "2", *self.STAGES), "invalid_argument", "parallel.ranks", "divide")
+        self.fails(self.run_it("--peers", "3", "--parallel.stages", "2", *self.STAGES), "invalid_argument", "parallel.stages", "divide")
         self.fails(self.run_it("--peers", "8", *self.STAGES), "invalid_argument", "model.layers is 4")
         self.fails(self.run_it("--peers", "2", "--parallel.schedule", "best", *self.STAGES), "invalid_argument", "zero_bubble")
         self.fails(self.run_it("--peers", "2", *self.STAGES[:-1], "dedloc"), "invalid_argument", "comm.policy", "streaming_diloco")

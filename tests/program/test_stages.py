@@ -7,7 +7,7 @@ import glob, os, re, shutil, signal, subprocess, unittest
 from support import PROGRAM, until
 from test_elastic import LONG, Elastic
 
-STAGES = ["--parallel.policy", "pipeline", "--parallel.ranks", "2", "--comm.policy", "every_step", "--model.layers", "4",
+STAGES = ["--parallel.policy", "pipeline", "--parallel.stages", "2", "--comm.policy", "every_step", "--model.layers", "4",
           "--train.micro_batches", "4", "--train.evaluate_every", "20", "--train.checkpoint_every", "50"]
 ALONE = ["--comm.policy", "diloco", "--comm.local_steps", "5", "--train.checkpoint_every", "10"]
 
@@ -70,7 +70,7 @@ class Stages(Elastic):
         self.fails(few, "invalid_argument", "4 cannot hold the model, which takes 5", "--peers 5")
         few = self.run_it("--peers", "2", "--preset", "checkfree", "--model.layers", "4")
         self.fails(few, "invalid_argument", "--peers 3")
-        run = self.start("--peers", "4", *STAGES, "--parallel.ranks", "4", "--steps", "100000",
+        run = self.start("--peers", "4", *STAGES, "--parallel.stages", "4", "--steps", "100000",
                          env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:5@2"))
         until(lambda: "no round for a while" in self.said(run, "err"), run)
         self.assertRegex(self.said(run, "err"), "step [0-9]+ waits: layout: 3 peers cannot hold the model, it takes 4")
@@ -95,7 +95,7 @@ class Stages(Elastic):
                     self.assertLessEqual(max(said) - min(said), 0.0015, step)
 
     def test_a_step_goes_on_when_a_peer_is_lost_in_it_with_the_bits_of_an_undisturbed_one(self):
-        one_pipeline = ["--peers", "3", *STAGES, "--parallel.ranks", "3", "--steps", "30", "--train.clip", "0",
+        one_pipeline = ["--peers", "3", *STAGES, "--parallel.stages", "3", "--steps", "30", "--train.clip", "0",
                         "--parallel.recovery", "redundant_forward"]
         self.ends(self.start(*one_pipeline))
         calm = self.results()[0]["validation"]
@@ -197,7 +197,7 @@ class Stages(Elastic):
         self.assertNotIn("going back", self.logs())
 
     def test_who_is_told_to_go_hands_over_the_only_copy_of_its_stage(self):
-        p = self.start_stages(*LONG, "--parallel.ranks", "3", "--fault.notice", "5")
+        p = self.start_stages(*LONG, "--parallel.stages", "3", "--fault.notice", "5")
         self.until(lambda: all(self.round(i) > 5 for i in range(4)), p)
         os.kill(self.pid(3), signal.SIGTERM)
         self.until(lambda: self.lines(0)[-1]["peers"] == 3, p)
@@ -296,9 +296,9 @@ class Stages(Elastic):
                            (["--comm.codec", "int8", "--parallel.recovery", "templates"], "parallel.recovery"),
                            (["--parallel.policy", "async_pipeline"], "comm.policy"), ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),
                            (["--parallel.schedule", "interleaved"], "parallel.schedule"),
-                           (["--parallel.codec", "delta_int4"], "parallel.codec"), (["--parallel.ranks", "5"], "parallel.ranks"),
+                           (["--parallel.codec", "delta_int4"], "parallel.codec"), (["--parallel.stages", "5"], "parallel.stages"),
                            (["--parallel.recovery", "redundant_forward", "--parallel.schedule", "gpipe"], "parallel.schedule"),
-                           (["--parallel.recovery", "swapped_neighbours"], "parallel.ranks"),  # of two stages
+                           (["--parallel.recovery", "swapped_neighbours"], "parallel.stages"),  # of two stages
                            (["--parallel.recovery", "swapped_neighbours", "--parallel.schedule", "gpipe"], "parallel.schedule"),
                            (["--parallel.recovery", "prayer"], "parallel.recovery")]:
             with self.subTest(name):

@@ -143,7 +143,7 @@ class Swarm(Swarms):
 
     def test_trained_to_the_end_the_whole_model_writes_text(self):
         for extra in (["--parallel.router", "min_cost_flow", "--parallel.codec", "int8", "--model.family", "llama"],
-                      ["--parallel.router", "random", "--parallel.ranks", "3", "--parallel.codec", "subspace"]):
+                      ["--parallel.router", "random", "--parallel.stages", "3", "--parallel.codec", "subspace"]):
             with self.subTest(extra):
                 p = self.start_swarm("--peers", "4", "--steps", "40", "--run.fresh", "true", *extra)
                 self.ends(p)
@@ -169,8 +169,8 @@ class Swarm(Swarms):
                 ([*elastic, "--parallel.router", "planned", "--parallel.paths", "0 x"], "parallel.paths", "'x'"),
                 ([*elastic, *LOCAL, "--parallel.router", "planned", "--parallel.paths", "* *"], "parallel.router", "no stage out"),
                 ([*elastic, "--parallel.schedule", "gpipe"], "parallel.policy", "leave them out"),
-                ([*elastic, "--parallel.ranks", "5"], "parallel.ranks", "model.layers"),
-                ([*elastic, "--parallel.ranks", "4", "--peers", "3"], "net.peers", "--peers 12"),
+                ([*elastic, "--parallel.stages", "5"], "parallel.stages", "model.layers"),
+                ([*elastic, "--parallel.stages", "4", "--peers", "3"], "net.peers", "--peers 12"),
                 ([*elastic, "--parallel.stage", "2"], "parallel.stage", "0 to 1"),
                 ([*elastic, "--fault.min_peers", "3"], "fault.min_peers", "1 to 2"),
                 ([*elastic, *LOCAL, "--steps", "42"], "train.steps", "use 40 or 44"),

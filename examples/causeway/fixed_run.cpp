@@ -63,9 +63,9 @@ causeway::result<int> conclude(const session_summary& summary, const session_inp
                                in.s.run.name + ": " + std::to_string(in.s.net.peers) + " peers, " + in.s.comm.policy));
 
   const auto bytes = static_cast<double>(summary.bytes_sent);
-  std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f) after %llu steps and %llu rounds, in %s\n",
-              summary.validation, std::exp(summary.validation), static_cast<unsigned long long>(summary.step),
-              static_cast<unsigned long long>(summary.round), human_seconds(summary.wall_seconds).c_str());
+  std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f) after %s and %s, in %s\n", summary.validation,
+              std::exp(summary.validation), counted(summary.step, "step").c_str(), counted(summary.round, "round").c_str(),
+              human_seconds(summary.wall_seconds).c_str());
   if (trains_paths(in.s)) tell_paths(in.s);
   if (is_pipeline(in.s)) {
     std::printf("this peer sent %s on its sockets\n", human_bytes(bytes).c_str());

@@ -188,7 +188,7 @@ causeway::result<int> peer_report::conclude(const session_summary& s) {
   } else {
     std::printf("\nthe others have validated without this peer\n");
   }
-  std::printf("%llu rounds, state %016llx; sent %s in %s\n", ull(s.round), ull(s.state_hash),
+  std::printf("%s, state %016llx; sent %s in %s\n", counted(s.round, "round").c_str(), ull(s.state_hash),
               human_bytes(static_cast<double>(s.bytes_sent)).c_str(), human_seconds(s.wall_seconds).c_str());
   std::printf("%s\n", waiting_text(s.blocked_seconds, s.wall_seconds).c_str());
   CAUSEWAY_TRY(write_loss_plot(in_.folder + "/loss.svg", {folder_}, in_.s.run.name));

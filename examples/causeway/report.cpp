@@ -67,6 +67,10 @@ std::string human_bytes(double bytes) {
   return format(unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
 }
 
+std::string counted(std::uint64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 std::string human_seconds(double seconds) {
   const auto s = static_cast<long long>(seconds + 0.5);
   if (s < 60) return format("%llds", s);
@@ -85,11 +89,12 @@ void progress_line::show(const progress& p, bool milestone) {
   if (quiet_ || (!terminal_ && !milestone)) return;
   std::string line = format("step %llu", static_cast<unsigned long long>(p.step));
   if (p.steps > 0) line += format("/%llu", static_cast<unsigned long long>(p.steps));
-  line += format("  round %llu  loss %.3f", static_cast<unsigned long long>(p.round), p.loss);
+  line += format("  round %llu", static_cast<unsigned long long>(p.round));
+  if (p.loss > 0) line += format("  loss %.3f", p.loss);  // none where a round came without training
   if (p.validation > 0) line += format("  validation %.3f", p.validation);
   line += format("  %.0f tok/s  sent %s", p.tokens_per_second, human_bytes(static_cast<double>(p.bytes_sent)).c_str());
   if (p.bytes_saved_factor > 1.05) line += format(" (%.0fx less)", p.bytes_saved_factor);
-  if (p.peers > 0) line += format("  %u peers", p.peers);
+  if (p.peers > 0) line += "  " + counted(p.peers, "peer");
   if (p.seconds_left > 0) line += "  " + human_seconds(p.seconds_left) + " left";
   if (terminal_) {
     std::printf("\r\033[K%s%s", line.c_str(), milestone ? "\n" : "");

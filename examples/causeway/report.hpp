@@ -30,6 +30,8 @@ struct progress {
 
 /// "12.3 MB" and the like.
 std::string human_bytes(double bytes);
+/// "1 round", "2 rounds".
+std::string counted(std::uint64_t count, const std::string& what);
 /// "2m10s" and the like.
 std::string human_seconds(double seconds);
 /// What part of its time a peer waited in exchanges.

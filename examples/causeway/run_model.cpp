@@ -39,9 +39,10 @@ void describe(chosen_model& model, const session_input& in) {
       human(estimate.total() + optimizer_bytes).c_str(),
       human(estimate.parameters + estimate.gradients + estimate.low_precision).c_str(), human(optimizer_bytes).c_str(),
       human(estimate.activations + estimate.activation_gradients + estimate.logits + estimate.scratch).c_str());
-  std::printf("text: %s, %lld tokens to train on, %lld to validate; %u peers, %s\n",
+  std::printf("text: %s, %lld tokens to train on, %lld to validate; %s, %s\n",
               human_bytes(static_cast<double>(in.data.bytes)).c_str(), static_cast<long long>(in.data.tokens.train.size()),
-              static_cast<long long>(in.data.tokens.validation.size()), in.s.net.peers, in.s.comm.policy.c_str());
+              static_cast<long long>(in.data.tokens.validation.size()), counted(in.s.net.peers, "peer").c_str(),
+              in.s.comm.policy.c_str());
   std::fflush(stdout);
 }
 

@@ -343,8 +343,8 @@ class supervisor {
     CAUSEWAY_TRY(write_loss_plot(folder_ + "/loss.svg", folders,
                                  s_.run.name + ": " + std::to_string(s_.net.peers) + " peers, " + s_.comm.policy));
     if (s_.quiet) return 0;
-    std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f) after %llu rounds, state %016llx\n",
-                end->validation, std::exp(end->validation), static_cast<unsigned long long>(end->round),
+    std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f) after %s, state %016llx\n", end->validation,
+                std::exp(end->validation), counted(end->round, "round").c_str(),
                 static_cast<unsigned long long>(end->state));
     std::printf("%zu of %u peers trained to the end; a peer sent up to %s\n", done, s_.net.peers,
                 human_bytes(static_cast<double>(sent)).c_str());

@@ -51,6 +51,15 @@ constexpr compress::codec_traits message_traits() {
   }
 }
 
+/// Whether a recipe's codecs are codecs.
+template <class E>
+constexpr bool has_codecs() {
+  bool good = true;
+  if constexpr (requires { typename E::codec_type; }) good = compress::is_of_codec<typename E::codec_type>;
+  if constexpr (requires { typename E::down_type; }) good = good && compress::is_of_codec<typename E::down_type>;
+  return good;
+}
+
 /// The context's mean over all peers: butterfly or ring, whatever suits the size, in chunks that overlap each other.
 /// Blocks. Works where peers come and go. Bytes: 2(n−1)/n times the encoded row.
 template <compress::Codec Codec = compress::none>

@@ -176,6 +176,10 @@ struct round_rules {
       "causeway-A0: a type given to comm::rounds is no axis value: it has no `decides`. docs/reference/rules.md#a0");
   static_assert(axis::all_different<Axes...>,
                 "causeway-A1: two values for one axis were given to comm::rounds; keep one. docs/reference/rules.md#a1");
+  static_assert((axis::has_codecs<Axes>() && ...),
+                "causeway-P8: an exchange is given a codec that is none: it lacks a member of compress::Codec. Codecs are "
+                "in compress/; a choice of entries, as compress::top_k, goes into compress::sparse. "
+                "docs/reference/rules.md#p8");
 
  protected:
   using trigger_axis = axis::pick<axis::part::trigger, axis::every, Axes...>;

@@ -183,8 +183,24 @@ class dense_message {
 
 namespace detail {
 
+/// Stands for what is no codec, so that its refusal (P8) is the only error.
+struct refused_codec {
+  static constexpr std::string_view name = "none";
+  static constexpr codec_traits traits{};
+  static constexpr bool raw = true;
+
+  template <class T>
+  explicit refused_codec(const T&);
+  [[nodiscard]] std::size_t block() const;
+  [[nodiscard]] std::size_t encoded_size(std::size_t) const;
+  std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) const;
+  result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) const;
+};
+
 template <class C>
-struct message_for;
+struct message_for {
+  using type = dense_message<refused_codec>;
+};
 template <MessageCodec C>
 struct message_for<C> {
   using type = C;
@@ -199,8 +215,11 @@ struct message_for<C> {
 
 /// The message codec that `C` is, or makes: C, or dense_message<C>. `as_message<C>{codec}` works for both.
 template <class C>
-  requires MessageCodec<C> || Codec<C>
 using as_message = typename detail::message_for<C>::type;
+
+/// Whether `as_message` made `M` of a codec.
+template <class M>
+inline constexpr bool is_of_codec = !std::is_same_v<M, dense_message<detail::refused_codec>>;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 

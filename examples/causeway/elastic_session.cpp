@@ -36,7 +36,8 @@ causeway::result<void> elastic_session::prepare() {
   held_out_.emplace(std::move(held_out));
   CAUSEWAY_TRY(fetch_held_out(in_, *held_out_));
   const auto rounds = [&](std::uint64_t steps) {
-    return steps == 0 ? 0 : std::max<std::uint64_t>(1, optimizer_steps(in_.s, steps) * fragments_ / per_round_);
+    const std::uint64_t counted = has_stages() ? steps : optimizer_steps(in_.s, steps);
+    return steps == 0 ? 0 : std::max<std::uint64_t>(1, counted * fragments_ / per_round_);
   };
   validate_every_ = rounds(in_.s.train.evaluate_every);
   save_every_ = rounds(in_.s.train.checkpoint_every);

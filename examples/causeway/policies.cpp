@@ -102,7 +102,8 @@ bool of_some_policies(std::string_view setting) {
 bool steps_alone(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
   const bool may = is_swarm(s) || is_elastic_pipeline(s);
-  return is_async_pipeline(s) || (may && (p == nullptr || !p->traits.needs_global_step));
+  return is_async_pipeline(s) || (may && (p == nullptr || !p->traits.needs_global_step)) ||
+         (is_swarm(s) && p != nullptr && p->traits.gathers_samples);
 }
 
 bool joins_ends(const settings& s) { return is_elastic_pipeline(s) && s.parallel.recovery == "swapped_neighbours"; }
@@ -117,6 +118,10 @@ bool shares_no_table(const settings& s) { return steps_alone(s) || (is_swarm(s) 
 
 std::uint64_t steps_of_round(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
+  if (p != nullptr && p->traits.gathers_samples && (is_swarm(s) || is_elastic_pipeline(s))) {
+    const auto batch = static_cast<std::uint64_t>(std::max<std::int64_t>(1, s.train.batch));  // of all peers
+    return std::max<std::uint64_t>(1, (s.comm.batch_samples + batch - 1) / batch);
+  }
   return p == nullptr || p->has_local_steps ? s.comm.local_steps : 1;
 }
 
@@ -141,6 +146,7 @@ std::uint64_t samples_at_hand(const settings& s) {
 std::uint64_t optimizer_steps(const settings& s, std::uint64_t steps) {
   const policy* const p = find_policy(s.comm.policy);
   if (p == nullptr || !p->traits.gathers_samples || steps == 0) return steps;
+  if (is_swarm(s) || is_elastic_pipeline(s)) return std::max<std::uint64_t>(1, steps / steps_of_round(s));
   const std::uint64_t samples = steps * static_cast<std::uint64_t>(s.train.batch) * s.net.peers;
   return std::max<std::uint64_t>(1, samples / std::max<std::uint64_t>(1, s.comm.batch_samples));
 }

@@ -25,6 +25,12 @@ struct session_summary;
 struct settings;
 struct training;
 
+/// Whether the state of an inner optimizer is two moments in the layout of the parameters, and a count of steps: a part of
+/// it can move with a part of the model, and a newcomer can be given all of it.
+[[nodiscard]] inline bool has_whole_state(std::string_view optimizer) {
+  return optimizer == "adamw" || optimizer == "lamb";
+}
+
 struct policy {
   std::string name;
   std::string help;                                           ///< one line
@@ -46,18 +52,18 @@ struct policy {
   }
   /// Whether rounds come after steps that all stages count for themselves.
   [[nodiscard]] bool same_rounds() const noexcept { return causeway::rules::c4(traits, {.staged = true}); }
-  /// Whether the peers of a stage that come and go exchange gradients by it. What makes its own steps of them needs an
+  /// Whether the peers of a stage that come and go exchange gradients by it. What makes its own steps of them may need an
   /// optimizer whose state cannot move.
   [[nodiscard]] bool gradients_of_stages() const noexcept {
-    const auto is_optimizer = [](const auto& one) { return one.first == "train.optimizer"; };
-    const bool own_steps = std::any_of(defaults.begin(), defaults.end(), is_optimizer);
-    return causeway::rules::c5(traits, {.shares_gradient = true}) && !own_steps;
+    const auto stays = [](const auto& one) { return one.first == "train.optimizer" && !has_whole_state(one.second); };
+    return causeway::rules::c5(traits, {.shares_gradient = true}) && std::none_of(defaults.begin(), defaults.end(), stays);
   }
   /// And whether peers of pipelines may come and go, with their blocks. Composed ones are made of rounds there.
   [[nodiscard]] bool in_elastic_pipelines() const noexcept {
     using namespace causeway::rules;
     const bool local = c4(traits, {.staged = true, .sums_over_stages = true}) && c7(traits, {.moves_blocks = true});
-    return elastic() && ((same_rounds() && gradients_of_stages()) || local || (composed && has_local_steps));
+    const bool together = c4(traits, {.staged = true, .gathers_together = true}) && gradients_of_stages();
+    return elastic() && (together || local || (composed && has_local_steps));
   }
   [[nodiscard]] bool in_swarms() const noexcept {
     using namespace causeway::rules;

@@ -33,17 +33,14 @@ std::int64_t stages_wanted(const settings& s) {
 
 namespace {
 
-// Its state is two moments in the layout of the parameters, and a count of steps: a part of it can move with a part of the
-// model, and a newcomer can be given all of it.
-bool has_whole_state(const std::string& optimizer) { return optimizer == "adamw" || optimizer == "lamb"; }
-
-// Of stages whose peers step alone: they cannot end in the middle of a round.
+// Of stages whose peers step alone, or gather: they cannot end in the middle of a round.
 causeway::result<void> validate_rounds(const settings& s) {
   const std::uint64_t h = steps_of_round(s), rounds = h == 0 ? 0 : s.train.steps / h;
   if (h == 0) return fail(errc::invalid_argument, "comm.local_steps", "use 1 or more");
   if (s.train.steps % h == 0) return {};
   return fail(errc::invalid_argument, "train.steps",
-              "stages whose peers come and go train whole rounds of comm.local_steps (" + std::to_string(h) + "); use " +
+              "stages whose peers come and go train whole rounds, of " + std::to_string(h) +
+                  " steps (comm.local_steps, or comm.batch_samples / train.batch); use " +
                   (rounds > 0 ? std::to_string(rounds * h) + " or " : "") + std::to_string((rounds + 1) * h));
 }
 
@@ -116,7 +113,7 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
         "or came to, for AdamW, which " +
             s.comm.policy + " does not; use " + elastic_pipeline_policy_names());
   }
-  if (steps_alone(s)) CAUSEWAY_TRY(validate_rounds(s));
+  if (steps_alone(s) || steps_of_round(s) > 1) CAUSEWAY_TRY(validate_rounds(s));
   if (steps_alone(s) && s.parallel.recovery != "regroup") {
     return bad("parallel.recovery", "pipelines that take steps of their own are cut alike; use regroup, or every_step");
   }

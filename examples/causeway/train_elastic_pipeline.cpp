@@ -74,7 +74,8 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, tra
   const causeway::parallel::elastic_pipeline_options options{.micro_batches = in.s.train.micro_batches,
                                                              .storage = place.storage,
                                                              .folder = block_folder(in.s),
-                                                             .store_every = in.s.train.checkpoint_every};
+                                                             .store_every = in.s.train.checkpoint_every,
+                                                             .steps = in.s.train.steps};
   CAUSEWAY_ASSIGN(chosen_inner inner, inner_of_stages(in.s, model));
   const auto train = [&](auto recovery, auto schedule, auto gradients) {
     causeway::parallel::elastic_pipeline pipeline{place.pipelines, options, std::move(recovery), std::move(schedule),

@@ -135,6 +135,11 @@ causeway::result<session_summary> train_swarm(chosen_model model, training t, ch
     return train(chosen_comm<sums>{std::move(comm)}, reported<parallel::swarm<forgetful_activations>>{
                                                          place.swarm, in.s, forgetful_of(in.s, width), place.storage});
   }
+  if (comm.traits().gathers_samples) {
+    constexpr causeway::comm_traits gathers{.tolerates = elastic, .needs_global_step = true, .allows_late_steps = true};
+    return train(chosen_comm<gathers>{std::move(comm)}, reported<parallel::local_swarm<forgetful_activations>>{
+                                                            place.swarm, in.s, forgetful_of(in.s, width), place.storage});
+  }
   if (comm.traits().allows_late_steps) {
     constexpr causeway::comm_traits moves{.tolerates = elastic, .allows_late_steps = true};
     return train(chosen_comm<moves>{std::move(comm)}, reported<parallel::local_swarm<forgetful_activations>>{

@@ -472,6 +472,7 @@
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohort_progress.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
+#include <causeway/parallel/elastic/gathered_steps.hpp>
 #include <causeway/parallel/elastic/interpolated_blocks.hpp>
 #include <causeway/parallel/elastic/kept_pass.hpp>
 #include <causeway/parallel/elastic/part_change.hpp>

@@ -35,6 +35,10 @@ TEST_CASE("rules: exchanges of stages come after the same steps at all their hol
   STATIC_REQUIRE(!rules::c4(asks, {.staged = true}));
   STATIC_REQUIRE(rules::c4(asks, {.staged = true, .sums_over_stages = true}));
   STATIC_REQUIRE(!rules::c4({.rounds_by_steps = false}, {.staged = true, .sums_over_stages = true}));
+  constexpr comm_traits gathers{.rounds_by_steps = false, .gathers_samples = true};
+  STATIC_REQUIRE(!rules::c4(gathers, {.staged = true, .sums_over_stages = true}));
+  STATIC_REQUIRE(rules::c4(gathers, {.staged = true, .gathers_together = true}));
+  STATIC_REQUIRE(!rules::c4({.rounds_by_steps = false}, {.staged = true, .gathers_together = true}));
   STATIC_REQUIRE(!rules::c5({}, {.shares_gradient = true}));
   STATIC_REQUIRE(rules::c5({.sums_gradients = true}, {.shares_gradient = true}));
   STATIC_REQUIRE(rules::c5({}, {}));

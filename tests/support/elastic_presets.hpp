@@ -20,7 +20,7 @@ inline constexpr std::string_view local_swarm_presets[] = {
     "diloco",       "open_diloco",  "intellect1",  "muloco",        "local_sgd",   "fedavg",
     "photon",       "sparse_loco",  "sparta",      "des_loc",       "edit",        "streaming_diloco",
     "eager_diloco", "cocktail_sgd", "gaia",        "sparta_diloco", "moshpit_sgd", "noloco",
-    "bacombo",      "ravnest",      "co_learning", "cocodc"};
+    "bacombo",      "ravnest",      "co_learning", "cocodc",        "dedloc"};
 
 /// Those that tests/parallel/local_pipeline.cpp and tests/parallel/elastic/local_pipeline_*.cpp train in pipelines whose
 /// replicas do.
@@ -38,9 +38,10 @@ inline constexpr std::string_view local_async_pipeline_presets[] = {
     "streaming_diloco", "eager_diloco", "cocktail_sgd", "moshpit_sgd", "noloco",    "bacombo",
     "sparta_diloco",    "co_learning",  "cocodc",       "ravnest"};
 
-/// Those that tests/parallel/elastic_pipeline.cpp and elastic_gradients.cpp train in pipelines that make all steps
-/// together.
-inline constexpr std::string_view elastic_pipeline_presets[] = {"every_step", "demo", "power_sgd", "dion", "netstorm"};
+/// Those that tests/parallel/elastic_pipeline.cpp, elastic_gradients.cpp and elastic_gathered.cpp train in pipelines that
+/// make all steps together.
+inline constexpr std::string_view elastic_pipeline_presets[] = {"every_step", "demo",     "power_sgd",
+                                                                "dion",       "netstorm", "dedloc"};
 
 /// Those that tests/parallel/swarm.cpp and tests/parallel/swarm/swarm_gradients.cpp train in swarms.
 inline constexpr std::string_view swarm_presets[] = {"every_step", "demo", "power_sgd", "dion", "netstorm"};

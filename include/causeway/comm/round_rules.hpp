@@ -127,9 +127,9 @@ constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_roun
 
 /// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
-/// that follow.
+/// that follow. Gradients that gather are of parameters that do not move meanwhile: what was lost is added to them.
 constexpr bool allows_late_steps(round_mix m) {
-  return elastic(m) && !m.before_inner_step && !m.trigger_talks && rows_stay(m);
+  return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.trigger_talks && rows_stay(m);
 }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
@@ -141,7 +141,7 @@ constexpr bool allows_late_steps(round_mix m) {
 /// memory of several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
-  if (m.before_inner_step) return m.waits_at_once && m.bit_parity && !m.accumulates && (m.single || !keeps_factors);
+  if (m.before_inner_step) return m.waits_at_once && m.bit_parity && (m.single || !keeps_factors);
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 

@@ -73,7 +73,7 @@ class rounds : round_rules<Axes...> {
       (laws::own_parameters                                                                   ? 5
        : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
                                                                                               : 3) +
-      (core_type::links_type::measured ? 3 : 0);
+      (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0);
 
   /// Numbers that it asks all stages for in one exchange, at most.
   [[nodiscard]] std::size_t stage_sums() const noexcept { return laws::mix.watches_movement ? 2 * core_.states.size() : 0; }
@@ -102,13 +102,13 @@ class rounds : round_rules<Axes...> {
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);
       ctx.contribution().gather(core_.trigger.target());
-      CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
+      if (!ctx.elastic()) CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
       if (!ctx.elastic() && ctx.stages().is_first()) core_.trigger.open(ctx);
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
     if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
-    samples_used_ = ctx.samples() - core_.gathered;
+    samples_used_ = ctx.contribution().ever();
     for (state& s : core_.states) {
       if (s.pending && !ctx.elastic()) CAUSEWAY_TRY(core_.begin(ctx, s));
     }
@@ -178,6 +178,7 @@ class rounds : round_rules<Axes...> {
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
     if constexpr (core_type::links_type::measured) ar(core_.links);
+    if constexpr (accumulates) ar(gathered_for_);
   }
 
   void shared(auto& ar) {
@@ -192,6 +193,7 @@ class rounds : round_rules<Axes...> {
     if (previous.empty()) {
       core_.gathered = 0;
       counted_ = false;
+      if (accumulates) (void)ctx.contribution().after(samples_used_);  // they are given up
     }
     if constexpr (accumulates) ctx.schedule_at(core_.states.front().number);
     if constexpr (!content_type::before_inner_step) {
@@ -219,7 +221,7 @@ class rounds : round_rules<Axes...> {
 
   /// What is exchanged first counts from here on, not from where the run began (comm::post_local; fixed peers).
   result<void> begin_here(auto& ctx) {
-    samples_used_ = ctx.samples();
+    samples_used_ = ctx.contribution().ever();
     left_ = ctx.clock().now();
     return core_.begin_here(ctx);
   }
@@ -249,8 +251,7 @@ class rounds : round_rules<Axes...> {
   void count_step(auto& ctx) {
     const time_point began = std::max(left_, ctx.contribution().drawn_at());
     const double computed = measures_speed ? seconds(ctx.clock().now() - began) : 0;
-    const std::uint64_t trained = ctx.contribution().ever();
-    const std::uint64_t samples = trained - std::exchange(samples_used_, trained);
+    const std::uint64_t samples = ctx.contribution().after(samples_used_);
     for (state& s : core_.states) {
       ++s.since;
       s.samples += samples;
@@ -270,10 +271,9 @@ class rounds : round_rules<Axes...> {
   // ---- gradients of many steps, until all peers together have enough samples ------------------------------------------
 
   result<void> gather_samples(auto& ctx) {
-    if (!counted_) {
-      CAUSEWAY_TRY(add_gradient(ctx, ctx.samples() - samples_used_ - core_.gathered));
-      counted_ = true;
-    }
+    const bool late = ctx.contribution().has_late();
+    if (late || !counted_) CAUSEWAY_TRY(add_gradient(ctx, ctx.contribution().after(samples_used_)));
+    if (!std::exchange(counted_, true) && ctx.exchanges_at_once()) ++core_.at;
     CAUSEWAY_ASSIGN(const bool enough, enough_samples(ctx));
     if (!enough) ctx.skip_inner_step();
     if (enough) CAUSEWAY_TRY(exchange_samples(ctx));
@@ -298,7 +298,8 @@ class rounds : round_rules<Axes...> {
   /// Where peers come and go, the leader adds up: 100 bytes to it after every step. A sum that was late for its round goes
   /// out with the next, before anything is added that is of other parameters.
   result<bool> enough_samples(auto& ctx) {
-    if (ctx.elastic()) return gathered_for_ != core_.states.front().number || ctx.announce_samples();
+    const bool is_late = core_.gathered > 0 && gathered_for_ != core_.states.front().number;
+    if (ctx.elastic()) return is_late || ctx.announce_samples();
     CAUSEWAY_ASSIGN(const double enough, ask_first(ctx, [&]() -> result<double> {
                       CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
                       return reached ? 1.0 : 0.0;
@@ -324,11 +325,9 @@ class rounds : round_rules<Axes...> {
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
     CAUSEWAY_TRY(mean_gradient(ctx));
-    if (ctx.elastic()) {
-      CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
-    } else {
-      for (state& s : core_.states) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
-      samples_used_ += core_.gathered;
+    if (ctx.elastic()) CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
+    for (state& s : core_.states) {
+      if (!ctx.elastic()) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
     }
     core_.gathered = 0;
     return {};
@@ -384,7 +383,7 @@ class rounds : round_rules<Axes...> {
 
   core_type core_;
   detail::round_turns<core_type> turns_;
-  std::uint64_t samples_used_ = 0;  ///< of those that the context counts: what is in rows already, or counted for them
+  std::uint64_t samples_used_ = 0;  ///< of all that this peer trained on: what is in rows already, or counted for them
   std::uint64_t gathered_for_ = 0;  ///< the exchange that the sum of gradients was begun for
   bool counted_ = false;            ///< this inner step is in the counters already
   time_point left_{};               ///< when the last hook ended

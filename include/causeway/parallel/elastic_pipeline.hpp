@@ -54,7 +54,8 @@ struct elastic_pipeline_options {
   /// have one for each machine: each keeps what its own peers hold.
   std::optional<io::any_storage> storage{};
   std::string folder = "blocks";
-  std::uint64_t store_every = 100;  ///< steps; the first is saved too
+  std::uint64_t store_every = 100;  ///< steps; the first state is saved too
+  std::uint64_t steps = 0;          ///< of the run, if known: gradients that are gathered then go out, however few
 };
 
 /// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
@@ -65,6 +66,9 @@ struct elastic_pipeline_options {
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
 /// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
 /// residual; pipelines are cut alike then (regroup, morph, proactive).
+/// One that gathers them until all peers together have enough samples (axis::global_samples) adds up those of its stage
+/// over several steps. The parameters move once for all of these, as for one batch; meanwhile only boundaries are sent, and
+/// nothing is voted on. When the layout changes, the round begins anew.
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, that of a tied
 /// table over those of the first and the last; about 100 bytes from and to everybody. On a change: 12 bytes a parameter of
@@ -80,8 +84,9 @@ class elastic_pipeline {
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
-  static constexpr std::uint32_t state_version = 3;
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .gathers_together = true};
+  static constexpr std::uint32_t state_version = 4;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
                             Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -107,7 +112,7 @@ class elastic_pipeline {
       if (!vote_.is_complete()) return done.error();
       CAUSEWAY_TRY(peer_.group->failed(done.error()));  // a gradient that others may have voted for is kept
       if (taken()) return peer_.record().loss / static_cast<double>(b.tokens());
-      if (begun || begun.error().code != errc::cancelled || peer_.record().step != ctx.step()) continue;
+      if (begun || begun.error().code != errc::cancelled || next_step() != ctx.step()) continue;
       vote_.forget();  // the trainer clears the gradients
       return done.error();
     }
@@ -125,7 +130,7 @@ class elastic_pipeline {
       }
     }
     vote_.end();
-    policy_.is_of(peer_.record().state);
+    policy_.taken(peer_.record().state);
     if (by_policy()) policy_.put_table(ctx);
     gradient_.forget();
     peer_.held.moved_to(peer_.record().state, std::move(squares_.of));
@@ -134,8 +139,7 @@ class elastic_pipeline {
 
   /// A disk that fails costs the copy, not the step.
   result<void> after_step(auto& ctx) {
-    const step_record& record = peer_.record();
-    if (options_.store_every > 0 && (record.step == 1 || record.step % options_.store_every == 0)) {
+    if (policy_.gathered().is_due(peer_.record(), ctx.step() + 1, options_.store_every)) {
       const auto saved = save_blocks(ctx);
       if (!saved) ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
     }
@@ -150,14 +154,14 @@ class elastic_pipeline {
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     for (;;) {
       const auto begun = begin_attempt();
-      if (peer_.record().step != ctx.step()) {
-        ctx.resume_at(peer_.record().step);
+      if (next_step() != ctx.step()) {
+        ctx.resume_at(next_step());
         return fail(errc::cancelled, "evaluation", "the others are at step " + std::to_string(ctx.step()));
       }
       const auto sum = begun ? try_to_evaluate(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{begun.error()};
       if (!sum) {
         CAUSEWAY_TRY(peer_.group->failed(sum.error()));
-        if (!begun && begun.error().code == errc::cancelled && peer_.record().step == ctx.step()) return begun.error();
+        if (!begun && begun.error().code == errc::cancelled && next_step() == ctx.step()) return begun.error();
         continue;
       }
       meetings_.came_to(*sum);
@@ -191,26 +195,24 @@ class elastic_pipeline {
   [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return gradient_.resumed_attempts(); }
 
  private:
-  static constexpr bool keeps_work = stage::WorkKeeping<Recovery>;
-  static_assert(keeps_work == Recovery::traits.keeps_work, "see stage::WorkKeeping");
+  static_assert(stage::WorkKeeping<Recovery> == Recovery::traits.keeps_work, "see stage::WorkKeeping");
 
   result<void> begin(auto& ctx) {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
-    CAUSEWAY_TRY(peer_.check_ends(name, ctx.model().joined_ends(), Recovery::traits.joined_ends));
-    if ((keeps_work || Recovery::traits.joined_ends) && !std::is_same_v<Schedule, stage::one_f_one_b>) {
-      return fail(errc::unsupported, std::string{name},
-                  std::string{Recovery::name} + " has an order of its own; use stage::one_f_one_b");
-    }
+    CAUSEWAY_TRY((peer_.template check_recovery<Recovery, Schedule>(name, ctx.model().joined_ends())));
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(computes_, replica_);
-    peer_.group->exchange_by(
-        {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
+    exchange_hooks hooks{.enter = [this, &ctx] { return enter(ctx); },
+                         .exchanged = [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }};
+    hooks.enough = [this, &ctx] { return taken() || policy_.has_enough(peer_, whole_, ctx.step() + 1 == options_.steps); };
+    peer_.group->exchange_by(std::move(hooks));
     return {};
   }
 
   [[nodiscard]] bool by_policy() const { return policy_exchange::applies(peer_); }
   [[nodiscard]] bool taken() const { return vote_.taken(peer_.record()); }
+  [[nodiscard]] std::uint64_t next_step() const { return policy_.gathered().next(peer_.record()); }
 
   // All of a step but the move of the parameters.
   result<void> attempt(auto& ctx) {
@@ -222,7 +224,7 @@ class elastic_pipeline {
     vote_.forget();
     policy_.forget();
     codec_.begin_step();
-    if (peer_.record().step != ctx.step()) return finished_by_others(ctx);
+    if (next_step() != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *inventory));
     const auto done =
@@ -245,11 +247,13 @@ class elastic_pipeline {
   }
 
   // It goes to their step at once: who is behind when they have ended would wait for their next attempt for ever.
-  error finished_by_others(auto& ctx) {
+  error finished_by_others(auto& ctx) { return go_on_from(ctx, "the others have finished it"); }
+  error go_on_from(auto& ctx, std::string why) {
     vote_.forget();
+    policy_.give_up(peer_);
     ctx.resume_at(peer_.record().step);
     peer_.group->finished_by_others();
-    return fail(errc::cancelled, "step", "the others have finished it");
+    return fail(errc::cancelled, "step", std::move(why));
   }
 
   result<void> begin_attempt() {
@@ -259,8 +263,6 @@ class elastic_pipeline {
     policy_.forget();
     return {};
   }
-
-  // ---- evaluation -------------------------------------------------------------------------------------------------------
 
   // The sum of the losses. Not a number: there is none to be had.
   result<double> try_to_evaluate(auto& ctx, const batch& b, std::uint32_t pieces) {
@@ -303,9 +305,7 @@ class elastic_pipeline {
     CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, this_step(ctx), why));
     policy_.is_of(alike ? peer_.record().state : 0);
     if (alike) peer_.group->state().begin_anew();
-    ctx.resume_at(peer_.record().step);
-    peer_.group->finished_by_others();
-    return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(peer_.record().step));
+    return go_on_from(ctx, "the run went back to step " + std::to_string(peer_.record().step));
   }
 
   result<void> take_assignment(auto& ctx, const cluster_inventory& inventory, stage::layout made) {
@@ -340,6 +340,7 @@ class elastic_pipeline {
     if (const auto taken = policy_.bring_up(ctx, peer_, meetings_, all, own); !taken) {
       return taken.error().code == errc::not_found ? go_back(ctx, inventory, taken.error()) : taken;
     }
+    if (!policy_.gathered().goes_on(peer_, all)) return go_on_from(ctx, "the round begins anew");
     CAUSEWAY_ASSIGN(loss_, policy_.begin(ctx, peer_, meetings_, all, own));
     return {};
   }

@@ -43,16 +43,21 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them; where fragments of the model take
 /// turns, all this holds for each of them; n_i is that of the steps that Δ_i is of where results are a round late. Needs a
 /// policy of local steps (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or parameters, whenever their
-/// results are applied), with no more than swarm_options::local_steps steps between two exchanges, fault::quorum, and an
-/// environment whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
-/// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
-/// global samples.
+/// results are applied; or of gradients that gather), with no more than swarm_options::local_steps steps between two
+/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_round. Every peer
+/// of every stage is given the same global batch, as a function of trainer.context().step(); the schedule of the learning
+/// rate goes by that step, so by global samples.
 ///
 /// What counts in Δ is every micro-batch of the H steps, once in every stage: what a lost peer had stepped on is computed
 /// again before the exchange, with the values of then, and stepped on (one more inner step of those who do). A peer that
 /// joins or comes back starts from θ, passes the steps that the others have taken already, and has the weight of what it
 /// did. Where the peers of a stage meet in groups, θ is each peer's own, and one that joins serves from its first exchange
 /// on. Gradients are clipped by the norm of what the peer itself has of its stage: nobody has the whole model's.
+///
+/// A policy that gathers gradients (axis::global_samples) has Σ_k Σ_{m ∈ S_i(k)} ∇_m / n_i of each peer for a row instead,
+/// and θ takes one step with their mean once a round has enough samples, which all count alike. No parameter moves
+/// meanwhile, so what a lost peer had is computed again as it was: the step is that of one batch of all samples, clipped by
+/// the norm of the whole model.
 ///
 /// Bytes: boundaries as parallel::swarm; between the peers of a stage, an exchange of P values in H steps. Memory beside
 /// that of swarm: θ, the outer optimizer's state, and the tokens of H steps.
@@ -65,8 +70,12 @@ class local_swarm {
 
  public:
   static constexpr std::string_view name = "local_swarm";
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .sums_over_stages = true, .computes_late = true};
+  static constexpr parallel_traits traits{.staged = true,
+                                          .reroutes = true,
+                                          .global_step = true,
+                                          .sums_over_stages = true,
+                                          .gathers_together = true,
+                                          .computes_late = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit local_swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
@@ -90,7 +99,8 @@ class local_swarm {
   result<double> forward_backward(auto& ctx, const batch& b) {
     const swarm_options& o = peer_->options();
     CAUSEWAY_TRY(check_batch(name, b, o.micro_batches));
-    CAUSEWAY_TRY(keep(b, peer_->progress().size() / static_cast<std::uint32_t>(o.micro_batches)));
+    const std::uint32_t steps_before = peer_->progress().size() / static_cast<std::uint32_t>(o.micro_batches);
+    CAUSEWAY_TRY(keep(b, steps_before));
     using computer_type = detail::stage_computer<std::remove_cvref_t<decltype(ctx)>, Codec>;
     step_ = {{inputs_.data() + inputs_.size() - b.inputs.size(), b.inputs.size()},
              {targets_.data() + targets_.size() - b.targets.size(), b.targets.size()},
@@ -100,6 +110,7 @@ class local_swarm {
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
     const std::uint64_t own = peer_->contributed();
     take_mean(ctx, own);
+    ctx.contribution().gathered(static_cast<std::uint64_t>(b.sequences) * (1 + steps_before));
     ctx.contribution().takes_part(own * static_cast<std::uint64_t>(b.sequences / o.micro_batches));
     const auto steps = static_cast<std::int64_t>(inputs_.size() / b.inputs.size());
     round_ = {inputs_, targets_, b.sequences * steps};
@@ -109,7 +120,8 @@ class local_swarm {
     return sum / static_cast<double>(b.tokens());
   }
 
-  result<float> norm(auto& ctx) { return ctx.own_norm(); }
+  /// Where gradients were gathered and exchanged, of the whole model; else of what this peer has of its stage.
+  result<float> norm(auto& ctx) { return gathers(ctx) ? peer_->norm() : ctx.own_norm(); }
   result<void> after_step(auto&) { return {}; }
 
   /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one.
@@ -124,6 +136,8 @@ class local_swarm {
   [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
 
  private:
+  [[nodiscard]] static bool gathers(auto& ctx) { return ctx.contribution().round_samples() > 0; }
+
   static result<void> check_options(const swarm_options& o) {
     const auto all = static_cast<std::uint64_t>(o.micro_batches) * o.local_steps;
     if (o.local_steps > 0 && all <= swarm_wire::most_micro_batches) return {};
@@ -153,6 +167,7 @@ class local_swarm {
   // Gradients are scaled for the mean over all micro-batches of the step, of which this peer has some.
   void take_mean(auto& ctx, std::uint64_t own) {
     const auto g = ctx.gradients();
+    if (own == 0 && gathers(ctx)) return;  // the others' may be enough for a step
     if (own == 0) return ctx.skip_inner_step();
     const auto all = static_cast<std::uint64_t>(peer_->options().micro_batches);
     if (own == all) return;

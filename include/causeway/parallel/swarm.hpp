@@ -109,8 +109,9 @@ class stage_computer final : public swarm_computer {
   result<void> take_step(float scale) override {
     const auto g = gradients();
     kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
-    ctx_.count_samples(static_cast<std::uint64_t>(std::llround(static_cast<float>(whole_.sequences) / scale)));
-    return ctx_.inner_step(ctx_.own_norm());  // other stages take no step with it
+    ctx_.contribution().add_late(static_cast<std::uint64_t>(std::llround(static_cast<float>(whole_.sequences) / scale)));
+    if (ctx_.contribution().round_samples() > 0) return {};  // the policy adds it to what it has gathered
+    return ctx_.inner_step(ctx_.own_norm());                 // other stages take no step with it
   }
 
  private:

@@ -22,10 +22,11 @@ constexpr bool c2(parallel_traits p, fault_traits f) {
 /// Stages that go on their own time exchange after the same number of steps at every holder, or they wait in a circle.
 constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !(c.gathers_samples || c.rounds_by_clock); }
 
-/// Stages that make the same steps must also make the same rounds, each in its own group of peers: by counting, or by
-/// asking each other.
+/// Stages that make the same steps must also make the same rounds, each in its own group of peers: by counting steps, or
+/// the samples of all peers where all know them, or by asking each other.
 constexpr bool c4(comm_traits c, parallel_traits p) {
-  return !p.staged || !p.global_step || c.rounds_by_steps || (p.sums_over_stages && c.rounds_over_stages);
+  return !p.staged || !p.global_step || c.rounds_by_steps || (p.sums_over_stages && c.rounds_over_stages) ||
+         (p.gathers_together && c.gathers_samples);
 }
 
 /// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean that all wait for.
@@ -64,7 +65,8 @@ struct compatible {
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
                 "quick enough or have enough to say, and stages do not ask each other. Use a policy whose rounds come "
                 "after a number of steps; where stages can be asked, also one that asks all of them "
-                "(comm_traits::rounds_over_stages). docs/reference/rules.md#c4");
+                "(comm_traits::rounds_over_stages); in elastic pipelines and swarms with local steps, also one "
+                "that gathers samples. docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
       "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step, and "

@@ -29,7 +29,7 @@ struct comm_traits {
   bool rounds_by_steps = true;      ///< whether rounds come after the same steps on all peers, whatever they are given
   bool rounds_over_stages = false;  ///< or if all stages of a model are asked (training_context::stages), or need not be
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
+  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -45,6 +45,7 @@ struct parallel_traits {
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
+  bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };

@@ -254,6 +254,7 @@ CAUSEWAY_DECL [[nodiscard]] dion make(const dion_options& o);
 /// (collective::bandwidth_shares); none: equal. Peers that only gather, or only average, are weights and shares of 0: an
 /// auxiliary peer has a share and no samples. Its authors' runs have optim::lamb, whose defaults are theirs, at a rate of
 /// 0.00176. Where peers come and go, who was late for a step brings its gradients to the next; hivemind's peers drop them.
+/// In pipelines and swarms nobody is late: all make each step together, and a round has the same samples whoever is lost.
 ///
 /// Formula:
 ///   peer i sums gradients of n_i samples until Σ n_i ≥ B;  g = Σ n_i·g_i / Σ n_i;  one step of the optimizer

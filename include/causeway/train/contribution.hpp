@@ -23,6 +23,12 @@ class contribution {
     samples_ += own;
     trained_ += own;
   }
+  /// More, for an exchange that has been tried already: what it is to bring has changed.
+  void add_late(std::uint64_t samples) noexcept {
+    add(samples);
+    late_ = true;
+  }
+  [[nodiscard]] bool has_late() noexcept { return std::exchange(late_, false); }  ///< says so once
   /// Of those that are added next this peer trained so many; others have the rest.
   void takes_part(std::uint64_t samples) noexcept { own_ = samples; }
   /// What is trained from now on is for the exchange after the next one; until `open`, or until it is closed again.
@@ -31,6 +37,8 @@ class contribution {
 
   [[nodiscard]] std::uint64_t all() const noexcept { return samples_; }
   [[nodiscard]] std::uint64_t ever() const noexcept { return trained_; }  ///< whatever became of them
+  /// Of them, those after the first `used`, which becomes how many there are now.
+  [[nodiscard]] std::uint64_t after(std::uint64_t& used) const noexcept { return trained_ - std::exchange(used, trained_); }
   /// Of them, the last ones, which are for the exchange after the next one.
   [[nodiscard]] std::uint64_t later() const noexcept { return closed_at_ ? std::min(samples_, trained_ - *closed_at_) : 0; }
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
@@ -65,6 +73,7 @@ class contribution {
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
   std::optional<std::uint64_t> gathered_;
+  bool late_ = false;
   bool paused_ = false;
   std::uint32_t passed_ = 0;  ///< rounds
   time_point drawn_at_{};

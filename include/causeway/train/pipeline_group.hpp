@@ -61,6 +61,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   [[nodiscard]] bool moves_blocks() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  bool announce(std::uint64_t, std::uint64_t) override { return !rounds_.enough || rounds_.enough(); }
   void received(std::span<const float> row, const std::vector<index_range>* where) override;
   result<void> exchanged(std::span<const float> mean) override;
 

@@ -71,6 +71,7 @@ class basic_swarm_group final : public elastic_group {
   result<void> open(shared_state state, thread_pool& pool) override;
 
   result<round_entry> enter(std::uint64_t samples, std::uint64_t) override;
+  bool announce(std::uint64_t, std::uint64_t gathered) override { return run_ends() || gathered >= round_samples_; }
 
   void received(std::span<const float> row, const std::vector<index_range>* where) override;
   result<void> exchanged(std::span<const float> sum) override;
@@ -135,10 +136,11 @@ class basic_swarm_group final : public elastic_group {
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
   bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
   // Where rows are exchanged:
-  std::vector<float> rows_;     // of the exchange entered last, and what else came of it
-  std::uint64_t samples_ = 0;   // behind this peer's
-  std::uint32_t row_of_ = 0;    // the attempt that this peer sent one in last, of this round
-  std::uint32_t sum_of_ = 0;    // the attempt that the sum is of which it has
+  std::vector<float> rows_;          // of the exchange entered last, and what else came of it
+  std::uint64_t samples_ = 0;        // behind this peer's
+  std::uint64_t round_samples_ = 0;  // that all peers gather together; 0: that is not how rounds come
+  std::uint32_t row_of_ = 0;         // the attempt that this peer sent one in last, of this round
+  std::uint32_t sum_of_ = 0;         // the attempt that the sum is of which it has
   std::uint32_t known_of_ = 0;  // the attempt that the result is of which the exchange entered last passes on; or itself
   bool leaves_ = false;
   bool gives_up_ = false;  // what this peer has of the round

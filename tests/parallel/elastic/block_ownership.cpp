@@ -38,7 +38,7 @@ TEST_CASE("block ownership: an optimizer that began later counts its own steps, 
   parallel::block_ownership held;
   held.begin(part, 4, {});
   held.assigned({1, 3}, 0);
-  const parallel::step_record taken{.step = 7, .state = 70};
+  const parallel::step_record taken{.step = 21, .state = 70, .updates = 7};
   held.moved_to(taken.state, {});
   t.context().inner().resume(t.model().parameters().length(), 7);
   for (const auto& moment : t.context().inner().moments()) std::fill(moment.begin(), moment.end(), 2.0F);
@@ -88,7 +88,7 @@ TEST_CASE("block ownership: what is saved says when its optimizer began", "[para
   const parallel::block_store store{io::any_storage{disk}, "blocks"};
   const nn::model_part part{{1, 3}};
   const parallel::exchange_state state;
-  const parallel::step_record taken{.step = 9, .state = 90};
+  const parallel::step_record taken{.step = 9, .state = 90, .updates = 9};
   {
     auto t = trainer_of(part);
     parallel::shared_blocks blocks{t.context(), state};

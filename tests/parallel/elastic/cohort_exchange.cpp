@@ -90,11 +90,12 @@ TEST_CASE("cohort exchange: peers that go on from the same exchange say the same
   std::vector<float> factors{1, 2, 3};
   parallel::exchange_state none, some;
   some.memory = [&] { return std::vector<std::span<std::byte>>{std::as_writable_bytes(std::span{factors})}; };
-  const auto before = parallel::described_for_exchange(2.5, 7, some);
+  const auto before = parallel::described_for_exchange(2.5, 7, 70, some);
   CHECK(before.loss == 2.5);
   CHECK(before.state == 7);
-  CHECK(before.memory == parallel::described_for_exchange(1, 8, some).memory);
+  CHECK(before.gathered == 70);
+  CHECK(before.memory == parallel::described_for_exchange(1, 8, 80, some).memory);
   factors[1] = 4;
-  CHECK(before.memory != parallel::described_for_exchange(2.5, 7, some).memory);
-  CHECK(parallel::described_for_exchange(0, 0, none).memory == parallel::described_for_exchange(0, 0, none).memory);
+  CHECK(before.memory != parallel::described_for_exchange(2.5, 7, 70, some).memory);
+  CHECK(parallel::described_for_exchange(0, 0, 0, none).memory == parallel::described_for_exchange(0, 0, 0, none).memory);
 }

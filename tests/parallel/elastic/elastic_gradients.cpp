@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "parallel/elastic/elastic_cases.hpp"
+#include "parallel/elastic/gradient_world.hpp"
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "support/catch.hpp"
 #include "support/cluster.hpp"
@@ -27,7 +28,9 @@
 using namespace causeway;
 using namespace std::chrono_literals;
 using support::elastic_world_options;
+using support::gradient_world;
 using support::parameters;
+using support::undisturbed_gradients;
 
 namespace {
 
@@ -57,50 +60,6 @@ using demo = preset_of<presets::demo_options>;
 using dion = preset_of<presets::dion_options>;
 using trees = preset_of<presets::netstorm_options>;  // four rows
 
-/// Pipelines of two stages.
-template <class Policy>
-class gradient_world : public support::any_elastic_world {
- public:
-  explicit gradient_world(elastic_world_options options, support::local_checkpoints* checkpoints = nullptr)
-      : any_elastic_world{std::move(options),
-                          [checkpoints](const elastic_world_options& o, const std::shared_ptr<pipeline_group>& group,
-                                        environment env, parallel::elastic_pipeline_options po) {
-                            parallel::elastic_pipeline<> pipeline{group, std::move(po), stage::recovery::regroup{2}};
-                            return peer(o, group, std::move(env), std::move(pipeline), checkpoints);
-                          }} {}
-
- private:
-  static std::unique_ptr<support::elastic_peer> peer(const elastic_world_options& o, std::shared_ptr<pipeline_group> group,
-                                                     environment env, parallel::elastic_pipeline<> pipeline,
-                                                     support::local_checkpoints* checkpoints) {
-    const std::uint64_t id = group->identity();
-    const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
-    const auto part = saved ? checkpoints->by_peer.at(id).part : nn::model_part{{0, 1}};
-    auto t = support::elastic_trainer(o, std::move(group), std::move(env), std::move(pipeline), Policy::make(), part);
-    if (saved) support::load(t, checkpoints->by_peer.at(id).state);
-    return std::make_unique<saved_peer<decltype(t)>>(std::move(t), id, checkpoints);
-  }
-
-  /// Saved after the step that the checkpoints are of.
-  template <class Trainer>
-  class saved_peer final : public support::elastic_peer_of<Trainer> {
-   public:
-    saved_peer(Trainer trainer, std::uint64_t id, support::local_checkpoints* to)
-        : support::elastic_peer_of<Trainer>{std::move(trainer)}, id_{id}, to_{to} {}
-    result<step_report> step(const batch& b) override {
-      auto report = support::elastic_peer_of<Trainer>::step(b);
-      auto& t = this->trainer();
-      if (report && to_ != nullptr && t.context().step() == to_->after)
-        to_->by_peer[id_] = {t.model().part(), support::save(t)};
-      return report;
-    }
-
-   private:
-    std::uint64_t id_;
-    support::local_checkpoints* to_;
-  };
-};
-
 /// Two whole models on the halves of each batch, whose gradients the policy averages.
 template <class Policy>
 parameters of_two_models(const elastic_world_options& o) {
@@ -120,18 +79,6 @@ parameters of_two_models(const elastic_world_options& o) {
     if (p == 0) support::detail::collect(t.model().parameters(), all);
   });
   return all;
-}
-
-template <class Policy>
-parameters undisturbed_gradients(elastic_world_options o, std::vector<std::uint64_t>* calls = nullptr) {
-  o.dies_at = UINT64_MAX;
-  gradient_world<Policy> w{o};
-  w.boot();
-  w.run();
-  CHECK(support::errors_of(w, o.hosts).empty());
-  REQUIRE(w.finished() == o.hosts);
-  for (std::uint32_t h = 0; calls != nullptr && h < o.hosts; ++h) calls->push_back(w.at(h).calls);
-  return support::holders_agree(w, o.hosts);
 }
 
 /// The victim is killed at every `every`th call of its network, and comes back or does not. Each step is made of the whole

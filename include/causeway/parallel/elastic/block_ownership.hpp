@@ -61,7 +61,7 @@ class block_ownership {
   /// Its assignment in the attempt under way; none where it is spare.
   CAUSEWAY_DECL void assigned(const nn::block_range& computes, std::uint32_t replica) noexcept;
 
-  /// Parameters and moments of a block, and the step after which its optimizer began. Precondition: `described` names it.
+  /// Parameters and moments of a block, and the update after which its optimizer began. Precondition: `described` names it.
   /// Errors: those of the storage, where it is not in memory.
   result<block_contents> contents(auto& ctx, std::int64_t block) {
     const auto left = attic_.find(block);
@@ -94,26 +94,26 @@ class block_ownership {
     began_[static_cast<std::size_t>(block)] = static_cast<std::uint64_t>(std::clamp(contents.back(), 0.0F, latest));
   }
 
-  /// The inner optimizer knows nothing of what is held, after that step of the run.
-  void begin_optimizer(auto& ctx, std::uint64_t step) {
+  /// The inner optimizer knows nothing of what is held, after that update of the run's parameters.
+  void begin_optimizer(auto& ctx, std::uint64_t update) {
     for (std::size_t b = 0; b < began_.size(); ++b) {
       const auto block = static_cast<std::int64_t>(b);
       if (!ctx.model().part().holds(block)) continue;
       for (const auto& moment : ctx.inner().moments()) {
         for_pieces_of(ctx.model(), moment, block, [](std::span<float> m) { std::fill(m.begin(), m.end(), 0.0F); });
       }
-      began_[b] = step;
+      began_[b] = update;
     }
   }
-  /// The step after which the optimizer of `part` began; 0: with the run.
+  /// The update after which the optimizer of `part` began; 0: with the run.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t began(const nn::model_part& part) const;
-  /// It counts the steps since then.
+  /// It counts the updates since then.
   result<void> count_steps(auto& ctx, const step_record& w) {
-    const std::uint64_t since = std::min(began(ctx.model().part()), w.step);
+    const std::uint64_t since = std::min(began(ctx.model().part()), w.updates);
     if (counted_from_ == since) return {};
     counted_from_ = since;
     nn::model_part same = ctx.model().part();
-    return ctx.hold(std::move(same), w.step - since);
+    return ctx.hold(std::move(same), w.updates - since);
   }
 
   /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
@@ -125,7 +125,7 @@ class block_ownership {
       if (!leaves || w.step == 0) continue;
       CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
     }
-    CAUSEWAY_TRY(ctx.hold(part, w.step));
+    CAUSEWAY_TRY(ctx.hold(part, w.updates));
     counted_from_ = 0;
     state_ = w.state;
     for (std::int64_t b = 0; b < layers; ++b) {
@@ -180,7 +180,7 @@ class block_ownership {
   std::optional<saved_blocks> stored_;  // of the state that the run is in, where it went back to one
   std::uint64_t state_ = 0;             // step_record::state that the blocks are of
   std::vector<std::uint8_t> valid_;     // by block: in the model's part, and of that state
-  std::vector<std::uint64_t> began_;    // by block: the step after which its optimizer began
+  std::vector<std::uint64_t> began_;    // by block: the update after which its optimizer began
   std::uint64_t counted_from_ = 0;      // the same, as the inner optimizer has it
   std::map<std::int64_t, block_contents> attic_;
   std::map<std::int64_t, double> squares_;

@@ -39,11 +39,12 @@ result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const 
 
 /// What a peer says before gradients are exchanged by the communication policy.
 struct exchange_share {
-  double loss = 0;           ///< of its part of the batch
-  std::uint64_t state = 0;   ///< names what the policy keeps alike, as step_record::state
-  std::uint64_t memory = 0;  ///< names what an exchange remembers
+  double loss = 0;             ///< of its part of the batch
+  std::uint64_t state = 0;     ///< names what the policy keeps alike, as step_record::state
+  std::uint64_t memory = 0;    ///< names what an exchange remembers
+  std::uint64_t gathered = 0;  ///< names the gradients of earlier steps that it has added up; 0: none
 };
-CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state,
+CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
                                                                   const exchange_state& kept);
 
 /// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer

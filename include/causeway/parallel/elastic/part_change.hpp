@@ -107,7 +107,7 @@ class part_change {
       held_.put(ctx, m.block, all);
       ++made_up_;
     }
-    if (made_up_ > 0) held_.begin_optimizer(ctx, record_.step);
+    if (made_up_ > 0) held_.begin_optimizer(ctx, record_.updates);
   }
 
   [[nodiscard]] static std::size_t length_of(auto& ctx, std::int64_t block) {

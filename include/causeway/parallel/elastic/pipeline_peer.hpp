@@ -44,6 +44,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -90,6 +91,15 @@ struct pipeline_peer {
                                    std::uint32_t chunks) const;
   /// Whether the model's ends are one block, and have to be.
   CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
+  /// And whether the schedule is one that the recovery policy can do with.
+  template <class Recovery, class Schedule>
+  [[nodiscard]] static result<void> check_recovery(std::string_view who, bool joined_ends) {
+    CAUSEWAY_TRY(check_ends(who, joined_ends, Recovery::traits.joined_ends));
+    const bool has_order = Recovery::traits.keeps_work || Recovery::traits.joined_ends;
+    if (!has_order || std::is_same_v<Schedule, stage::one_f_one_b>) return {};
+    return fail(errc::unsupported, std::string{who},
+                std::string{Recovery::name} + " has an order of its own; use stage::one_f_one_b");
+  }
   CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, const std::optional<io::any_storage>& storage,
                            const std::string& folder);
 

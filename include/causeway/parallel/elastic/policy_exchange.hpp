@@ -12,10 +12,12 @@
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/elastic/block_sums.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
+#include <causeway/parallel/elastic/gathered_steps.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/parallel/elastic/step_meetings.hpp>
 #include <causeway/parallel/tied_table.hpp>
+#include <causeway/tensor/batch.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -32,13 +34,28 @@ class policy_exchange {
 
   /// What the policy keeps is of the state named `state`.
   void is_of(std::uint64_t state) noexcept { of_ = state; }
+  /// And it has had its exchange: the run has taken the round.
+  void taken(std::uint64_t state) noexcept {
+    is_of(state);
+    gathered_.taken();
+  }
+
+  /// Gradients of earlier steps that the policy has, to exchange them with that of the step under way.
+  [[nodiscard]] const gathered_steps& gathered() const noexcept { return gathered_; }
+  /// Whether there are enough samples with the batch `b`, or the run ends with it. Else it is gathered: once a step.
+  [[nodiscard]] bool has_enough(const pipeline_peer& peer, const batch& b, bool ends) {
+    return gathered_.enough_with(peer, static_cast<std::uint64_t>(b.sequences), ends);
+  }
+  /// They are worth nothing any more, if there are any.
+  void give_up(const pipeline_peer& peer) { gathered_.give_up(peer); }
+
   /// An attempt's gradient is there, for the policy to exchange.
   [[nodiscard]] bool computed() const noexcept { return computed_; }
   void forget() noexcept { computed_ = false; }
 
   /// What this peer says before.
   [[nodiscard]] exchange_share described(const pipeline_peer& peer, double loss) const {
-    return described_for_exchange(loss, of_, peer.group->state());
+    return described_for_exchange(loss, of_, gathered_.name(peer.record()), peer.group->state());
   }
 
   /// Who did not take part in the run's last step takes what the policy keeps alike. errc::not_found: nobody has it.
@@ -88,7 +105,7 @@ class policy_exchange {
     std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
   }
 
-  void serialize(auto& ar) { ar(of_); }
+  void serialize(auto& ar) { ar(of_, gathered_); }
 
  private:
   result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
@@ -109,6 +126,7 @@ class policy_exchange {
 
   std::uint64_t of_ = 0;
   bool computed_ = false;
+  gathered_steps gathered_;
   std::vector<float> mean_;
 };
 

@@ -27,7 +27,8 @@ struct step_record {
   std::uint64_t state = 0;  ///< names the parameters after them
   double norm = 0;          ///< of the last step's gradient, over the whole model
   stage::run_history history{};
-  double loss = 0;  ///< of the last step, summed over the tokens of the global batch
+  double loss = 0;            ///< of the last step, summed over the tokens of the global batch
+  std::uint64_t updates = 0;  ///< of the parameters: fewer than steps, where gradients are gathered over several
 
   friend bool operator==(const step_record&, const step_record&) = default;
 };
@@ -59,6 +60,8 @@ struct exchange_hooks {
   std::function<result<void>(std::span<const float> mean)> exchanged{};
   /// Whether the step under way is the run's last, so that everything is exchanged after it.
   std::function<bool()> run_ends{};
+  /// Of a policy that gathers gradients: whether there are enough with the step under way, so that they are exchanged.
+  std::function<bool()> enough{};
 };
 
 /// What the communication policy keeps from round to round.
@@ -71,6 +74,7 @@ struct exchange_state {
   std::function<result<void>()> forget{};  ///< that
   std::function<bool()> exchanges_next{};  ///< after the step under way
   std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
+  std::uint64_t round_samples = 0;         ///< as shared_state's
 };
 
 /// All calls from the trainer's thread.

@@ -43,7 +43,7 @@ class step_vote {
   /// the recovery policy's.
   result<double> tell(auto& ctx, const pipeline_peer& peer, std::uint64_t number, std::uint64_t agreed,
                       std::uint64_t interval, double loss, double squares) {
-    name(peer, agreed, interval);
+    name(peer, ctx.step() + 1, agreed, interval);
     CAUSEWAY_ASSIGN(const auto all, peer.of_everybody(ctx, pipeline_peer::sums_channel, std::array{loss, squares}, number));
     double sum = 0, sum_of_squares = 0;
     for (const auto& [one, of_one] : all) {
@@ -59,7 +59,7 @@ class step_vote {
 
  private:
   // Equal on all peers of the attempt, and in no attempt with other sums.
-  CAUSEWAY_DECL void name(const pipeline_peer& peer, std::uint64_t agreed, std::uint64_t interval);
+  CAUSEWAY_DECL void name(const pipeline_peer& peer, std::uint64_t step, std::uint64_t agreed, std::uint64_t interval);
   // What the run holds alike after the step of that attempt.
   CAUSEWAY_DECL [[nodiscard]] step_record next_record(double loss, double norm) const;
 

@@ -32,6 +32,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
     if (inner) inner({});
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
+  round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty()) swarm_->meets_in_groups();
   averages_ = !steps_alone() && state.divide;
   if (averages_) CAUSEWAY_TRY(swarm_->exchange_means());

@@ -10,12 +10,13 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, const exchange_state& kept) {
+CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
+                                                    const exchange_state& kept) {
   hasher memory;
   if (kept.memory) {
     for (const auto part : kept.memory()) memory.add(part);
   }
-  return {loss, state, memory.finish()};
+  return {loss, state, memory.finish(), gathered};
 }
 
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,

@@ -145,7 +145,7 @@ CAUSEWAY_DECL step_record pipeline_peer::next_round(std::uint64_t step, std::uin
   hasher h;
   for (const auto& [id, index] : index_of) h.add_value(id).add_value(index);
   h.add_value(next.state).add_value(attempt.round).add_value(attempt.attempt);
-  next.step = step;
+  next.step = next.updates = step;
   next.state = h.finish();
   next.history.took_step(step, interval, layout, staying);
   return next;

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TESTS_PARALLEL_ELASTIC_GRADIENT_WORLD_HPP
+#define CAUSEWAY_TESTS_PARALLEL_ELASTIC_GRADIENT_WORLD_HPP
+
+// Elastic pipelines of two stages whose gradients a communication policy exchanges, in a simulated world.
+
+#include <causeway/parallel/elastic_pipeline.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "parallel/elastic/elastic_world.hpp"
+#include "parallel/elastic/local_pipeline_world.hpp"
+#include "support/catch.hpp"
+
+namespace support {
+
+/// `Policy::make()` gives the policy of a peer.
+template <class Policy>
+class gradient_world : public any_elastic_world {
+ public:
+  explicit gradient_world(elastic_world_options options, local_checkpoints* checkpoints = nullptr)
+      : any_elastic_world{
+            std::move(options),
+            [checkpoints](const elastic_world_options& o, const std::shared_ptr<causeway::pipeline_group>& group,
+                          causeway::environment env, causeway::parallel::elastic_pipeline_options po) {
+              po.steps = o.steps;
+              causeway::parallel::elastic_pipeline<> pipeline{group, std::move(po), causeway::stage::recovery::regroup{2}};
+              return peer(o, group, std::move(env), std::move(pipeline), checkpoints);
+            }} {}
+
+ private:
+  static std::unique_ptr<elastic_peer> peer(const elastic_world_options& o, std::shared_ptr<causeway::pipeline_group> group,
+                                            causeway::environment env, causeway::parallel::elastic_pipeline<> pipeline,
+                                            local_checkpoints* checkpoints) {
+    const std::uint64_t id = group->identity();
+    const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
+    const auto part = saved ? checkpoints->by_peer.at(id).part : causeway::nn::model_part{{0, 1}};
+    auto t = elastic_trainer(o, std::move(group), std::move(env), std::move(pipeline), Policy::make(), part);
+    if (saved) load(t, checkpoints->by_peer.at(id).state);
+    return std::make_unique<saved_peer<decltype(t)>>(std::move(t), id, checkpoints);
+  }
+
+  /// Saved after the step that the checkpoints are of.
+  template <class Trainer>
+  class saved_peer final : public elastic_peer_of<Trainer> {
+   public:
+    saved_peer(Trainer trainer, std::uint64_t id, local_checkpoints* to)
+        : elastic_peer_of<Trainer>{std::move(trainer)}, id_{id}, to_{to} {}
+    causeway::result<causeway::step_report> step(const causeway::batch& b) override {
+      auto report = elastic_peer_of<Trainer>::step(b);
+      auto& t = this->trainer();
+      if (report && to_ != nullptr && t.context().step() == to_->after) to_->by_peer[id_] = {t.model().part(), save(t)};
+      return report;
+    }
+
+   private:
+    std::uint64_t id_;
+    local_checkpoints* to_;
+  };
+};
+
+/// What the peers of a run without faults hold; `calls`: how many network calls each has made.
+template <class Policy>
+parameters undisturbed_gradients(elastic_world_options o, std::vector<std::uint64_t>* calls = nullptr) {
+  o.dies_at = UINT64_MAX;
+  gradient_world<Policy> w{o};
+  w.boot();
+  w.run();
+  CHECK(errors_of(w, o.hosts).empty());
+  REQUIRE(w.finished() == o.hosts);
+  for (std::uint32_t h = 0; calls != nullptr && h < o.hosts; ++h) calls->push_back(w.at(h).calls);
+  return holders_agree(w, o.hosts);
+}
+
+}  // namespace support
+
+#endif  // CAUSEWAY_TESTS_PARALLEL_ELASTIC_GRADIENT_WORLD_HPP

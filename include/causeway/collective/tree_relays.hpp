@@ -6,7 +6,8 @@
 // (NETSTORM's auxiliary paths, 2024; collective/relay_paths.hpp). A relay passes bytes on as they are, so that sums and
 // means have the same bits with and without. Who sends a row sends something by each of its paths, if only an empty
 // message: so everybody knows from the tree what comes, and nobody asks. All peers take what they wait for in one order,
-// that of the tree's links: nobody can wait for another in a circle.
+// that of the tree's links: nobody can wait for another in a circle. What comes to a relay before its turn is kept till
+// then.
 
 #include <causeway/collective/conversation.hpp>
 #include <causeway/collective/exchange.hpp>

@@ -68,6 +68,8 @@ void for_usual(Options& o, Settings& s, F&& f) {
   if constexpr (requires { o.most_ahead; }) f("comm.most_ahead", o.most_ahead, s.comm.most_ahead);
   if constexpr (requires { o.group_size; }) f("comm.group_size", o.group_size, s.comm.group_size);
   if constexpr (requires { o.measure_every; }) f("comm.measure_every", o.measure_every, s.comm.measure_every);
+  if constexpr (requires { o.auxiliary; }) f("comm.auxiliary", o.auxiliary, s.comm.auxiliary);
+  if constexpr (requires { o.message_bytes; }) f("comm.message_bytes", o.message_bytes, s.comm.message_bytes);
   if constexpr (requires { o.dimensions; }) f("comm.dimensions", o.dimensions, s.comm.dimensions);
 }
 

@@ -144,6 +144,8 @@ struct settings {
     std::uint32_t group_size = 0;
     std::uint32_t dimensions = 0;
     std::uint32_t measure_every = 0;
+    std::uint32_t auxiliary = 0;
+    std::uint64_t message_bytes = 0;
     std::uint32_t rank = 0;
     std::uint64_t batch_samples = 0;
     double seconds = 0;

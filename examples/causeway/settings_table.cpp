@@ -245,6 +245,10 @@ std::vector<setting> table(settings& s) {
       make("comm.group_size", s.comm.group_size, "peers that meet").in("peers"),
       make("comm.dimensions", s.comm.dimensions, "of the grid of peers"),
       make("comm.measure_every", s.comm.measure_every, "until peers measure their links again; 0 = never").in("exchanges"),
+      make("comm.auxiliary", s.comm.auxiliary,
+           "above twice as many waiting for a line, messages go by third peers where fewer wait; 0 = never")
+          .in("messages"),
+      make("comm.message_bytes", s.comm.message_bytes, "of a message").in("bytes").at_least(1),
       make("comm.rank", s.comm.rank, "of the factors that a matrix is sent as"),
       make("comm.batch_samples", s.comm.batch_samples, "samples of all peers together in a step").in("samples"),
       make("comm.seconds", s.comm.seconds, "of training between exchanges, by each peer's clock").in("seconds"),

@@ -252,6 +252,7 @@
 #include <causeway/collective/pairs.hpp>
 #include <causeway/collective/quantised_ring.hpp>
 #include <causeway/collective/refusal.hpp>
+#include <causeway/collective/relay_paths.hpp>
 #include <causeway/collective/ring.hpp>
 #include <causeway/collective/ring_order.hpp>
 #include <causeway/collective/server_residual.hpp>
@@ -262,6 +263,7 @@
 #include <causeway/collective/sum.hpp>
 #include <causeway/collective/transport_site.hpp>
 #include <causeway/collective/tree_mean.hpp>
+#include <causeway/collective/tree_relays.hpp>
 #include <causeway/collective/two_level_mean.hpp>
 #include <causeway/compress/bf16.hpp>
 #include <causeway/compress/bit_stream.hpp>

@@ -68,6 +68,7 @@
 #include <causeway/collective/pairs.hpp>
 #include <causeway/collective/quantised_ring.hpp>
 #include <causeway/collective/refusal.hpp>
+#include <causeway/collective/relay_paths.hpp>
 #include <causeway/collective/ring.hpp>
 #include <causeway/collective/ring_order.hpp>
 #include <causeway/collective/server_residual.hpp>
@@ -78,6 +79,7 @@
 #include <causeway/collective/sum.hpp>
 #include <causeway/collective/transport_site.hpp>
 #include <causeway/collective/tree_mean.hpp>
+#include <causeway/collective/tree_relays.hpp>
 #include <causeway/collective/two_level_mean.hpp>
 
 #include <causeway/axis/own_sum_mean.hpp>

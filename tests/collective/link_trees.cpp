@@ -8,6 +8,7 @@
 #include "support/catch.hpp"
 
 using namespace causeway;
+using collective::index_tree;
 using collective::link_tree;
 
 namespace {
@@ -86,4 +87,23 @@ TEST_CASE("link trees: links that are not there come last", "[collective][fast]"
   links l{4, std::numeric_limits<double>::infinity()};
   l.set(0, 1, 1), l.set(1, 0, 1), l.set(1, 2, 1), l.set(2, 1, 1), l.set(2, 3, 1), l.set(3, 2, 1);
   CHECK(link_tree(l, tree{0}, 0, 2) == tree{0, 0, 1, 2});
+}
+
+TEST_CASE("link trees: with an arity of 0 each peer's way is its fastest path to the root", "[collective][fast]") {
+  links l{6};
+  CHECK(link_tree(l, tree{3, 0}, 1, 0) == tree{0, 0, 0, 0, 0, 0});  // whatever it shares with others, or with other trees
+  l.set(0, 1, 20), l.set(4, 0, 2.5);
+  l.set(5, 0, 3), l.set(4, 5, 0.25), l.set(5, 4, 0.25);
+  // 1, 4 and 5 at 2 by peer 2, which is there as soon as 3; directly they would be at 20, 2.5 and 3.
+  CHECK(link_tree(l, tree{0}, 0, 0) == tree{0, 2, 0, 0, 2, 2});
+  l.set(2, 4, 9), l.set(3, 4, 9), l.set(1, 4, 9), l.set(2, 5, 9), l.set(3, 5, 9), l.set(1, 5, 9);
+  CHECK(link_tree(l, tree{0}, 0, 0) == tree{0, 2, 0, 0, 0, 4});  // 5 by 4 at 2.75, for 3
+}
+
+TEST_CASE("link trees: by index, level by level", "[collective][fast]") {
+  CHECK(index_tree(6, 4, 2) == tree{4, 5, 5, 0, 4, 4});
+  CHECK(index_tree(4, 1, 0) == tree{1, 1, 1, 1});
+  CHECK(index_tree(4, 1, 1) == tree{3, 1, 1, 2});
+  CHECK(collective::root_of(index_tree(6, 4, 2)) == 4);
+  CHECK(collective::root_of(tree{0}) == 0);
 }

@@ -67,7 +67,7 @@ TEST_CASE("tree mean: along parents that it is given, now or later", "[collectiv
   check_bytes<tree>(5, 50, {1, 1, 1, 1, 1}, {2 * row, row, 2 * row, 2 * row, row}, with_tree<>{{.parents = parents}});
   const auto led = [&](std::uint32_t) {
     tree exchange{{.root = 1}};
-    exchange.follow(parents);
+    exchange.follow(parents, {});
     return exchange;
   };
   check_bytes<tree>(5, 50, {1, 1, 1, 1, 1}, {2 * row, row, 2 * row, 2 * row, row}, led);
@@ -91,6 +91,47 @@ TEST_CASE("tree mean: takes as many latencies as the tree is deep, twice", "[col
     });
     CHECK(w.run());
     CHECK((took >= latencies * 100ms && took < latencies * 100ms + 1ms));
+  }
+}
+
+TEST_CASE("tree mean: with an arity of 0 all peers are the root's children", "[collective][fast]") {
+  constexpr std::uint64_t row = 4 * 50 + 16;
+  check_bytes<tree>(4, 50, {1, 1, 1, 1}, {row, row, 3 * row, row}, with_tree<>{{.arity = 0, .root = 2}});
+}
+
+TEST_CASE("tree mean: parts of rows by third peers, and the same bits", "[collective][fast]") {
+  // 7 messages of 32 bytes: 4 directly, 2 and 1 by third peers.
+  const auto mean_of = [](std::uint32_t size, const auto& make) {
+    std::vector<std::vector<float>> rows(size);
+    const memory_network network{size};
+    CHECK(all_succeeded(run_sides(network, [&](side& s) {
+      auto exchange = make(s.self);
+      rows[s.self] = values_of(s.self, 50);
+      return run_exchange(exchange, s.port(), {.values = rows[s.self]}, s.ctx);
+    })));
+    for (const auto& row : rows) CHECK(same_bits(row, rows[0]));
+    return rows[0];
+  };
+  const relay_options relays{.limit = 1, .message_bytes = 32};
+  for (const std::uint32_t size : {2U, 3U, 4U, 7U}) {
+    for (const std::uint32_t arity : {0U, 1U, 2U}) {
+      CAPTURE(size, arity);
+      const with_tree<> direct{{.arity = arity, .root = 1}}, relayed{{.arity = arity, .root = 1, .relays = relays}};
+      CHECK(same_bits(mean_of(size, relayed), mean_of(size, direct)));
+      const with_tree<tree_mean<int8>> short_direct{{.arity = arity}}, short_relayed{{.arity = arity, .relays = {1, 8}}};
+      CHECK(same_bits(mean_of(size, short_relayed), mean_of(size, short_direct)));
+    }
+  }
+  check_mean<tree>(5, 1001, {1, 2, 0, 1, 3}, 1e-5, with_tree<>{{.parents = {3, 2, 0, 3, 3}, .relays = {2, 100}}});
+  check_not_finite<tree>("peer 1", with_tree<>{{.arity = 2, .relays = relays}});
+  check_overlap<tree>(with_tree<>{{.arity = 2, .relays = relays}});
+  check_cancel<tree>(with_tree<>{{.arity = 2, .relays = relays}});
+}
+
+TEST_CASE("tree mean: a relay that dies at any operation is named, and the object works again",
+          "[collective][slow][every_call]") {
+  for (const std::uint32_t arity : {0U, 1U, 2U}) {
+    check_peer_lost<tree>(4, with_tree<>{{.arity = arity, .relays = {.limit = 1, .message_bytes = 32}}});
   }
 }
 
@@ -146,4 +187,25 @@ TEST_CASE("tree mean: messages that no peer makes are refused, from below and fr
     CHECK(against(message(0, 4, 9, 17, 0)) == "corrupt peer 1");
     CHECK(against(message(0, 4, 1, 17, 0)) == "non_finite peer 1");
   }
+}
+
+TEST_CASE("tree mean: more by a third peer than a row may have is refused, naming its sender", "[collective][fast]") {
+  const memory_network network{3};
+  side me{any_transport{network.transport(0)}};
+  side child{any_transport{network.transport(1)}}, other{any_transport{network.transport(2)}};
+  tree exchange{{.arity = 0, .relays = {.limit = 1, .message_bytes = 16}}};
+  std::vector<float> values(12, 1.0F);  // 64 bytes with the header
+  const auto send = [](side& from, std::uint32_t channel, const std::vector<std::byte>& bytes) {
+    auto id = from.port().id;
+    id.channel += channel;
+    REQUIRE(from.net.wait(from.net.send(0, id, bytes), soon()));
+  };
+  send(child, 0, message(1, 12, 0, 0, 48));
+  send(other, 0, message(1, 12, 0, 0, 48));
+  send(other, 2 + causeway::collective::channel_limit, message(1, 12, 0, 0, 0));  // of peer 1's row, which is whole already
+  send(child, 2 + 2 * causeway::collective::channel_limit, {});
+  const auto refused = run_exchange(exchange, me.port(), {.values = values}, me.ctx);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::protocol);
+  CHECK(refused.error().where == "peer 1");
 }

@@ -269,7 +269,8 @@ struct all_presets {
     (*this)("moshpit_sgd", [] { return make(presets::moshpit_sgd_options{.local_steps = 3, .side = 3, .dimensions = 2}); });
     (*this).template operator()<support::blocky>(
         "bacombo", [] { return make(presets::bacombo_options{.local_steps = 3, .segments = 2}); });
-    (*this).template operator()<support::blocky>("netstorm", [] { return make(presets::netstorm_options{}); });
+    (*this).template operator()<support::blocky>("netstorm",
+                                                 [] { return make(presets::netstorm_options{.message_bytes = 32}); });
   }
   /// The hub, which is the founder at first, is killed too.
   void hubs() {

@@ -32,6 +32,11 @@ TEST_CASE("presets: regions and trees pass the conformance suite", "[presets][fa
                                                  {.peers = 4, .steps = 4});
 }
 
+TEST_CASE("presets: NETSTORM's auxiliary paths pass the conformance suite", "[presets][slow][every_call]") {
+  check_communication_policy<optim::sgd, blocky>([] { return make(presets::netstorm_options{.message_bytes = 32}); },
+                                                 {.peers = 4, .steps = 2});
+}
+
 TEST_CASE("presets: gossip gives the same bits on every network", "[presets][net]") {
   support::check_networks([] { return make(presets::noloco_options{.local_steps = 2}); });
   support::check_networks([] { return make(presets::moshpit_sgd_options{.local_steps = 2, .side = 2, .dimensions = 2}); });
@@ -40,5 +45,5 @@ TEST_CASE("presets: gossip gives the same bits on every network", "[presets][net
   support::check_networks(
       [&] { return make(presets::bacombo_options{.local_steps = 2, .segments = 3, .link_costs = links, .explore = 0.3}); });
   support::check_networks([] { return make(presets::ravnest_options{.local_steps = 3}); });
-  support::check_networks<optim::sgd>([] { return make(presets::netstorm_options{}); });
+  support::check_networks<optim::sgd>([] { return make(presets::netstorm_options{.message_bytes = 32}); });
 }

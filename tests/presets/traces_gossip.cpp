@@ -38,6 +38,8 @@ TEST_CASE("traces: Ravnest between clusters of one peer", "[presets][trace][fast
 }
 
 TEST_CASE("traces: NETSTORM", "[presets][trace][fast]") {
-  const auto policy = [] { return make(presets::netstorm_options{}); };
-  CHECK(replay_in_any_order<optim::sgd>(support::trace{"netstorm"}, policy) < 1e-5);
+  for (const std::size_t message_bytes : {4'000'000U, 32U}) {  // directly, and by auxiliary paths
+    const auto policy = [=] { return make(presets::netstorm_options{.message_bytes = message_bytes}); };
+    CHECK(replay_in_any_order<optim::sgd>(support::trace{"netstorm"}, policy) < 1e-5);
+  }
 }

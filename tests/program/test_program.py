@@ -116,6 +116,8 @@ class Training(Program):
     def test_links_are_measured_while_a_run_goes_on(self):
         for args in (["--preset", "netstorm"], ["--preset", "bacombo", "--comm.local_steps", "4"]):
             args = ["--peers", "4", "--steps", "24", *args, "--comm.measure_every", "5"]
+            if "netstorm" in args:
+                args += ["--comm.auxiliary", "2", "--comm.message_bytes", "4000"]
             with self.subTest(args):
                 r = self.run_it(*args, where=args[5])
                 self.assertEqual(r.returncode, 0, r.stderr)

@@ -15,6 +15,7 @@
 #include <causeway/collective/quantised_ring.hpp>
 #include <causeway/collective/split_mean.hpp>
 #include <causeway/collective/tree_mean.hpp>
+#include <causeway/collective/tree_relays.hpp>
 #include <causeway/collective/two_level_mean.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
@@ -121,7 +122,8 @@ struct quantised_ring {
 /// Up a tree to its root and down again (collective/tree_mean.hpp): fragment f has the root roots[f mod size], so that
 /// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child. With
 /// `links.every` peers of a fixed set measure their links, after so many exchanges again, and each fragment's tree follows
-/// them (collective/link_trees.hpp).
+/// them (collective/link_trees.hpp). With `relays.limit` the end of a row goes by third peers while too many messages of
+/// the fragments wait for the direct line (collective/tree_relays.hpp).
 template <class Up = compress::none, class Down = Up>
 struct tree_mean {
   using codec_type = compress::as_message<Up>;
@@ -135,9 +137,11 @@ struct tree_mean {
   Up up{};
   Down down{};
   collective::link_probe links{};
+  collective::relay_options relays{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
-    return type{{.arity = arity, .root = roots[fragment % roots.size()]}, codec_type{up}, down_type{down}};
+    return type{
+        {.arity = arity, .root = roots[fragment % roots.size()], .relays = relays}, codec_type{up}, down_type{down}};
   }
   /// How that exchange goes on where links cost so much.
   [[nodiscard]] std::vector<net::peer_index> plan(const collective::link_costs& costs, std::size_t fragment) const {

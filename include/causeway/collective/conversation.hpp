@@ -29,7 +29,8 @@ class conversation {
   /// Cancels what is under way.
   void close() { places_.clear(); }
 
-  CAUSEWAY_DECL void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation send(std::size_t place, net::peer_index to, const part& what,
+                                    std::span<const std::byte> bytes);
 
   CAUSEWAY_DECL void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 

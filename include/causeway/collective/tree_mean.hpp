@@ -4,13 +4,16 @@
 
 // Up a tree and down again: each peer adds its children's sums to its own values and sends the sum to its parent; the root
 // divides, and the mean goes down the same way, as the bytes that the root made of it. Nobody talks to more than a few
-// others. Everybody, the root too, takes what those bytes decode to: the same bits everywhere.
+// others. Everybody, the root too, takes what those bytes decode to: the same bits everywhere. While too much waits for the
+// line to a parent or a child, the end of a row may go by third peers (collective/tree_relays.hpp).
 
 #include <causeway/collective/aggregator.hpp>
 #include <causeway/collective/conversation.hpp>
 #include <causeway/collective/exchange.hpp>
 #include <causeway/collective/exchange_message.hpp>
+#include <causeway/collective/link_trees.hpp>
 #include <causeway/collective/message_codec.hpp>
+#include <causeway/collective/tree_relays.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
@@ -20,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -30,14 +34,16 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Equal on all peers.
 struct tree_options {
-  std::uint32_t arity = 2;   ///< children of a peer, at least 1
+  std::uint32_t arity = 2;   ///< children of a peer; 0: all are the root's
   net::peer_index root = 0;  ///< modulo the peers; the others follow it in the order of their indices, level by level
   std::vector<net::peer_index> parents{};  ///< none: so; else of each peer, the root's is itself (link_trees.hpp)
+  relay_options relays{};                  ///< what goes by third peers: nothing
 };
 
 /// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
 /// and one encoded by DownCodec to each child, and 16 bytes more for each message; 2 · depth latencies, each of a whole
-/// row: for small rows and many peers. What is lost when a sum is encoded is lost for good: there is no residual.
+/// row: for small rows and many peers. What is lost when a sum is encoded is lost for good: there is no residual. With
+/// `relays` peers pass parts of others' rows on, for which they wait in `turn` and `finish`.
 template <class UpCodec, class DownCodec = UpCodec>
 class tree_mean {
   static_assert(!UpCodec::traits.sparse && !UpCodec::traits.transform, "partial sums need all coordinates, as values");
@@ -48,19 +54,20 @@ class tree_mean {
       .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = false};
 
   explicit tree_mean(tree_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
-      : options_{options}, up_{std::move(up)}, down_{std::move(down)} {}
+      : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)}, relays_{options_.relays} {}
 
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row,
                      const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> {
     CAUSEWAY_EXPECT(row.residual.empty() && row.counts.empty());
+    cancel();
     peers_ = port.transport.size();
-    CAUSEWAY_EXPECT(options_.arity > 0);
     self_ = port.transport.self();
     CAUSEWAY_EXPECT(options_.parents.empty() || options_.parents.size() == peers_);
     take_place();
-    talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
+    talk_.open(port, kinds * peers_);
+    relays_.open(port, parents_, std::max(up_slot_, down_slot_));
     for (std::size_t i = 0; i < children_.size(); ++i) {
       talk_.receive(place(sum_in, children_[i]), children_[i], part{0}, from_child(i));
     }
@@ -72,37 +79,31 @@ class tree_mean {
   template <MessageContext X>
   result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
-    if (children_.empty() && !is_root()) return {};
-    for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port, children_[i], i));
-    if (!is_root()) {
-      send_sum(row, ctx);
-      return {};
-    }
-    make_mean(row, ctx);
-    pass_down();
-    return {};
+    return closing(take_up(port, row, ctx));
   }
 
   template <MessageContext X>
   result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
-    const time_point deadline = port.options.deadline;
-    if (!is_root()) {
-      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
-      pass_down();
-    }
-    std::optional<refusal> bad = adopt(row, ctx);
-    for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(mean_out, p), p, deadline));
-    talk_.close();
+    CAUSEWAY_TRY(closing(take_down(port.options.deadline)));
+    const std::optional<refusal> bad = adopt(row, ctx);
+    CAUSEWAY_TRY(closing(finish_sends(port.options.deadline)));
     if (bad) return to_error(*bad, peers_);
     return {};
   }
 
-  void cancel() { talk_.close(); }
+  void cancel() {
+    relays_.close();
+    talk_.close();
+  }
 
-  /// The tree from the next conversation on; equal on all peers.
-  void follow(std::vector<net::peer_index> parents) { options_.parents = std::move(parents); }
+  /// The tree from the next conversation on, and what links cost; equal on all peers.
+  void follow(std::vector<net::peer_index> parents, const std::vector<double>& costs) {
+    options_.parents = std::move(parents);
+    relays_.follow(costs);
+  }
+  /// Queues of messages that several exchanges have in common.
+  void share(std::shared_ptr<line_queues> queues) { relays_.share(std::move(queues)); }
 
  private:
   enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
@@ -110,24 +111,22 @@ class tree_mean {
   // --- the tree ----------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool is_root() const { return parent_ == self_; }
-  /// Whose child this peer is, and who are its own; by index they are at positions 0 to n-1, level by level.
+  /// Whose child this peer is, and who are its own, by index counted from the root.
   void take_place() {
+    parents_ = options_.parents.empty() ? index_tree(peers_, options_.root, options_.arity) : options_.parents;
+    parent_ = parents_[self_];
     children_.clear();
-    if (!options_.parents.empty()) {
-      parent_ = options_.parents[self_];
-      for (net::peer_index p = 0; p < peers_; ++p) {
-        if (p != self_ && options_.parents[p] == self_) children_.push_back(p);
-      }
-      return;
+    const net::peer_index root = root_of(parents_);
+    for (std::uint32_t i = 1; i < peers_; ++i) {
+      const net::peer_index p = (root + i) % peers_;
+      if (parents_[p] == self_) children_.push_back(p);
     }
-    const auto peer_at = [&](std::uint64_t position) {
-      return static_cast<net::peer_index>((position + options_.root) % peers_);
-    };
-    const std::uint64_t position = (self_ + peers_ - options_.root % peers_) % peers_;
-    parent_ = position == 0 ? self_ : peer_at((position - 1) / options_.arity);
-    for (std::uint64_t c = 1; c <= options_.arity && position * options_.arity + c < peers_; ++c) {
-      children_.push_back(peer_at(position * options_.arity + c));
-    }
+  }
+
+  /// An error ends the conversation.
+  result<void> closing(result<void> outcome) {
+    if (!outcome) cancel();
+    return outcome;
   }
 
   // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
@@ -138,6 +137,13 @@ class tree_mean {
   [[nodiscard]] std::span<std::byte> mean_message() { return {memory_.data() + up_slot_, down_slot_}; }
   [[nodiscard]] std::span<std::byte> from_child(std::size_t i) {
     return {memory_.data() + up_slot_ + down_slot_ + i * up_slot_, up_slot_};
+  }
+
+  /// Sends what of a row goes directly, and by third peers the rest.
+  void send(kind what, tree_way way, net::peer_index to, std::span<const std::byte> row) {
+    const std::span<const std::byte> direct = relays_.push(way, to, row);
+    const part message{static_cast<std::uint32_t>(way)};
+    relays_.note(to, talk_.send(place(what, to), to, message, direct), direct.size());
   }
 
   template <class X>
@@ -154,8 +160,22 @@ class tree_mean {
   // --- up
   // -------------------------------------------------------------------------------------------------------------------
 
-  result<void> take_sum(const exchange_port& port, net::peer_index child, std::size_t i) {
-    CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(place(sum_in, child), child, port.options.deadline));
+  template <class X>
+  result<void> take_up(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port.options.deadline, children_[i], i));
+    if (is_root()) {
+      make_mean(row, ctx);
+      pass_down();
+    } else if (!children_.empty()) {
+      send_sum(row, ctx);
+    }
+    return relays_.pass_on(tree_way::up, port.options.deadline);
+  }
+
+  result<void> take_sum(time_point deadline, net::peer_index child, std::size_t i) {
+    CAUSEWAY_TRY(relays_.pass_on_before(tree_way::up, child, deadline));
+    CAUSEWAY_ASSIGN(std::size_t moved, talk_.wait(place(sum_in, child), child, deadline));
+    CAUSEWAY_ASSIGN(moved, relays_.collect(tree_way::up, child, from_child(i), moved, deadline));
     sums_.push_back(detail::read_message(child, from_child(i).first(moved), count_, peers_));
     return {};
   }
@@ -193,7 +213,7 @@ class tree_mean {
     if (bad) used = 0;
     detail::write_header(room, bad ? 0.0F : weight, count_, bad.value_or(detail::no_refusal));
     used += message_header_bytes;
-    talk_.send(place(sum_out, parent_), parent_, part{0}, room.first(used));
+    send(sum_out, tree_way::up, parent_, room.first(used));
   }
 
   // --- down
@@ -214,8 +234,26 @@ class tree_mean {
 
   void pass_down() {
     for (const net::peer_index child : children_) {
-      talk_.send(place(mean_out, child), child, part{1}, mean_message().first(mean_bytes_));
+      send(mean_out, tree_way::down, child, mean_message().first(mean_bytes_));
     }
+  }
+
+  result<void> take_down(time_point deadline) {
+    if (!is_root()) {
+      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
+      CAUSEWAY_TRY(relays_.pass_on_before(tree_way::down, self_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, relays_.collect(tree_way::down, self_, mean_message(), mean_bytes_, deadline));
+      pass_down();
+    }
+    return relays_.pass_on(tree_way::down, deadline);
+  }
+
+  result<void> finish_sends(time_point deadline) {
+    for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(mean_out, p), p, deadline));
+    CAUSEWAY_TRY(relays_.finish(deadline));
+    talk_.close();
+    return {};
   }
 
   template <class X>
@@ -234,6 +272,7 @@ class tree_mean {
   DownCodec down_;
   net::peer_index self_ = 0;
   std::uint32_t peers_ = 1;
+  std::vector<net::peer_index> parents_;  // of each peer
   net::peer_index parent_ = 0;
   std::vector<net::peer_index> children_;
   std::size_t count_ = 0;
@@ -243,7 +282,8 @@ class tree_mean {
   aligned_buffer<std::byte> memory_;
   aligned_buffer<float> sum_;
   std::vector<peer_message> sums_;  // of the children, in their order
-  conversation talk_;               // last: goes first, and cancels what uses the rest
+  tree_relays relays_;
+  conversation talk_;  // these two last: they go first, and cancel what uses the rest
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective

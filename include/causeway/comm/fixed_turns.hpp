@@ -9,6 +9,7 @@
 #include <causeway/core/result.hpp>
 
 #include <utility>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -18,30 +19,26 @@ class fixed_turns {
   using state = typename Core::state;
 
  public:
-  /// After an inner step, or before it where gradients are exchanged: what there is to do for a fragment.
-  static result<void> visit(auto& ctx, Core& c, state& s) {
-    if constexpr (Core::overlaps) {
-      if (s.pending && s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, c, s));
-      // Half-way the first phase should be over; then the second has as long.
-      if (s.pending && !s.turned && 2 * s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
-    } else if constexpr (Core::merge_rule_type::waits == axis::waiting::a_round) {
-      if (s.pending && !s.turned && c.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, c, s));
-    }
-    if (!is_due(c, s)) return {};
+  /// After an inner step, or before it where gradients are exchanged: what there is to do. Blocking exchanges of several
+  /// fragments are under way together.
+  static result<void> visit_all(auto& ctx, Core& c) {
     if constexpr (Core::merge_rule_type::waits == axis::waiting::at_once) {
-      return exchange_now(ctx, c, s);
-    } else if constexpr (Core::overlaps) {
-      return depart(ctx, c, s);
+      std::vector<state*> due;
+      for (state& s : c.states) {
+        if (is_due(c, s)) due.push_back(&s);
+      }
+      for (state* s : due) CAUSEWAY_TRY(send_now(ctx, c, *s));
+      for (state* s : due) CAUSEWAY_TRY(s->turn(ctx));
+      for (state* s : due) CAUSEWAY_TRY(arrive(ctx, c, *s));
     } else {
-      return relay(ctx, c, s);
+      for (state& s : c.states) CAUSEWAY_TRY(visit(ctx, c, s));
     }
+    return {};
   }
 
   /// A blocking exchange, at the end of training also of what is waited for some steps otherwise.
   static result<void> exchange_now(auto& ctx, Core& c, state& s) {
-    CAUSEWAY_TRY(c.rows.compose(ctx, s));
-    if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
-    CAUSEWAY_TRY(c.begin(ctx, s));
+    CAUSEWAY_TRY(send_now(ctx, c, s));
     return arrive(ctx, c, s);
   }
 
@@ -56,6 +53,28 @@ class fixed_turns {
   // Tensors themselves become their mean. That is applied before they are sent again: else what was set right is set right
   // twice.
   static constexpr bool replaces = !Core::laws::mix.anchored && !Core::laws::mix.before_inner_step;
+
+  static result<void> visit(auto& ctx, Core& c, state& s) {
+    if constexpr (Core::overlaps) {
+      if (s.pending && s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, c, s));
+      // Half-way the first phase should be over; then the second has as long.
+      if (s.pending && !s.turned && 2 * s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
+    } else if constexpr (Core::merge_rule_type::waits == axis::waiting::a_round) {
+      if (s.pending && !s.turned && c.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, c, s));
+    }
+    if (!is_due(c, s)) return {};
+    if constexpr (Core::overlaps) {
+      return depart(ctx, c, s);
+    } else {
+      return relay(ctx, c, s);
+    }
+  }
+
+  static result<void> send_now(auto& ctx, Core& c, state& s) {
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
+    return c.begin(ctx, s);
+  }
 
   /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
   /// again.

@@ -3,16 +3,18 @@
 #define CAUSEWAY_COMM_ROUND_LINKS_HPP
 
 // What links cost, as the peers of comm::rounds measure them together while a run goes on, and the trees and groups that
-// follow it.
+// follow it; and what waits for this peer's lines, of all fragments.
 
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/link_times.hpp>
 #include <causeway/collective/ring_order.hpp>
+#include <causeway/collective/tree_relays.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
@@ -39,8 +41,12 @@ class round_links {
       at_ = s.number + 1;
     }
     if constexpr (Group::everybody && requires { recipe.plan(collective::link_costs{}, s.part); }) {
-      if (s.planned_at != at_) s.exchange->follow(recipe.plan({costs_, ctx.peers()}, s.part));
+      if (s.planned_at != at_) s.exchange->follow(recipe.plan({costs_, ctx.peers()}, s.part), costs_);
       s.planned_at = at_;
+    }
+    if constexpr (requires { s.exchange->share(queues_); }) {
+      if (!queues_) queues_ = std::make_shared<collective::line_queues>();
+      s.exchange->share(queues_);
     }
     return {};
   }
@@ -59,7 +65,8 @@ class round_links {
   }
 
   std::vector<double> costs_;
-  std::uint64_t at_ = 0;  ///< the exchange before which they were measured, and one
+  std::uint64_t at_ = 0;                             ///< the exchange before which they were measured, and one
+  std::shared_ptr<collective::line_queues> queues_;  ///< of all fragments
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail

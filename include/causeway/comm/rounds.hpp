@@ -377,8 +377,7 @@ class rounds : round_rules<Axes...> {
     if constexpr (laws::elastic) {
       if (ctx.elastic()) return turns_.visit(ctx, core_);
     }
-    for (state& s : core_.states) CAUSEWAY_TRY(fixed::visit(ctx, core_, s));
-    return {};
+    return fixed::visit_all(ctx, core_);
   }
 
   core_type core_;

@@ -16,6 +16,7 @@
 #include <causeway/compress/none.hpp>
 #include <causeway/optim/sgd.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -97,19 +98,29 @@ CAUSEWAY_DECL [[nodiscard]] ravnest make(const ravnest_options& o);
 
 /// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index; with
 /// `measure_every` peers of a fixed set measure what each link gives, and trees are planned again by that, of the fastest
-/// paths to their roots; each parent's line is shared by its children here, as it is not in the authors' code
-/// (github.com/fengwenjiao/netstorm 3eaeba1, 3rdparty/ps-lite/src/van.cc). Not built: its auxiliary paths. There, while
-/// more than 2 L messages wait for the next peer of the fastest path, a message goes through the next fastest path that has
-/// no peer in between with it or an earlier one in common, if fewer than L wait at that one's beginning (L is a setting).
+/// paths to their roots. With an `arity` of 0 these are the authors' (github.com/fengwenjiao/netstorm 3eaeba1,
+/// 3rdparty/ps-lite/src/van.cc): each peer's fastest path, whatever its parent's line has to carry. By default a parent has
+/// two children that share its line, and a link costs more in each further tree, since a host's links mostly share one line
+/// to the network; theirs are taken as independent. Sums and means take one tree here, by each link's slower direction.
+///
+/// Auxiliary paths, as theirs: a share is cut into messages. While more than 2 L of them wait for the line to the next
+/// peer, the next one goes by the fastest path that has no peer in between with an earlier one in common and fewer than L
+/// waiting at its beginning; third peers pass bytes on, so the result has the same bits. L is `auxiliary`, 1 in the
+/// authors' demo (AUXILIARY_QUEUE_LENGTH; the program reads SECOND_QUEUE_LIMIT), a message their 1,000,000 values. A share
+/// of one message goes directly. Without measurements, and so where peers come and go, all links count as alike. A share is
+/// handed over as a whole, once it is summed up, so a path takes at most L + 1 of its messages. Of a link's paths at most 8
+/// are used, and none that is slower than 2 L + 2 messages on the link itself, as theirs may be.
 ///
 /// Formula:
 ///   share s of the gradient: summed up a tree to root s, the mean down again;  x ← x − lr·(mean of g_i)
 /// Sent: each share in f32 along its own tree, up and down, in every step.
 struct netstorm_options {
   std::uint32_t shares = 4;
-  std::uint32_t arity = 2;
+  std::uint32_t arity = 2;  ///< children of a peer; 0: any number
   std::vector<net::peer_index> roots{0, 1, 2, 3};
-  std::uint32_t measure_every = 0;  ///< steps after which links are measured again; 0: never
+  std::uint32_t measure_every = 0;        ///< steps after which links are measured again; 0: never
+  std::uint32_t auxiliary = 1;            ///< L: messages that wait; 0: no auxiliary paths
+  std::size_t message_bytes = 4'000'000;  ///< of a message
 };
 using netstorm = comm::rounds<axis::every, axis::gradient, axis::balanced, axis::tree_mean<>>;
 CAUSEWAY_DECL [[nodiscard]] netstorm make(const netstorm_options& o);

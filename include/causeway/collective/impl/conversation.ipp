@@ -15,10 +15,12 @@ CAUSEWAY_DECL void conversation::open(const exchange_port& port, std::size_t pla
   places_.resize(places);
 }
 
-CAUSEWAY_DECL void conversation::send(std::size_t place, net::peer_index to, const part& what,
-                                      std::span<const std::byte> bytes) {
+CAUSEWAY_DECL net::operation conversation::send(std::size_t place, net::peer_index to, const part& what,
+                                                std::span<const std::byte> bytes) {
   CAUSEWAY_EXPECT(is_open() && !places_[place].started());
-  places_[place] = {*transport_, transport_->send(to, detail::id_of(id_, what), bytes)};
+  const net::operation sent = transport_->send(to, detail::id_of(id_, what), bytes);
+  places_[place] = {*transport_, sent};
+  return sent;
 }
 
 CAUSEWAY_DECL void conversation::receive(std::size_t place, net::peer_index from, const part& what,

@@ -14,8 +14,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { name
 /// Trees over the same links, one after another.
 class tree_builder {
  public:
-  tree_builder(const link_costs& links, std::uint32_t arity)
-      : links_{links}, arity_{std::max(arity, 1U)}, used_(links.costs.size()) {}
+  tree_builder(const link_costs& links, std::uint32_t arity) : links_{links}, arity_{arity}, used_(links.costs.size()) {}
 
   std::vector<net::peer_index> grow(net::peer_index root) {
     parents_.assign(links_.peers, root);
@@ -29,8 +28,11 @@ class tree_builder {
   }
 
  private:
-  [[nodiscard]] double weight(net::peer_index a, net::peer_index b) const {
-    return std::max(links_(a, b), links_(b, a)) * (1 + used_[a * links_.peers + b]);
+  /// Of a link from `parent`, whose lines its children share, unless each link is a line of its own.
+  [[nodiscard]] double weight(net::peer_index parent, net::peer_index child) const {
+    const double alone = std::max(links_(parent, child), links_(child, parent));
+    if (arity_ == 0) return alone;
+    return (1 + children_[parent]) * alone * (1 + used_[parent * links_.peers + child]);
   }
 
   void join_next() {
@@ -39,9 +41,9 @@ class tree_builder {
     double soonest = std::numeric_limits<double>::infinity();
     bool found = false;
     for (const net::peer_index p : joined_) {
-      if (children_[p] >= arity_) continue;
+      if (arity_ > 0 && children_[p] >= arity_) continue;
       for (std::size_t c = 0; c < outside_.size(); ++c) {
-        const double at = reached_[p] + (1 + children_[p]) * weight(p, outside_[c]);
+        const double at = reached_[p] + weight(p, outside_[c]);
         if (found && !(at < soonest)) continue;  // the first of equal ones
         found = true;
         soonest = at, parent = p, child = c;
@@ -68,6 +70,22 @@ class tree_builder {
 }}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::vector<net::peer_index> index_tree(std::uint32_t peers, net::peer_index root, std::uint32_t arity) {
+  CAUSEWAY_EXPECT(peers > 0);
+  std::vector<net::peer_index> parents(peers);
+  for (std::uint64_t position = 0; position < peers; ++position) {
+    const std::uint64_t above = position == 0 || arity == 0 ? 0 : (position - 1) / arity;
+    parents[(position + root) % peers] = static_cast<net::peer_index>((above + root) % peers);
+  }
+  return parents;
+}
+
+CAUSEWAY_DECL net::peer_index root_of(const std::vector<net::peer_index>& parents) {
+  net::peer_index at = parents.front();
+  while (parents[at] != at) at = parents[at];
+  return at;
+}
 
 CAUSEWAY_DECL std::vector<net::peer_index> link_tree(const link_costs& links, const std::vector<net::peer_index>& roots,
                                                      std::size_t index, std::uint32_t arity) {

@@ -33,7 +33,10 @@ CAUSEWAY_DECL ravnest make(const ravnest_options& o) {
 
 CAUSEWAY_DECL netstorm make(const netstorm_options& o) {
   return netstorm{axis::every{1}, axis::gradient{}, axis::balanced{o.shares},
-                  axis::tree_mean<>{.arity = o.arity, .roots = o.roots, .links = {.every = o.measure_every}}};
+                  axis::tree_mean<>{.arity = o.arity,
+                                    .roots = o.roots,
+                                    .links = {.every = o.measure_every},
+                                    .relays = {.limit = o.auxiliary, .message_bytes = o.message_bytes}}};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets

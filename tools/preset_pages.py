@@ -157,7 +157,8 @@ NOTES = {
               "A run ends with a model for each path, whole and usable alone: path P is in the checkpoints of `peer-P` (and of `peer-P+paths`, where there are more peers than paths), beside `router-STEP.bin`. `causeway generate` sends the "
               "prompt to a path, or takes `--sample.path P`; `causeway export DIR --sample.path P` writes one for other programs. With `comm.route_within W` a text is sent anew every W tokens, by the `comm.route_prefix` before them: held-out "
               "sequences are then judged piece by piece, and in `causeway generate` the model of another path goes on (all paths' folders must be here). Training is the same. The paper routes more often at test time, too; by which tokens is not known to "
-              "us. Not built: peers that come and go.",
+              "us. With `--fault quorum` peers come and go: each is "
+              "given the path that the fewest have, sorts all documents alone, and keeps all modules; whose checkpoints are of which path is in the file `path` of each folder, and a path that nobody trains any more is not there. Not built with it: `comm.route_again`.",
     "learning_at_home": "It starts servers of experts beside the peers; `causeway serve` does on other machines "
                         "([expert_layer](../policies/expert_layer.md#in-the-program)).",
     "petals_finetune": "It starts servers of the frozen model beside the client; `causeway serve` does on other machines "

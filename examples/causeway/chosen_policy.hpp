@@ -55,6 +55,11 @@ class chosen_policy {
     virtual void shared(causeway::membership::image_collector& ar) = 0;
     virtual void adopt(context& ctx, std::span<const float> previous) = 0;
     virtual causeway::result<void> catch_up(context& ctx) = 0;
+    virtual causeway::result<void> admit(context& ctx) = 0;
+    /// Of a model of modules, the path that this peer trains, if it has one by now.
+    [[nodiscard]] virtual std::optional<std::uint32_t> path() const = 0;
+    /// `to` gets the shared parameters of any path.
+    virtual void parameters_of(std::uint32_t path, std::span<float> to) = 0;
     [[nodiscard]] virtual std::size_t stage_sums() const = 0;
     // And blocks move.
     [[nodiscard]] virtual std::vector<causeway::parameter_row> block_rows() = 0;
@@ -117,6 +122,17 @@ class chosen_policy {
     causeway::result<void> catch_up(context& ctx) override {
       if constexpr (elastic) return policy.catch_up(ctx);
       return {};
+    }
+    causeway::result<void> admit(context& ctx) override {
+      if constexpr (requires { policy.admit(ctx); }) return policy.admit(ctx);
+      return {};
+    }
+    [[nodiscard]] std::optional<std::uint32_t> path() const override {
+      if constexpr (requires { policy.path(); }) return policy.path();
+      return {};
+    }
+    void parameters_of(std::uint32_t path, std::span<float> to) override {
+      if constexpr (requires { policy.parameters_of(path, to); }) policy.parameters_of(path, to);
     }
     [[nodiscard]] std::size_t stage_sums() const override {
       if constexpr (requires { policy.stage_sums(); }) return policy.stage_sums();
@@ -181,6 +197,9 @@ class chosen_comm {
   void shared(auto& ar) { policy_.it().shared(ar); }
   void adopt(auto& ctx, std::span<const float> previous) { policy_.it().adopt(ctx, previous); }
   causeway::result<void> catch_up(auto& ctx) { return policy_.it().catch_up(ctx); }
+  causeway::result<void> admit(auto& ctx) { return policy_.it().admit(ctx); }
+  [[nodiscard]] std::optional<std::uint32_t> path() const { return policy_.it().path(); }
+  void parameters_of(std::uint32_t path, std::span<float> to) { policy_.it().parameters_of(path, to); }
   [[nodiscard]] std::size_t stage_sums() const { return policy_.it().stage_sums(); }
   [[nodiscard]] std::vector<causeway::parameter_row> block_rows() { return policy_.it().block_rows(); }
   causeway::result<void> divide(auto& ctx, std::span<const causeway::parameter_segment> before) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "path_layout.hpp"
+#include "path_router.hpp"
 #include "shared_in_place.hpp"
 
 namespace app {
@@ -35,6 +37,10 @@ causeway::result<void> elastic_session::prepare() {
   CAUSEWAY_ASSIGN(auto held_out, held_out_windows(in_));
   held_out_.emplace(std::move(held_out));
   CAUSEWAY_TRY(fetch_held_out(in_, *held_out_));
+  if (trains_paths(in_.s)) {
+    routed_.emplace(in_, trainer_, *held_out_, place_.storage, place_.folder);
+    CAUSEWAY_TRY(routed_->begin(0));
+  }
   const auto rounds = [&](std::uint64_t steps) {
     const std::uint64_t counted = has_stages() ? steps : optimizer_steps(in_.s, steps);
     return steps == 0 ? 0 : std::max<std::uint64_t>(1, counted * fragments_ / per_round_);
@@ -75,6 +81,7 @@ causeway::result<bool> elastic_session::step() {
   blocked_ += causeway::seconds(ctx().clock().now() - begin);
   if (round() != round_) CAUSEWAY_TRY(after_round());
   if (numbers.empty()) return false;
+  if (routed_) CAUSEWAY_TRY(follow_path());
   CAUSEWAY_TRY(fetch_samples(in_, *batches_, numbers));
   const std::uint64_t before = ctx().step();
   if (place_.spoils(round())) ctx().parameters()[0] = std::numeric_limits<float>::quiet_NaN();
@@ -89,6 +96,16 @@ causeway::result<bool> elastic_session::step() {
   say_if_it_went_on();
   if (round() != round_) CAUSEWAY_TRY(after_round());
   return true;
+}
+
+// Documents are those of this peer's path, which it has as long as it is a member.
+causeway::result<void> elastic_session::follow_path() {
+  const auto path = trainer_.path();
+  if (!path || path == routed_->path()) return {};
+  routed_->take(*path);
+  CAUSEWAY_ASSIGN(auto batches, routed_->batches());
+  batches_.emplace(std::move(batches));
+  return note_path(place_.storage, place_.folder, *path);
 }
 
 // Where the recovery policy keeps work, a lost peer costs only what it alone had of a step.
@@ -149,7 +166,8 @@ causeway::result<void> elastic_session::validate() {
   validated_ = round();
   if (has_stages()) return validate_together(all);
   const shared_in_place shared{trainer_};
-  CAUSEWAY_ASSIGN(const token_losses found, evaluate_windows(trainer_, *held_out_, all, in_.s.train.batch));
+  CAUSEWAY_ASSIGN(const token_losses found,
+                  routed_ ? routed_->evaluate_all() : evaluate_windows(trainer_, *held_out_, all, in_.s.train.batch));
   place_.computed(static_cast<std::int64_t>(found.tokens), elastic_place::forward_only);
   summary_.validation = found.sum / found.tokens;
   return {};

@@ -17,6 +17,7 @@
 
 #include "elastic_place.hpp"
 #include "policies.hpp"
+#include "routed_documents.hpp"
 #include "session_input.hpp"
 #include "trainer_handle.hpp"
 
@@ -48,6 +49,7 @@ class elastic_session {
   // Of stages: so many global batches.
   [[nodiscard]] std::uint64_t round() { return has_stages() ? ctx().step() / per_round_ : ctx().round(); }
 
+  causeway::result<void> follow_path();
   causeway::result<void> hand_over();
   causeway::result<void> after_round();
   round_news news();
@@ -64,6 +66,7 @@ class elastic_session {
   causeway::io::checkpoint_directory<causeway::io::any_storage> checkpoints_;
   std::optional<causeway::data::batcher> batches_;
   std::optional<causeway::data::validation_windows> held_out_;
+  std::optional<routed_documents> routed_;  ///< where each peer trains the documents of a path
   session_summary summary_;
   causeway::time_point begin_;
   causeway::time_point mark_;

@@ -25,6 +25,7 @@
 #include "merge_adapters.hpp"
 #include "path_layout.hpp"
 #include "path_router.hpp"
+#include "peer_folder.hpp"
 #include "run_model.hpp"
 
 namespace app {
@@ -133,11 +134,27 @@ causeway::result<std::uint32_t> path_of_prompt(const settings& s, text_codec& co
   return path_of_text(s, codec, prompt, router, 0, std::min<std::int64_t>(route_prefix(s), std::ssize(prompt)));
 }
 
+/// Of the peers that trained a path. Those of a fixed set need not be here.
+std::vector<std::string> folders_of_path(std::uint32_t path, const settings& s) {
+  std::vector<std::string> all;
+  const auto folder = [&](std::uint32_t peer) { return run_folder(s) + "/peer-" + std::to_string(peer); };
+  if (changes_peers(s)) {
+    for (const sibling& peer : peers_on_disk(run_folder(s))) {
+      const auto noted = noted_path(folder(peer.index));
+      if (noted && *noted == path) all.push_back(folder(peer.index));
+    }
+    return all;
+  }
+  for (std::uint32_t peer = path; peer < s.net.peers; peer += path_count(s)) all.push_back(folder(peer));
+  return all;
+}
+
 /// A path is a whole model, which each of its peers has.
 causeway::result<void> load_path(chosen_model& model, std::uint32_t path, const settings& s) {
-  std::vector<std::string> folders;
-  for (std::uint32_t peer = path; peer < s.net.peers; peer += path_count(s)) {
-    folders.push_back(run_folder(s) + "/peer-" + std::to_string(peer));
+  const std::vector<std::string> folders = folders_of_path(path, s);
+  if (folders.empty()) {
+    return causeway::fail(causeway::errc::not_found, run_folder(s),
+                          "has no folder of a peer that trained path " + std::to_string(path) + "; bring one here");
   }
   auto loaded = newest_of(folders, folders.front());
   if (!loaded) {

@@ -61,6 +61,10 @@ causeway::result<void> validate_paths(const settings& s) {
   if (s.comm.route_top < 1 || s.comm.route_top > paths) {
     return bad("comm.route_top", "use 1 up to the number of paths (" + std::to_string(paths) + ")");
   }
+  if (changes_peers(s) && s.comm.route_again != 0) {
+    return bad("comm.route_again",
+               "a router of the paths' own losses is made by a fixed set of peers; use 0 with fault.policy quorum");
+  }
   if (s.comm.local_steps != 0 && s.comm.route_again % s.comm.local_steps == 0) return {};
   return bad("comm.route_again", "documents are sorted anew between rounds; use a multiple of comm.local_steps (" +
                                      std::to_string(s.comm.local_steps) + "), or 0");

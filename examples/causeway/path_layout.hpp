@@ -17,11 +17,14 @@ namespace app {
 /// Whether each peer trains a path, on the documents that are sent to it.
 [[nodiscard]] inline bool trains_paths(const settings& s) { return s.comm.policy == "dipaco"; }
 
+/// Whether peers come and go: then a peer's path is the one that it is given, and stays its own.
+[[nodiscard]] inline bool changes_peers(const settings& s) { return s.fault.policy == "quorum"; }
+
 /// Of each level of blocks, how many versions there are: comm.paths, or two levels with as many paths as peers, the first
 /// with fewer versions; one level where the model has a single block.
 [[nodiscard]] std::vector<std::uint32_t> path_versions(const settings& s);
 [[nodiscard]] std::uint32_t path_count(const settings& s);
-/// Peers beyond the last path train the first ones once more.
+/// Of a fixed set: peers beyond the last path train the first ones once more.
 [[nodiscard]] inline std::uint32_t path_of_peer(const settings& s, std::uint32_t peer) { return peer % path_count(s); }
 /// How many peers train a path.
 [[nodiscard]] std::uint32_t peers_of_path(const settings& s, std::uint32_t path);

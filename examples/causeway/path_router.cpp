@@ -17,6 +17,7 @@
 #include "chosen_model.hpp"
 #include "path_layout.hpp"
 #include "starting_model.hpp"
+#include "text_file.hpp"
 
 namespace app {
 namespace {
@@ -68,9 +69,22 @@ std::size_t router_bytes(const settings& s) {
   return around + sizeof(double) * path_count(s) * (static_cast<std::size_t>(s.model.width) + 1);
 }
 
-causeway::result<void> keep_router(const std::string& folder, std::uint64_t step, std::span<const std::byte> router) {
-  causeway::io::posix_storage storage;
+causeway::result<void> keep_router(causeway::io::any_storage& storage, const std::string& folder, std::uint64_t step,
+                                   std::span<const std::byte> router) {
   return storage.write_atomic(router_file(folder, step), causeway::io::produce(router));
+}
+
+causeway::result<void> note_path(causeway::io::any_storage& storage, const std::string& folder, std::uint32_t path) {
+  const std::string said = std::to_string(path) + "\n";
+  return storage.write_atomic(folder + "/path", causeway::io::produce(said));
+}
+
+causeway::result<std::uint32_t> noted_path(const std::string& folder) {
+  CAUSEWAY_ASSIGN(const std::string said, read_text(folder + "/path"));
+  std::uint32_t path = 0;
+  const auto read = std::from_chars(said.data(), said.data() + said.size(), path);
+  if (read.ec == std::errc{}) return path;
+  return causeway::fail(causeway::errc::corrupt, folder + "/path", "is no number");
 }
 
 causeway::result<causeway::data::document_router> kept_router(const std::string& folder, std::uint64_t step) {

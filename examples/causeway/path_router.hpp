@@ -7,6 +7,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/data/document_router.hpp>
 #include <causeway/data/token_stream.hpp>
+#include <causeway/io/storage.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +31,11 @@ causeway::result<std::vector<float>> features_of(const settings& s, std::int64_t
 [[nodiscard]] std::size_t router_bytes(const settings& s);
 
 /// Writes a router that is used from `step` on into a peer's folder.
-causeway::result<void> keep_router(const std::string& folder, std::uint64_t step, std::span<const std::byte> router);
+causeway::result<void> keep_router(causeway::io::any_storage& storage, const std::string& folder, std::uint64_t step,
+                                   std::span<const std::byte> router);
+/// Where peers come and go: notes in a peer's folder which path its checkpoints are of, and reads that.
+causeway::result<void> note_path(causeway::io::any_storage& storage, const std::string& folder, std::uint32_t path);
+causeway::result<std::uint32_t> noted_path(const std::string& folder);
 /// The newest there that was made up to `step`. errc::not_found if there is none.
 causeway::result<causeway::data::document_router> kept_router(const std::string& folder, std::uint64_t step);
 

@@ -68,7 +68,7 @@ std::vector<policy> local_update_policies() {
            {"comm.route_within", "0"}},
           [](const settings& s, auto& o) {
             const auto versions = path_versions(s);
-            o.paths = causeway::axis::every_path(versions, s.net.peers);
+            o.paths = causeway::axis::every_path(versions, changes_peers(s) ? path_count(s) : s.net.peers);
             o.blocks_per_level = blocks_of_level(s, versions.size());
           }),
       optimizer_preset("snoo", "every_step, and after every few steps an outer Nesterov step of each peer's own",

@@ -33,10 +33,28 @@ routed_documents::routed_documents(session_input& input, trainer_handle& trainer
     : in_{input},
       trainer_{trainer},
       held_out_{held_out},
+      storage_{causeway::io::posix_storage{}},
+      folder_{input.folder + "/peer-" + std::to_string(trainer.ctx().self())},
+      alone_{false},
       self_{trainer.ctx().self()},
       peers_{trainer.ctx().peers()},
       paths_{path_count(input.s)},
-      replicas_{peers_of_path(input.s, self_ % paths_)},
+      path_{path_of(self_)},
+      replicas_{peers_of_path(input.s, *path_)},
+      prefix_{route_prefix(input.s)} {}
+
+routed_documents::routed_documents(session_input& input, trainer_handle& trainer, data::validation_windows& held_out,
+                                   causeway::io::any_storage storage, std::string folder)
+    : in_{input},
+      trainer_{trainer},
+      held_out_{held_out},
+      storage_{std::move(storage)},
+      folder_{std::move(folder)},
+      alone_{true},
+      self_{0},
+      peers_{1},
+      paths_{path_count(input.s)},
+      replicas_{1},
       prefix_{route_prefix(input.s)} {}
 
 // ---- what all peers do together -------------------------------------------------------------------------------------
@@ -131,11 +149,15 @@ result<void> routed_documents::agree(data::document_router mine, std::uint64_t s
     return fail(errc::wrong_model, in_.folder,
                 "has a router for another model or other paths; start over with --run.fresh");
   }
-  return keep_router(in_.folder + "/peer-" + std::to_string(self_), step, all[0]);
+  return keep_router(storage_, folder_, step, all[0]);
 }
 
 result<void> routed_documents::begin(std::uint64_t step) {
-  const auto kept = kept_router(in_.folder + "/peer-0", step);
+  if (in_.data.fetcher) {
+    const auto all = spread_sequences(std::numeric_limits<std::int64_t>::max());
+    CAUSEWAY_TRY(in_.data.need_training(all, in_.s.model.context + 1));
+  }
+  const auto kept = alone_ ? fail(errc::not_found, folder_, "is not asked") : kept_router(in_.folder + "/peer-0", step);
   const std::byte here{kept && self_ == 0};
   CAUSEWAY_ASSIGN(const auto all, everybodys({&here, 1}, 1));
   if (all[0] == std::vector<std::byte>{std::byte{1}}) {
@@ -222,23 +244,24 @@ result<void> routed_documents::sort_held_out() {
   }
   CAUSEWAY_ASSIGN(const rows sent, scores_of(tokens, starts));
   const auto shards = data::shards_of({sent, paths_}, {.fewest = 0});
-  own_held_out_.clear();
-  const auto& texts = shards[path_of(self_)];
-  for (std::size_t i = share().index; i < texts.size(); i += replicas_) own_held_out_.push_back(pieces[texts[i]]);
+  held_out_of_.assign(paths_, {});
+  for (std::uint32_t path = 0; path < paths_; ++path) {
+    for (std::size_t i = share().index; i < shards[path].size(); i += replicas_)
+      held_out_of_[path].push_back(pieces[shards[path][i]]);
+  }
   return {};
 }
 
 void routed_documents::take_shards(const rows& scores) {
   const auto fewest = static_cast<std::uint32_t>(in_.s.train.batch);
-  auto shards = data::shards_of({scores, paths_}, {in_.s.comm.route_top, fewest});
-  std::vector<double> weights;
-  for (std::uint32_t peer = 0; peer < peers_; ++peer) {
-    const std::uint32_t path = path_of(peer);
-    weights.push_back(static_cast<double>(shards[path].size()) / peers_of_path(in_.s, path));
+  shards_ = data::shards_of({scores, paths_}, {in_.s.comm.route_top, fewest});
+  std::vector<double> weights;  // of peers, or alone of paths
+  for (std::uint32_t one = 0; one < (alone_ ? paths_ : peers_); ++one) {
+    const std::uint32_t path = path_of(one);
+    weights.push_back(static_cast<double>(shards_[path].size()) / (alone_ ? 1 : peers_of_path(in_.s, path)));
   }
   trainer_.weigh(weights);
-  if (self_ == 0 && !in_.s.quiet) tell(shards);
-  shard_ = std::move(shards[path_of(self_)]);
+  if (!alone_ && self_ == 0 && !in_.s.quiet) tell(shards_);
 }
 
 void routed_documents::tell(const std::vector<std::vector<std::uint32_t>>& shards) const {
@@ -249,7 +272,7 @@ void routed_documents::tell(const std::vector<std::vector<std::uint32_t>>& shard
 }
 
 result<data::batcher> routed_documents::batches() const {
-  const data::sampler_options options{in_.s.model.context, in_.s.run.seed, false, shard_};
+  const data::sampler_options options{in_.s.model.context, in_.s.run.seed, false, shards_[path_.value_or(0)]};
   return data::batcher::make(in_.data.tokens.train, options, in_.s.train.batch * replicas_);
 }
 
@@ -273,9 +296,27 @@ result<token_losses> routed_documents::losses(const data::token_stream& tokens, 
   return all;
 }
 
-result<token_losses> routed_documents::evaluate() {
+result<token_losses> routed_documents::evaluate() { return losses_of(held_out_of_[path_.value_or(0)]); }
+
+result<token_losses> routed_documents::evaluate_all() {
+  const auto live = trainer_.ctx().parameters();
+  const rows kept{live.begin(), live.end()};
   token_losses all;
-  const std::span<const piece> pieces{own_held_out_};
+  result<token_losses> found = all;
+  for (std::uint32_t path = 0; path < paths_ && found; ++path) {
+    trainer_.parameters_of(path, live);
+    trainer_.ctx().parameters_changed();
+    found = losses_of(held_out_of_[path]);
+    if (found) all.sum += found->sum, all.tokens += found->tokens;
+  }
+  std::copy(kept.begin(), kept.end(), live.begin());
+  trainer_.ctx().parameters_changed();
+  if (!found) return found.error();
+  return all;
+}
+
+result<token_losses> routed_documents::losses_of(std::span<const piece> pieces) {
+  token_losses all;
   const auto at_once = static_cast<std::size_t>(in_.s.train.batch);
   for (std::size_t at = 0; at < pieces.size(); at += at_once) {
     CAUSEWAY_ASSIGN(const token_losses some,

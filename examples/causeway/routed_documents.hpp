@@ -7,15 +7,18 @@
 // before, else (in the middle of a book, or where nothing tells documents apart) by its own. Features are those of the
 // model that the run began with, made anew whenever they are needed, so that nothing but a router is kept. All peers take
 // peer 0's router, and each scores its share of the documents: whatever processors they have, they agree on where each
-// document goes.
+// document goes. Where peers come and go, each does all of that alone, for all paths, and takes the shard of the path that
+// it is given: nobody depends on the others' routers, and features that differ in the last bits move a document at most.
 
 #include <causeway/core/result.hpp>
 #include <causeway/data/batcher.hpp>
 #include <causeway/data/document_router.hpp>
+#include <causeway/io/storage.hpp>
 #include <causeway/tensor/batch.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,23 +34,33 @@ class routed_documents {
  public:
   routed_documents(session_input& input, trainer_handle& trainer, causeway::data::validation_windows& held_out);
 
+  /// Of a peer among those that come and go. What `begin` does is its own business then, and its router is kept there.
+  routed_documents(session_input& input, trainer_handle& trainer, causeway::data::validation_windows& held_out,
+                   causeway::io::any_storage storage, std::string folder);
+
   /// Sorts all documents: by the router that is kept for `step`, or, where there is none, by clusters of features.
   causeway::result<void> begin(std::uint64_t step);
   /// The same by a router that is trained on which path predicts documents best at present.
   causeway::result<void> again(std::uint64_t step);
 
-  /// From this peer's shard. The peers of a path take `share()` of a batch.
+  /// From here on this peer trains that path.
+  void take(std::uint32_t path) noexcept { path_ = path; }
+  [[nodiscard]] std::optional<std::uint32_t> path() const noexcept { return path_; }
+
+  /// From the shard of this peer's path. The peers of a path take `share()` of a batch.
   [[nodiscard]] causeway::result<causeway::data::batcher> batches() const;
   struct part {
     std::uint32_t index;
     std::uint32_t of;
   };
-  [[nodiscard]] part share() const noexcept { return {self_ / paths_, replicas_}; }
+  [[nodiscard]] part share() const noexcept { return {alone_ ? 0 : self_ / paths_, replicas_}; }
 
   /// Losses of this peer's part of what is sent to its path of the held-out sequences, over the tokens behind the prefix:
   /// the path was chosen after those of the prefix were seen. With `comm.route_within` every so many tokens of a sequence
   /// are sent by the tokens in front of them.
   causeway::result<token_losses> evaluate();
+  /// The same of all paths, where this peer has their parameters.
+  causeway::result<token_losses> evaluate_all();
 
  private:
   using rows = std::vector<float>;
@@ -76,19 +89,24 @@ class routed_documents {
   void tell(const std::vector<std::vector<std::uint32_t>>& shards) const;
   causeway::result<rows> losses_of_all(std::span<const std::int64_t> firsts);
   causeway::result<token_losses> losses(const causeway::data::token_stream& tokens, std::span<const piece> pieces);
+  causeway::result<token_losses> losses_of(std::span<const piece> pieces);
 
   session_input& in_;
   trainer_handle& trainer_;
   causeway::data::validation_windows& held_out_;
+  causeway::io::any_storage storage_;  ///< of the router
+  std::string folder_;
+  bool alone_;
   std::uint32_t self_;
   std::uint32_t peers_;
   std::uint32_t paths_;
+  std::optional<std::uint32_t> path_;
   std::uint32_t replicas_;  ///< peers of this peer's path
   std::int64_t prefix_;
   std::uint64_t talks_ = 0;
   causeway::data::document_router router_;
-  std::vector<std::uint32_t> shard_;  ///< of this peer's path: numbers of sequences
-  std::vector<piece> own_held_out_;
+  std::vector<std::vector<std::uint32_t>> shards_;  ///< of each path: numbers of sequences
+  std::vector<std::vector<piece>> held_out_of_;     ///< of each path
 };
 
 }  // namespace app

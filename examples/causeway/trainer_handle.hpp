@@ -44,6 +44,11 @@ class trainer_handle {
 
   // Where peers come and go.
 
+  /// Of a model of modules, the path that this peer trains, if it has one by now.
+  [[nodiscard]] virtual std::optional<std::uint32_t> path() = 0;
+  /// `to` gets the shared parameters of any path.
+  virtual void parameters_of(std::uint32_t path, std::span<float> to) = 0;
+
   /// The numbers of the next samples; none: the run's are used up.
   virtual causeway::result<std::vector<std::uint64_t>> draw(std::uint64_t count) = 0;
   /// Peers hold stages of the model, and make a step together.
@@ -92,6 +97,14 @@ class handle_of final : public trainer_handle {
 
   void weigh(const std::vector<double>& weights) override {
     if constexpr (requires { it_.comm().weigh(weights); }) it_.comm().weigh(weights);
+  }
+
+  [[nodiscard]] std::optional<std::uint32_t> path() override {
+    if constexpr (requires { it_.comm().path(); }) return it_.comm().path();
+    return {};
+  }
+  void parameters_of(std::uint32_t path, std::span<float> to) override {
+    if constexpr (requires { it_.comm().parameters_of(path, to); }) it_.comm().parameters_of(path, to);
   }
 
   causeway::result<std::vector<std::uint64_t>> draw(std::uint64_t count) override { return it_.draw(count); }

@@ -445,6 +445,8 @@
 #include <causeway/comm/own_parameters.hpp>
 #include <causeway/comm/own_part.hpp>
 #include <causeway/comm/parameter_server.hpp>
+#include <causeway/comm/path_modules.hpp>
+#include <causeway/comm/path_roster.hpp>
 #include <causeway/comm/periodic.hpp>
 #include <causeway/comm/post_local.hpp>
 #include <causeway/comm/push_aggregator.hpp>

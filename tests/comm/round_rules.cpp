@@ -107,7 +107,8 @@ TEST_CASE("round rules: each rule refuses what it is about, and nothing else", "
   CHECK(verdict([](mix& m) { m.waits_at_once = false; }) == "A3");
   CHECK(verdict([](mix& m) { m.wants_mean_shared = true; }) == "A4");
   CHECK(verdict([](mix& m) { m.everybody = m.lasting = m.by_context = false; }) == "A5");
-  CHECK(verdict([](mix& m) { m.everybody = m.by_context = false; }) == "yes");
+  CHECK(verdict([](mix& m) { m.everybody = m.by_context = false; }) == "elastic");
+  CHECK(verdict([](mix& m) { m.everybody = m.by_context = m.waits_at_once = false; }) == "yes");
   CHECK(verdict([](mix& m) { m.everybody = m.by_context = m.bit_parity = false; }) == "A7");
   CHECK(verdict([](mix& m) { m.everybody = m.anchored = false; }) == "A6");
   CHECK(verdict([](mix& m) { m.bit_parity = false; }) == "A7");
@@ -179,6 +180,9 @@ TEST_CASE("round rules: peers may come and go where all hold something alike aft
   CHECK(elastic(groups, delayed));
   CHECK(elastic([](mix& m) { m.everybody = m.lasting = m.anchored = false; }));
   CHECK_FALSE(elastic(groups, [](mix& m) { m.lasting = true; }));
+  CHECK(elastic([](mix& m) { m.everybody = false; }));
+  CHECK_FALSE(elastic([](mix& m) { m.everybody = false, m.keeps_residual = true; }));
+  CHECK_FALSE(elastic([](mix& m) { m.everybody = m.anchored = false; }));
   CHECK_FALSE(elastic(groups, [](mix& m) { m.sparse = m.shared_support = true; }));  // a newcomer would be given a part
   CHECK_FALSE(elastic(groups, [](mix& m) { m.always = false; }));                    // or nothing
   CHECK_FALSE(elastic([](mix& m) { m.bit_parity = false; }));

@@ -9,12 +9,16 @@
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/modular.hpp>
 #include <causeway/presets/overlapped.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -43,13 +47,15 @@ struct elastic_check {
   std::function<support::test_model()> model;
   std::int64_t size;
   std::uint64_t steps = 3;  ///< that a member has samples for
+  bool by_path = false;     ///< peers end with models of their own, which share modules
 
-  static void all_is_well(cluster_type& cluster, std::uint32_t peers) {
+  void all_is_well(cluster_type& cluster, std::uint32_t peers) const {
     INFO(cluster.violation().value_or("no violation"));
     REQUIRE(!cluster.violation());
     REQUIRE(cluster.finished() == peers);
     CHECK(cluster.checker().samples().done() == cluster.budget());
-    for (std::uint32_t i = 1; i < peers; ++i) {
+    if (by_path) same_modules(cluster, peers);
+    for (std::uint32_t i = 1; i < peers && !by_path; ++i) {
       const bool same = cluster.parameters(i) == cluster.parameters(0);
       CHECK(same);
     }
@@ -58,6 +64,23 @@ struct elastic_check {
       const bool same = shared.empty() || shared == cluster.parameters(i);
       CHECK(same);
     }
+  }
+
+  /// Of each level there are two versions at most, whoever has them; what is not in a block all have alike.
+  void same_modules(cluster_type& cluster, std::uint32_t peers) const {
+    support::test_model m = this->model();
+    std::map<int, std::set<std::vector<float>>> versions;
+    for (std::uint32_t peer = 0; peer < peers; ++peer) {
+      std::map<int, std::vector<float>> levels;
+      for (const parameter_segment& s : m.parameters().segments()) {
+        const auto values = std::span{cluster.parameters(peer)}.subspan(static_cast<std::size_t>(s.offset),
+                                                                        static_cast<std::size_t>(s.size()));
+        auto& level = levels[s.block < 0 || s.block == size ? 0 : 1 + s.block / 2];
+        level.insert(level.end(), values.begin(), values.end());
+      }
+      for (auto& [level, values] : levels) versions[level].insert(std::move(values));
+    }
+    for (const auto& [level, all] : versions) CHECK(all.size() <= (level == 0 ? 1U : 2U));
   }
 
   /// Five peers; one dies around an exchange and comes back, one is cut off for a while.
@@ -181,6 +204,7 @@ struct all_presets {
                   std::uint64_t steps = 3) {
     INFO(name);
     elastic_check check = check_of<M, Inner>(policy, size, steps);
+    check.by_path = name == "dipaco";
     if (what == how::at_points_of_a_round) check.at_points_of_a_round();
     if (what == how::at_every_call) check.at_every_call();
     if (what == how::joined_at_every_round) check.joined_at_every_round();
@@ -300,6 +324,11 @@ struct all_presets {
         "gaia_asp",
         [] { return make(presets::gaia_asp_options{.threshold = 0.05F, .most_ahead = 2, .record_samples = 24}); }, 200, 8);
   }
+  void paths() {
+    (*this).template operator()<support::blocky>("dipaco", [] {
+      return make(presets::dipaco_options{.blocks_per_level = 2, .local_steps = 3, .outer_momentum = 0.5F});
+    });
+  }
   /// Two policies of one's own: parameters whole, a round within a round, and rows that are made before they are applied.
   void stacks() {
     (*this)("parameters and diloco", [] {
@@ -326,6 +355,7 @@ struct all_presets {
     regions();
     hubs();
     mirrors();
+    paths();
     stacks();
   }
 };

@@ -15,9 +15,12 @@ presets::dipaco_options small_options() { return {.blocks_per_level = 2, .weight
 
 }  // namespace
 
-TEST_CASE("presets: dipaco's peers differ for good, and come and go in no round", "[presets][fast]") {
-  STATIC_REQUIRE(presets::dipaco::traits.tolerates == peers::fixed);
+TEST_CASE("presets: dipaco's peers differ for good, and may come and go where each has the whole model",
+          "[presets][fast]") {
+  STATIC_REQUIRE(presets::dipaco::traits.tolerates == peers::elastic);
   STATIC_REQUIRE_FALSE(presets::dipaco::traits.identical_replicas);
+  STATIC_REQUIRE_FALSE(presets::dipaco::traits.moves_with_blocks);
+  STATIC_REQUIRE_FALSE(presets::dipaco::traits.allows_late_steps);
   CHECK(make(presets::dipaco_options{}).trigger().local_steps == 500);
 }
 

@@ -33,8 +33,8 @@ class Paths(Program):
     def shards(self, said):
         return [[int(n) for n in line.split(", ")] for line in re.findall(r"by their first \d+: ([0-9, ]+)$", said, re.M)]
 
-    def writer(self, *args):
-        g = subprocess.run(self.command(*args, command="generate"), capture_output=True, text=True, errors="replace", timeout=60)
+    def writer(self, *args, where="runs"):
+        g = subprocess.run(self.command(*args, command="generate", where=where), capture_output=True, text=True, errors="replace", timeout=60)
         self.assertEqual(g.returncode, 0, g.stderr)
         return int(re.search(r"^path (\d) of 4$", g.stderr, re.M)[1])
 
@@ -94,6 +94,27 @@ class Paths(Program):
         begins_in = [kinds[tokens[:i * LENGTH].count(256)] for i in range(trained)]
         self.assertEqual(sorted(self.shards(r.stdout)[0]), sorted([begins_in.count(0), begins_in.count(1)]))
 
+    def test_peers_that_come_and_go_train_the_documents_of_the_paths_that_they_are_given(self):
+        """Who gets which path is not known before: documents of the wrong kind would show in the loss."""
+        losses, args = {}, ["--steps", "60", "--comm.route_prefix", "8"]
+        for fault in ("fail_stop", "quorum"):
+            r = self.paths(*args, "--fault.policy", fault, where=fault)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            losses[fault] = float(re.search(r"validation loss ([0-9.]+)", r.stdout)[1])
+        self.assertLess(losses["quorum"], losses["fail_stop"] + 0.2)
+        folder = os.path.join(self.dir, "quorum", "causeway")
+        paths = {}
+        for peer in range(4):
+            with open(f"{folder}/peer-{peer}/path") as f:
+                paths[int(f.read())] = peer
+        self.assertEqual(sorted(paths), [0, 1, 2, 3])
+        writers = [self.writer("--fault.policy", "quorum", "--prompt", self.sequence(random.Random(9), kind), where="quorum") for kind in range(4)]
+        self.assertEqual(sorted(writers), [0, 1, 2, 3])
+        os.remove(f"{folder}/peer-{paths[2]}/path")
+        g = subprocess.run(self.command("--fault.policy", "quorum", "--prompt", "x", "--sample.path", "2", command="generate", where="quorum"),
+                           capture_output=True, text=True, errors="replace", timeout=60)
+        self.assertIn("no folder of a peer that trained path 2", g.stderr)
+
     def export(self, *args):
         return subprocess.run([PROGRAM, "export", os.path.join(self.dir, "out"), "--run.directory", os.path.join(self.dir, "runs"), *args],
                               capture_output=True, text=True, timeout=60)
@@ -133,7 +154,7 @@ class Paths(Program):
         for args, what in [(["--comm.paths", "3,2"], "comm.paths"), (["--comm.paths", "0"], "comm.paths"), (["--comm.paths", "1,2,2"], "comm.paths"),
                            (["--comm.route_top", "5"], "comm.route_top"), (["--comm.route_again", "15"], "comm.route_again"),
                            (["--comm.route_prefix", "0"], "comm.route_prefix"), (["--parallel.policy", "pipeline"], "parallel.policy"),
-                           (["--fault.policy", "quorum"], "comm.policy")]:
+                           (["--fault.policy", "quorum", "--comm.route_again", "20"], "comm.route_again")]:
             with self.subTest(args):
                 self.fails(self.run_it("--preset", "dipaco", "--peers", "4", *args), "invalid_argument", what)
 

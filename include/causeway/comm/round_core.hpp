@@ -17,6 +17,7 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/channels.hpp>
+#include <causeway/comm/path_modules.hpp>
 #include <causeway/comm/round_links.hpp>
 #include <causeway/comm/round_rows.hpp>
 #include <causeway/comm/round_rules.hpp>
@@ -52,6 +53,9 @@ struct round_core {
   using state = detail::round_state<recipe_type, outer_type, group_type>;
   using rows_type = detail::round_rows<state, Axes...>;
   using laws = round_rules<Axes...>;
+  // Peers that come and go train different models, each of modules that all keep.
+  static constexpr bool by_path = rows_type::by_path;
+  using modules_type = typename modules_of<by_path, state, group_type>::type;
   // Parameters are replaced where something came; a gradient of which nothing came is zero.
   static constexpr bool wants_counts =
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
@@ -96,8 +100,10 @@ struct round_core {
     memory = row_memory(ctx);
     rows.keep_in(memory);
     for (state& s : states) s.keep_in(memory);
+    modules.keep_in(memory);
     if (states.empty()) found(ctx);
     for (std::size_t i = 0; i < states.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
+    CAUSEWAY_TRY(modules.start(ctx, states, group));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows.updates()));
     return {};
   }
@@ -112,20 +118,7 @@ struct round_core {
             "gradients are exchanged in every step: with a step of each peer's own between two, replicas would part");
       }
     }
-    if constexpr (links_type::measured) CAUSEWAY_TRY(links_type::check(ctx, recipe, group));
-    if constexpr (requires { recipe.options.shares; }) {
-      if (ctx.elastic() && !recipe.options.shares.empty()) {
-        return fail(errc::invalid_argument, "shares",
-                    "they are of peers by number, which change where peers come and go; leave them out there");
-      }
-    }
-    if constexpr (requires { recipe.regions; }) {
-      if (ctx.elastic() && !recipe.regions.empty()) {
-        return fail(errc::invalid_argument, "regions",
-                    "they are of peers by number, which change where peers come and go; leave them out there, and let each "
-                    "peer tell its own");
-      }
-    }
+    CAUSEWAY_TRY(links_type::check(ctx, recipe, group));
     if constexpr (!overlaps) return {};
     if (rows.merge_rule().steps >= 1 && rows.merge_rule().steps < trigger.next(0, 1)) return {};
     return fail(errc::invalid_argument, "merge rule",
@@ -155,7 +148,7 @@ struct round_core {
 
   // The state of a run that begins, not one from a checkpoint.
   void found(auto& ctx) {
-    while (states.size() < cuts.size() * content_type::tensor_count) add_state();
+    while (states.size() < state_count(ctx)) add_state();
     if constexpr (content_type::anchored) rows.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
     if constexpr (content_type::sums_updates) rows.updates().assign(rows.anchor().size(), 0.0F);
     if constexpr (keeps_means) {
@@ -163,23 +156,33 @@ struct round_core {
       if (ctx.elastic() && !of_anchor) rows.found_means(ctx);
     }
     for (std::size_t i = 0; i < states.size(); ++i) {
-      states[i].tensor = i / cuts.size();
-      states[i].due_at = trigger.first(in_schedule(states[i]), states.size());
+      place(ctx, states[i]);
+      states[i].due_at = trigger.first(in_schedule(states[i]), schedule_size());
       if constexpr (content_type::anchored) {
-        states[i].outer.reset(static_cast<std::int64_t>(cuts[i % cuts.size()].size));
+        states[i].outer.reset(static_cast<std::int64_t>(cuts[states[i].fragment].size));
       }
     }
+    if (has_modules(ctx)) modules.found(states, cuts, ctx.parameters());
+  }
+
+  [[nodiscard]] static bool has_modules(auto& ctx) { return by_path && ctx.elastic(); }
+  /// One for each fragment of each tensor, or for each module.
+  [[nodiscard]] std::size_t state_count(auto& ctx) const {
+    return has_modules(ctx) ? modules.count(group) : cuts.size() * content_type::tensor_count;
+  }
+  void place(auto& ctx, state& s) const {
+    s.fragment = has_modules(ctx) ? modules.fragment_of(group, s.part) : s.part % cuts.size();
+    s.tensor = has_modules(ctx) ? 0 : s.part / cuts.size();
   }
 
   result<void> prepare(auto& ctx, std::size_t i) {
-    if (states.size() != cuts.size() * content_type::tensor_count ||
-        (content_type::anchored && rows.anchor().size() != ctx.parameters().size())) {
+    if (states.size() != state_count(ctx) || (content_type::anchored && rows.anchor().size() != ctx.parameters().size())) {
       return fail(errc::wrong_model, "rounds",
                   "the checkpoint was written with other fragments or another model; start with the settings it had");
     }
     state& s = states[i];
-    s.cut = &cuts[i % cuts.size()];
-    s.tensor = i / cuts.size();
+    place(ctx, s);
+    s.cut = &cuts[s.fragment];
     s.matrices = s.cut->matrices;
     if constexpr (content_type::with_anchor) {
       for (auto m : s.cut->matrices) s.matrices.push_back({m.offset + s.cut->size, m.rows, m.columns});
@@ -196,13 +199,14 @@ struct round_core {
     return {};
   }
 
-  /// Its number in the trigger's list.
+  /// Its number in the trigger's list. Modules of a fragment are exchanged together.
   [[nodiscard]] static std::size_t in_schedule(const state& s) noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };
-    return by_tensor && content_type::tensor_count > 1 ? s.tensor : s.part;
+    return by_path ? s.fragment : by_tensor && content_type::tensor_count > 1 ? s.tensor : s.part;
   }
+  [[nodiscard]] std::size_t schedule_size() const noexcept { return by_path ? cuts.size() : states.size(); }
   /// Inner steps to its next exchange.
-  [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), states.size()); }
+  [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), schedule_size()); }
 
   // ---- the parts of an exchange -----------------------------------------------------------------------------------------
 
@@ -212,7 +216,7 @@ struct round_core {
             .number = s.number,
             .self = ctx.self(),
             .peers = ctx.peers(),
-            .fragment = s.part % cuts.size(),
+            .fragment = s.fragment,
             .link_costs = links.costs()};
   }
   /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
@@ -228,7 +232,7 @@ struct round_core {
       if (std::any_of(all.begin(), all.end(), contributes)) return all;
       return {q.self};  // nobody has anything to say
     } else {
-      return s.group_axis.members(q);
+      return has_modules(ctx) ? std::vector<net::peer_index>{} : s.group_axis.members(q);
     }
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
@@ -262,7 +266,7 @@ struct round_core {
     }
     if constexpr (links_type::measured) CAUSEWAY_TRY(links.plan(ctx, recipe, group, s));
     axis::group_question q = question(ctx, s);
-    if constexpr (requires { group.weight(q); }) weight *= group.weight(q);
+    if constexpr (requires { group.weight(q); }) weight *= has_modules(ctx) ? 1.0F : group.weight(q);
     s.terms = {.members = members(ctx, s, q),
                .contributors = 0,
                .rescale = 1,
@@ -273,7 +277,8 @@ struct round_core {
                .part = first_part + s.part,
                .reference = {}};
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
-    if constexpr (!participation_type::always) draw_lots(ctx, s, q);
+    if constexpr (!participation_type::always) draw_lots(ctx, participation, s.terms, q);
+    if (has_modules(ctx)) modules.invite(ctx, group, s);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
     return rows.clear_padding(ctx, s, s.next_residual);
@@ -284,35 +289,10 @@ struct round_core {
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
     if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {
-      const float length = group.length(question(ctx, s));
+      const float length = has_modules(ctx) ? modules.length(ctx, group, s) : group.length(question(ctx, s));
       if (length != 1.0F) return ctx.rows().scale(s.row, length);
     }
     return {};
-  }
-  /// Whose rows count, this peer's among them. Where peers come and go, lots are drawn among those with something to say:
-  /// else nobody might be left who has.
-  void draw_lots(auto& ctx, state& s, axis::group_question q) const {
-    const net::peer_index self = q.self;
-    const bool elastic = ctx.elastic();
-    const auto& members = s.terms.members;
-    const auto speaks = [&](net::peer_index p) { return !elastic || ctx.share_of(p) > 0; };
-    if (elastic) q.peers = static_cast<std::uint32_t>(std::count_if(members.begin(), members.end(), speaks));
-    s.terms.contributors = 0;
-    bool drawn = false;
-    double share = 0;
-    net::peer_index lot = 0;
-    for (const net::peer_index p : members) {
-      if (!speaks(p)) continue;
-      q.self = elastic ? lot++ : p;
-      if (!participation.contributes(q)) continue;
-      ++s.terms.contributors;
-      drawn = drawn || p == self;
-      share += elastic ? ctx.share_of(p) : 0;
-    }
-    s.terms.contributes = s.terms.contributes && drawn;
-    if (s.terms.contributors == 0) return;
-    s.terms.rescale = elastic ? static_cast<float>(1.0 / share)
-                              : static_cast<float>(members.size()) / static_cast<float>(s.terms.contributors);
   }
   /// How far results that are there will move the whole model, for a trigger that watches that. All stages ask at once.
   result<void> measure(auto& ctx, std::span<state* const> due) {
@@ -356,6 +336,21 @@ struct round_core {
     return trigger.exchanged(ctx, report);
   }
 
+  /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
+  template <class Hear>
+  static result<double> ask_first(auto& ctx, Hear&& hear) {
+    return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
+  }
+
+  /// Gradients ← the mean over this peer's samples.
+  result<void> mean_gradient(auto& ctx) {
+    const auto g = ctx.gradients();
+    ctx.schedule_at(states.front().number);
+    if (gathered == 0) return ctx.rows().zero(g);
+    CAUSEWAY_TRY(ctx.rows().copy(g, rows.updates()));
+    return ctx.rows().scale(g, 1.0F / static_cast<float>(gathered));
+  }
+
   result<void> commit(auto& ctx, state& s) {
     CAUSEWAY_ASSIGN(const std::span<const float> shared, rows.shared_of(ctx, s));
     ctx.commit_round(shared);
@@ -391,6 +386,7 @@ struct round_core {
   std::uint64_t first_part = 0;  ///< names the messages of several policies that exchange in one attempt
   std::uint64_t outer_steps = 0;
   links_type links;
+  modules_type modules;
   std::uint64_t gathered = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
   std::uint64_t at = 0;        ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
 };

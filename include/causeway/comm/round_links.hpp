@@ -26,10 +26,27 @@ class round_links {
   static constexpr bool measured = requires(const Recipe& r) { r.links; }
   || requires(const Group& g) { g.links; };
 
+  /// Where peers come and go, nothing may be said of them by number.
   static result<void> check(auto& ctx, const Recipe& recipe, const Group& group) {
-    if (!ctx.elastic() || probe(recipe, group).every == 0) return {};
-    return fail(errc::invalid_argument, "links",
-                "they are measured between peers by number, which change where peers come and go; leave it out there");
+    if (!ctx.elastic()) return {};
+    if (probe(recipe, group).every != 0) {
+      return fail(errc::invalid_argument, "links",
+                  "they are measured between peers by number, which change where peers come and go; leave it out there");
+    }
+    if constexpr (requires { recipe.options.shares; }) {
+      if (!recipe.options.shares.empty()) {
+        return fail(errc::invalid_argument, "shares",
+                    "they are of peers by number, which change where peers come and go; leave them out there");
+      }
+    }
+    if constexpr (requires { recipe.regions; }) {
+      if (!recipe.regions.empty()) {
+        return fail(errc::invalid_argument, "regions",
+                    "they are of peers by number, which change where peers come and go; leave them out there, and let each "
+                    "peer tell its own");
+      }
+    }
+    return {};
   }
 
   /// Before the exchanges with the number of s: what links cost, if that is to be measured again, and what follows from it.

@@ -41,6 +41,7 @@ class round_rows {
 
  public:
   static constexpr bool keeps_in_parameters = residual_type::keeps == axis::keeping::in_parameters;
+  static constexpr bool by_path = laws::by_path;
 
   round_rows(residual_type residual, merge_rule_type merge_rule)
       : residual_{std::move(residual)}, merge_rule_{std::move(merge_rule)} {}
@@ -137,6 +138,7 @@ class round_rows {
     s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
     const auto row = std::span{s.input}.first(s.size());
     const auto rows = ctx.rows();
+    if (s.elsewhere) return rows.zero(s.input);
     if constexpr (content_type::sums_updates) {
       CAUSEWAY_TRY(rows.gather(s.cut->ranges, updates_, row));
     } else if constexpr (content_type::anchored) {
@@ -159,8 +161,8 @@ class round_rows {
   /// Points the row's conversation at the shared parameters that it is relative to.
   result<void> refer(auto& ctx, state& s) {
     if constexpr (content_type::anchored) {
-      s.reference.resize(s.cut->is_whole(anchor_.size()) ? 0 : s.size());
-      CAUSEWAY_ASSIGN(s.terms.reference, opened(ctx, s, anchor_, s.reference));
+      s.reference.resize(s.cut->is_whole(anchor_.size()) || !s.module.empty() ? 0 : s.size());
+      CAUSEWAY_ASSIGN(s.terms.reference, shared_row(ctx, s, s.reference));
     }
     return {};
   }
@@ -187,8 +189,8 @@ class round_rows {
     if constexpr (content_type::anchored) {
       if (s.terms.contributors > 0)
         CAUSEWAY_TRY(move_shared(ctx, s, std::span{s.row}.first(s.size()), std::span{s.row}.subspan(s.size())));
-      if (participation_type::keeps_local && !s.terms.contributes) return {};
-      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+      if (s.elsewhere || (participation_type::keeps_local && !s.terms.contributes)) return {};
+      CAUSEWAY_ASSIGN(const auto shared, shared_row(ctx, s, shared_));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       if constexpr (keeps_in_parameters) {
         if (merge_rule_type::waits == axis::waiting::at_once) CAUSEWAY_TRY(add_sent(ctx, s, local));
@@ -209,7 +211,7 @@ class round_rows {
   result<void> move_shared(auto& ctx, state& s, std::span<float> mean, std::span<const float> mean_shared) {
     constexpr bool keep = keeps_in_parameters;
     const auto rows = ctx.rows();
-    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    CAUSEWAY_ASSIGN(const auto shared, shared_row(ctx, s, shared_));
     const auto moved = keep ? room(moved_, shared.size()) : std::span<float>{};
     if (keep) CAUSEWAY_TRY(rows.copy(moved, shared));
     if constexpr (requires { s.outer.step_rows(rows, shared, mean, mean_shared); }) {
@@ -218,7 +220,8 @@ class round_rows {
       s.outer.step(ctx.pool(), shared, mean, mean_shared);
     }
     if (keep) CAUSEWAY_TRY(rows.subtract(moved, shared, moved));
-    return put_back(ctx, s, shared, anchor_);
+    if (s.module.empty()) return put_back(ctx, s, shared, anchor_);
+    return s.elsewhere ? result<void>{} : rows.scatter(s.cut->ranges, shared, anchor_);
   }
 
   /// Undoes take_out_sent, if that was done since the last merge. Among peers that come and go what is sent depends on
@@ -334,6 +337,10 @@ class round_rows {
   }
 
  private:
+  /// The shared values of a fragment, or of a module of it.
+  result<std::span<float>> shared_row(auto& ctx, const state& s, source_vector<float>& scratch) {
+    return s.module.empty() ? opened(ctx, s, anchor_, scratch) : result<std::span<float>>{s.module};
+  }
   /// A fragment of `all` ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s, std::span<float> all) {
     CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, all, local_));

@@ -93,6 +93,8 @@ constexpr bool a14(round_mix m) {
 /// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
 /// each time.
 constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
+/// Whether models are made of modules, of which each peer has a path: the same peers exchange a fragment each time, some.
+constexpr bool by_path(round_mix m) { return m.lasting && !m.everybody; }
 /// Rows that count unequally need an exchange that weighs, and one that takes no row out again as 1/M. Who shares a batch
 /// or is drawn is a matter of all peers. Who is left out of a mean of gradients would make another step than they, or none.
 constexpr bool a15(round_mix m) {
@@ -113,10 +115,12 @@ constexpr bool identical(round_mix m) {
 /// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
 /// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
 /// are exchanged, they are the last mean of each. Where peers have their own, a newcomer gets those of whom it meets, who
-/// must send all of them.
+/// must send all of them. Where they have paths, all keep all modules; rows that are under way meanwhile are not built.
 constexpr bool elastic(round_mix m) {
-  const bool alike =
-      m.everybody ? m.bit_parity && !m.sends_anchor && !m.keeps_local : own_parameters(m) && !m.sparse && m.always;
+  const bool together = m.bit_parity && !m.sends_anchor && !m.keeps_local;
+  const bool modules = together && m.anchored && m.waits_at_once && !m.keeps_residual && m.always && !m.trigger_talks;
+  const bool groups = by_path(m) ? modules : own_parameters(m) && !m.sparse && m.always;
+  const bool alike = m.everybody ? together : groups;
   const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
   return alike && (!m.waits_a_round || late) && (!m.trigger_talks || m.tells);
 }
@@ -129,7 +133,7 @@ constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_roun
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
 /// that follow. Gradients that gather are of parameters that do not move meanwhile: what was lost is added to them.
 constexpr bool allows_late_steps(round_mix m) {
-  return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.trigger_talks && rows_stay(m);
+  return elastic(m) && !by_path(m) && (m.accumulates || !m.before_inner_step) && !m.trigger_talks && rows_stay(m);
 }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
@@ -138,9 +142,9 @@ constexpr bool allows_late_steps(round_mix m) {
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
 /// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
 /// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
-/// memory of several rows.
+/// memory of several rows. Modules of all paths are kept by everybody, whichever blocks it has.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
+  if (!elastic(m) || by_path(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
   if (m.before_inner_step) return m.waits_at_once && m.bit_parity && (m.single || !keeps_factors);
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
@@ -224,6 +228,7 @@ struct round_rules {
 static constexpr bool identical = rules::identical(mix);
 static constexpr bool elastic = rules::elastic(mix);
 static constexpr bool own_parameters = rules::own_parameters(mix);
+static constexpr bool by_path = elastic && rules::by_path(mix);
 static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
 
 private:

@@ -54,13 +54,42 @@ struct talk_terms {
   std::span<const float> reference;
 };
 
+/// Whose rows count, this peer's among them. Where peers come and go, lots are drawn among those with something to say:
+/// else nobody might be left who has.
+template <class Context, class Participation>
+void draw_lots(Context& ctx, const Participation& participation, talk_terms& terms, axis::group_question q) {
+  const net::peer_index self = q.self;
+  const bool elastic = ctx.elastic();
+  const auto speaks = [&](net::peer_index p) { return !elastic || ctx.share_of(p) > 0; };
+  if (elastic) q.peers = static_cast<std::uint32_t>(std::count_if(terms.members.begin(), terms.members.end(), speaks));
+  terms.contributors = 0;
+  bool drawn = false;
+  double share = 0;
+  net::peer_index lot = 0;
+  for (const net::peer_index p : terms.members) {
+    if (!speaks(p)) continue;
+    q.self = elastic ? lot++ : p;
+    if (!participation.contributes(q)) continue;
+    ++terms.contributors;
+    drawn = drawn || p == self;
+    share += elastic ? ctx.share_of(p) : 0;
+  }
+  terms.contributes = terms.contributes && drawn;
+  if (terms.contributors == 0) return;
+  terms.rescale = elastic ? static_cast<float>(1.0 / share)
+                          : static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
+}
+
 template <class Recipe, class Outer, class Group>
 struct round_state {
   using exchange_type = typename exchange_of<Recipe>::type;
 
   const axis::fragment* cut = nullptr;
   std::size_t tensor = 0;
-  std::size_t part = 0;                          ///< its number among the fragments
+  std::size_t part = 0;       ///< its number among the fragments, or where these have modules, among those
+  std::size_t fragment = 0;   ///< that it is, or is a module of
+  std::span<float> module{};  ///< where the module's shared values are (comm/path_modules.hpp)
+  bool elsewhere = false;     ///< it is a module that this peer's path has not
   std::vector<compress::matrix_range> matrices;  ///< of a whole row: the fragment's, once for each vector in it
   Outer outer;
   std::optional<Outer> own_outer;  ///< of this peer's own part, where peers come and go and it is applied early

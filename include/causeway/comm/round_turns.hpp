@@ -229,6 +229,7 @@ class round_turns {
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
     if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.note_left(ctx));
+    if constexpr (Core::by_path) c.modules.admit(ctx, c.states, c.group, c.rows);
     end(c, due);
     if constexpr (Core::content_type::anchored && !Core::content_type::before_inner_step) {
       if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));

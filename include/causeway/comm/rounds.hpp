@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -53,7 +54,7 @@ class rounds : round_rules<Axes...> {
   static constexpr bool chooses = core_type::chooses;
   static constexpr bool overlaps = core_type::overlaps;
   static constexpr bool measures_speed = core_type::measures_speed;
-  static constexpr bool parted = laws::mix.lasting && !laws::mix.everybody;  // peers have different models, for good
+  static constexpr bool parted = rules::by_path(laws::mix);  // peers have different models, for good
 
  public:
   static constexpr std::string_view name = "rounds";
@@ -70,7 +71,7 @@ class rounds : round_rules<Axes...> {
                                       .rounds_by_clock = laws::mix.meets,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
-      (laws::own_parameters                                                                   ? 5
+      (laws::own_parameters || core_type::by_path                                             ? 5
        : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
                                                                                               : 3) +
       (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0);
@@ -82,7 +83,7 @@ class rounds : round_rules<Axes...> {
   /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
   static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
                                       !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters &&
-                                      !core_type::meets;
+                                      !core_type::meets && !core_type::by_path;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -176,13 +177,14 @@ class rounds : round_rules<Axes...> {
       if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, core_.states[i]);
     }
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
-    ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
+    ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at, core_.modules);
     if constexpr (core_type::links_type::measured) ar(core_.links);
     if constexpr (accumulates) ar(gathered_for_);
   }
 
   void shared(auto& ar) {
-    if constexpr (content_type::anchored && !laws::own_parameters) ar(core_.rows.anchor());
+    if constexpr (core_type::by_path) core_.modules.shared(ar);
+    if constexpr (content_type::anchored && !laws::own_parameters && !core_type::by_path) ar(core_.rows.anchor());
     if constexpr (core_type::keeps_means) ar(core_.rows.means());
     turns_.shared(core_, ar);
   }
@@ -196,15 +198,27 @@ class rounds : round_rules<Axes...> {
       if (accumulates) (void)ctx.contribution().after(samples_used_);  // they are given up
     }
     if constexpr (accumulates) ctx.schedule_at(core_.states.front().number);
-    if constexpr (!content_type::before_inner_step) {
+    if constexpr (core_type::by_path) {
+      core_.modules.follow(ctx, core_.states, core_.group, core_.rows, previous);
+    } else if constexpr (!content_type::before_inner_step) {
       if (!laws::own_parameters || ctx.moves_blocks()) core_.rows.follow_shared(ctx, previous);
     }
     ctx.parameters_changed();
   }
 
+  /// In a round in which nobody has anything to give: who is there for the first time gets a path.
+  result<void> admit(auto& ctx) requires core_type::by_path {
+    return core_.modules.admit_alone(ctx, core_.states, core_.group, core_.rows);
+  }
+  /// Where peers come and go: this peer's path, if it has one by now; and the shared parameters of any.
+  [[nodiscard]] std::optional<std::uint32_t> path() const requires core_type::by_path { return core_.modules.path(); }
+  void parameters_of(std::uint32_t path, std::span<float> to) const requires core_type::by_path {
+    core_.modules.put(core_.states, core_.group, path, to);
+  }
+
   result<void> catch_up(auto& ctx) {
     if constexpr (accumulates) {
-      CAUSEWAY_TRY(mean_gradient(ctx));
+      CAUSEWAY_TRY(core_.mean_gradient(ctx));
     } else if constexpr (content_type::before_inner_step) {
       CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
     }
@@ -300,34 +314,20 @@ class rounds : round_rules<Axes...> {
   result<bool> enough_samples(auto& ctx) {
     const bool is_late = core_.gathered > 0 && gathered_for_ != core_.states.front().number;
     if (ctx.elastic()) return is_late || ctx.announce_samples();
-    CAUSEWAY_ASSIGN(const double enough, ask_first(ctx, [&]() -> result<double> {
+    CAUSEWAY_ASSIGN(const double enough, core_type::ask_first(ctx, [&]() -> result<double> {
                       CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
                       return reached ? 1.0 : 0.0;
                     }));
     return enough > 0;
   }
 
-  /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
-  template <class Hear>
-  static result<double> ask_first(auto& ctx, Hear&& hear) {
-    return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
-  }
-
-  /// Gradients ← the mean over this peer's samples.
-  result<void> mean_gradient(auto& ctx) {
-    const auto g = ctx.gradients();
-    ctx.schedule_at(core_.states.front().number);
-    if (core_.gathered == 0) return ctx.rows().zero(g);
-    CAUSEWAY_TRY(ctx.rows().copy(g, core_.rows.updates()));
-    return ctx.rows().scale(g, 1.0F / static_cast<float>(core_.gathered));
-  }
-
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
-    CAUSEWAY_TRY(mean_gradient(ctx));
-    if (ctx.elastic()) CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
-    for (state& s : core_.states) {
-      if (!ctx.elastic()) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
+    CAUSEWAY_TRY(core_.mean_gradient(ctx));
+    if (ctx.elastic()) {
+      CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
+    } else {
+      for (state& s : core_.states) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
     }
     core_.gathered = 0;
     return {};
@@ -337,7 +337,7 @@ class rounds : round_rules<Axes...> {
   result<void> finish_samples(auto& ctx) {
     const auto target = static_cast<double>(core_.trigger.target());
     for (;;) {
-      CAUSEWAY_ASSIGN(const double left, ask_first(ctx, [&]() -> result<double> {
+      CAUSEWAY_ASSIGN(const double left, core_type::ask_first(ctx, [&]() -> result<double> {
                         CAUSEWAY_ASSIGN(const bool enough, core_.trigger.reached_by_others(ctx, core_.gathered));
                         return enough ? target : static_cast<double>(core_.trigger.total(core_.gathered));
                       }));

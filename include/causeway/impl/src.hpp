@@ -391,6 +391,7 @@
 #include <causeway/comm/impl/hub_rules.ipp>
 #include <causeway/comm/impl/mirror_lines.ipp>
 #include <causeway/comm/impl/mirror_record.ipp>
+#include <causeway/comm/impl/path_roster.ipp>
 #include <causeway/comm/impl/push_aggregator.ipp>
 #include <causeway/comm/impl/server_client.ipp>
 #endif

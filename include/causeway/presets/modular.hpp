@@ -24,15 +24,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// which path answers for a text, is said by its first tokens (section 2.4): nn::prefix_features, data::product_k_means,
 /// and later data::document_router::trained on which path predicts each best; data::shards_of gives each peer its shard,
 /// with overlap if wanted, and its size is the peer's weight, which `policy.group().weights` changes between rounds. How
-/// often the paper sorts documents anew is not known to us: it is the caller's choice.
+/// often the paper sorts documents anew is not known to us: it is the caller's choice. Where peers come and go, `paths` and
+/// `weights` are of paths, and a newcomer gets the one that the fewest peers have (`policy.path()`).
 ///
 /// Formula:
 ///   module m, P of n paths have it:  Δ = √P·Σ w_i·(x̄_m − x_i,m) / Σ w_i over these;  outer step as DiLoCo's
-/// Sent: each module in f32 among the peers that have it, to owners of parts and back, after every H-th step.
+/// Sent: each module in f32 among the peers that have it, to owners of parts and back, after every H-th step. Where peers
+/// come and go, all of them are such owners, and get all modules.
 struct dipaco_options {
-  axis::module_paths paths = axis::every_path({2, 2}, 4);  ///< [peer]: 0, then the version of each level
+  axis::module_paths paths = axis::every_path({2, 2}, 4);  ///< [peer] or [path]: 0, then the version of each level
   std::uint32_t blocks_per_level = 6;
-  std::vector<double> weights{};  ///< of each peer in the means of its modules: the size of its shard; none: all alike
+  std::vector<double> weights{};  ///< [peer] or [path], in the means of modules: the size of its shard; none: alike
   bool lengthen = true;           ///< times √P, P the number of a module's paths
   std::uint32_t local_steps = 500;
   float outer_learning_rate = 0.7F;

@@ -290,11 +290,12 @@ class training_context {
     return elastic() ? env_.group->open(detail::shared_state_of(*this, comm), pool()) : result<void>{};
   }
 
-  /// One exchange without a step before it: `exchange` is the policy's part, left out when nobody has anything to give.
-  template <class Exchange>
-  result<void> attend(Exchange&& exchange) {
+  /// One exchange without a step before it: `exchange` is the policy's part, or `admit` when nobody has anything to give.
+  template <class Exchange, class Admit>
+  result<void> attend(Exchange&& exchange, Admit&& admit) {
     CAUSEWAY_TRY(attendance_.enter());
     if (!entry().empty) return exchange();
+    CAUSEWAY_TRY(admit());
     contribution().passed();
     commit_round();
     return {};

@@ -173,7 +173,11 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
     for (;;) {
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
       if constexpr (requires { comm_.stand_by(ctx_); }) comm_.stand_by(ctx_);
-      const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); });
+      const auto admit = [&] {
+        if constexpr (requires { comm_.admit(ctx_); }) return comm_.admit(ctx_);
+        return result<void>{};
+      };
+      const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); }, admit);
       CAUSEWAY_ASSIGN(const verdict judged, fault_.end_step(ctx_, outcome));
       if (judged == verdict::commit) return {};
       if (judged == verdict::abort) return outcome;

@@ -22,16 +22,17 @@ CAUSEWAY_DECL module_paths every_path(const std::vector<std::uint32_t>& versions
 }
 
 CAUSEWAY_DECL result<void> module_groups::check(std::uint32_t peers) const {
+  const bool changing = peers == 0;
   const auto length = [&](const auto& path) { return path.size() == paths[0].size(); };
-  if (paths.size() != peers || !std::all_of(paths.begin(), paths.end(), length)) {
+  if (paths.empty() || (!changing && paths.size() != peers) || !std::all_of(paths.begin(), paths.end(), length)) {
     return fail(errc::invalid_argument, "module_groups",
-                std::to_string(paths.size()) + " paths for " + std::to_string(peers) +
-                    " peers; give each peer one, with a version of each fragment");
+                std::to_string(paths.size()) + " paths" + (changing ? "" : " for " + std::to_string(peers) + " peers") +
+                    "; give each peer one, or where peers come and go name each, with a version of each fragment");
   }
   const auto counts = [](double w) { return w > 0 && std::isfinite(w); };
-  if (weights.empty() || (weights.size() == peers && std::all_of(weights.begin(), weights.end(), counts))) return {};
+  if (weights.empty() || (weights.size() == paths.size() && std::all_of(weights.begin(), weights.end(), counts))) return {};
   return fail(errc::invalid_argument, "module_groups",
-              "`weights` must have a positive number for each peer, or none at all");
+              "`weights` must have a positive number for each peer, where peers come and go for each path, or none at all");
 }
 
 CAUSEWAY_DECL result<void> module_groups::check_fragments(std::size_t count) const {
@@ -53,10 +54,24 @@ CAUSEWAY_DECL float module_groups::weight(const group_question& q) const {
   return weights.empty() ? 1.0F : static_cast<float>(weights[q.self]);
 }
 
-CAUSEWAY_DECL float module_groups::length(const group_question& q) const {
-  if (!lengthen) return 1.0F;
+CAUSEWAY_DECL float module_groups::length(const group_question& q) const { return lengthen ? length_of(members(q)) : 1.0F; }
+
+CAUSEWAY_DECL std::vector<module_groups::module> module_groups::modules() const {
+  std::vector<module> all;
+  for (std::size_t f = 0; f < paths[0].size(); ++f) {
+    std::vector<std::uint32_t> versions;
+    for (const auto& path : paths) versions.push_back(path[f]);
+    std::sort(versions.begin(), versions.end());
+    versions.erase(std::unique(versions.begin(), versions.end()), versions.end());
+    for (const std::uint32_t v : versions) all.push_back({f, v});
+  }
+  return all;
+}
+
+CAUSEWAY_DECL float module_groups::length_of(const std::vector<std::uint32_t>& those) const {
+  if (!lengthen || those.empty()) return 1.0F;
   module_paths different;  // several peers may train one path
-  for (const net::peer_index p : members(q)) {
+  for (const std::uint32_t p : those) {
     if (std::find(different.begin(), different.end(), paths[p]) == different.end()) different.push_back(paths[p]);
   }
   return std::sqrt(static_cast<float>(different.size()));

@@ -69,7 +69,7 @@ CAUSEWAY_DECL net::any_transport entered_attempt::lasting() {
 
 CAUSEWAY_DECL std::uint64_t entered_attempt::exchanged() {
   overdue_.reset();
-  if (view_.members.size() < 2) return 0;
+  if (view_.members.size() < 2 || view_.total() == 0) return 0;
   exchange_times_.observe(now() - entered_at_);
   return fabric_.stats().bytes_received - received_before_;
 }

@@ -8,12 +8,42 @@
 
 namespace support {
 
-inline constexpr std::string_view elastic_presets[] = {
-    "every_step",       "diloco",          "open_diloco", "intellect1",       "muloco",       "local_sgd",    "fedavg",
-    "photon",           "des_loc",         "co_learning", "streaming_diloco", "eager_diloco", "cocodc",       "sparse_loco",
-    "sparta",           "sparta_diloco",   "demo",        "distro",           "gaia",         "cocktail_sgd", "dedloc",
-    "power_sgd",        "noloco",          "moshpit_sgd", "bacombo",          "netstorm",     "edit",         "dion",
-    "decoupled_diloco", "async_local_sgd", "dlion",       "ravnest",          "a_edit",       "stella_train", "gaia_asp"};
+inline constexpr std::string_view elastic_presets[] = {"every_step",
+                                                       "diloco",
+                                                       "open_diloco",
+                                                       "intellect1",
+                                                       "muloco",
+                                                       "local_sgd",
+                                                       "fedavg",
+                                                       "photon",
+                                                       "des_loc",
+                                                       "co_learning",
+                                                       "streaming_diloco",
+                                                       "eager_diloco",
+                                                       "cocodc",
+                                                       "sparse_loco",
+                                                       "sparta",
+                                                       "sparta_diloco",
+                                                       "demo",
+                                                       "distro",
+                                                       "gaia",
+                                                       "cocktail_sgd",
+                                                       "dedloc",
+                                                       "power_sgd",
+                                                       "noloco",
+                                                       "moshpit_sgd",
+                                                       "bacombo",
+                                                       "netstorm",
+                                                       "edit",
+                                                       "dion",
+                                                       "decoupled_diloco",
+                                                       "async_local_sgd",
+                                                       "dlion",
+                                                       "ravnest",
+                                                       "a_edit",
+                                                       "stella_train",
+                                                       "gaia_asp",
+                                                       "halos"};
 
 /// Those that tests/parallel/swarm/local_swarm_*.cpp train in swarms whose peers take local steps.
 inline constexpr std::string_view local_swarm_presets[] = {

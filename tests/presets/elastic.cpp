@@ -273,10 +273,7 @@ struct all_presets {
                                          .global_learning_rate = 0.5F,
                                          .record_samples = 24});
     };
-    (*this)("halos", hubs, 200, 8);
-    if (what == how::at_every_call) {  // also the hub of hubs, who is one of the first region
-      check_of<support::quadratic, optim::sgd>(hubs, 200, 8).at_every_call(0);
-    }
+    (*this)("halos", hubs, 200, 8);  // the second peer is a region of its own
   }
   void gossip() {
     (*this)("noloco", [] { return make(presets::noloco_options{.local_steps = 3}); });

@@ -3,6 +3,10 @@
 
 #include <causeway/presets/asynchronous.hpp>
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
 #include "preset.hpp"
 
 namespace app {
@@ -16,6 +20,12 @@ constexpr std::uint64_t rounds_in_record = 4;
 
 std::uint64_t samples_of_round(const settings& s) {
   return std::uint64_t{s.net.peers} * s.comm.local_steps * static_cast<std::uint64_t>(s.train.batch);
+}
+
+/// Of everybody, until each region's hub has pushed up.
+std::uint64_t rounds_of_pushes(const presets::halos_options& o, const settings& s) {
+  const std::uint32_t size = std::max(s.comm.group_size, 1U);
+  return std::max(rounds_in_record, std::uint64_t{(o.pushes + size - 1) / size});
 }
 
 }  // namespace
@@ -37,10 +47,16 @@ std::vector<policy> asynchronous_policies() {
             o.record_samples = rounds_in_record * samples_of_round(s);
             o.most_batch = static_cast<std::uint32_t>(s.train.batch);
           }),
-      preset<presets::halos_options>(
-          "halos", "peers push to their region's hub, which now and then pushes to the first one", pace::nothing,
-          {{"comm.group_size", "2"}},
-          [](const settings& s, auto& o) { o.regions = regions_of(replicas_of(s), s.comm.group_size); }),
+      preset<presets::halos_options>("halos",
+                                     "peers push to their region's hub, which now and then pushes to the first one",
+                                     pace::nothing, {{"comm.group_size", "2"}},
+                                     [](const settings& s, auto& o) {
+                                       o.regions = regions_of(replicas_of(s), s.comm.group_size);
+                                       if (s.fault.policy != "quorum") return;
+                                       o.told.fewest = static_cast<std::uint32_t>(std::exchange(o.regions, {}).size());
+                                       if (s.net.region >= 0) o.told.own = static_cast<std::uint32_t>(s.net.region);
+                                       o.record_samples = rounds_of_pushes(o, s) * samples_of_round(s);
+                                     }),
       preset<presets::dlion_options>(
           "dlion", "batches in proportion to speed; in every step the larger changes, the rest is kept for later",
           pace::together, {},

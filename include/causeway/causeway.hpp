@@ -261,6 +261,7 @@
 #include <causeway/collective/site.hpp>
 #include <causeway/collective/split_mean.hpp>
 #include <causeway/collective/sum.hpp>
+#include <causeway/collective/told_regions.hpp>
 #include <causeway/collective/transport_site.hpp>
 #include <causeway/collective/tree_mean.hpp>
 #include <causeway/collective/tree_relays.hpp>
@@ -433,6 +434,7 @@
 #include <causeway/comm/hub_line.hpp>
 #include <causeway/comm/hub_pushes.hpp>
 #include <causeway/comm/hub_record.hpp>
+#include <causeway/comm/hub_roles.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>
 #include <causeway/comm/late_rows.hpp>

@@ -77,6 +77,7 @@
 #include <causeway/collective/site.hpp>
 #include <causeway/collective/split_mean.hpp>
 #include <causeway/collective/sum.hpp>
+#include <causeway/collective/told_regions.hpp>
 #include <causeway/collective/transport_site.hpp>
 #include <causeway/collective/tree_mean.hpp>
 #include <causeway/collective/tree_relays.hpp>

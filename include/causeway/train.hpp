@@ -138,6 +138,7 @@
 #include <causeway/comm/hub_line.hpp>
 #include <causeway/comm/hub_pushes.hpp>
 #include <causeway/comm/hub_record.hpp>
+#include <causeway/comm/hub_roles.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>
 #include <causeway/comm/late_rows.hpp>

@@ -43,3 +43,19 @@ TEST_CASE("regions: every peer must be in exactly one", "[axis][fast]") {
   CHECK_FALSE(fits({{0, 1}, {2, 3}}, 0));
   CHECK_FALSE(fits({{0, 1}, {2, 3}}, 1, 1.5F));
 }
+
+TEST_CASE("hubs: where peers come and go each says its region, and how long a record is", "[axis][fast]") {
+  CHECK(axis::star{.record_samples = 8}.check_elastic());
+  CHECK_FALSE(axis::star{}.check_elastic());
+  const auto fits = [](groups members, collective::told_regions told, std::uint64_t record_samples) {
+    return axis::regions<>{.members = std::move(members), .told = told, .record_samples = record_samples}
+        .check_elastic()
+        .has_value();
+  };
+  CHECK(fits({}, {}, 8));
+  CHECK(fits({}, {.own = 1, .fewest = 2}, 8));
+  CHECK_FALSE(fits({{0, 1}, {2, 3}}, {}, 8));
+  CHECK_FALSE(fits({}, {.own = 2, .fewest = 2}, 8));
+  CHECK_FALSE(fits({}, {.fewest = 0}, 8));
+  CHECK_FALSE(fits({}, {}, 0));
+}

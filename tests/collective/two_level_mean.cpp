@@ -76,16 +76,6 @@ TEST_CASE("two level mean: the weighted mean of all, with the same bits on all p
   check_mean<levels>(3, 0, {1, 1, 1}, 1e-5, with_regions<>{together(3)});
 }
 
-TEST_CASE("two level mean: regions are what peers say, and who does not know goes where the fewest are",
-          "[collective][fast]") {
-  CHECK(regions_told({7, 3, 7}, 2) == region_list{{1}, {0, 2}});
-  CHECK(regions_told({unknown, unknown, unknown}, 2) == region_list{{0, 2}, {1}});
-  CHECK(regions_told({5, 5, unknown, unknown, unknown}, 2) == region_list{{0, 1, 4}, {2, 3}});
-  CHECK(regions_told({0, 1, 2, unknown}, 2) == region_list{{0, 3}, {1}, {2}});
-  CHECK(regions_told({unknown}, 2) == region_list{{0}});
-  CHECK(regions_told({unknown, unknown}, 0) == region_list{{0, 1}});
-}
-
 TEST_CASE("two level mean: peers that tell their regions have the mean of all", "[collective][fast]") {
   const std::vector<float> weights{1, 2, 0, 4, 1, 0, 3};
   check_mean<levels>(7, 500, weights, 1e-5, told{{2, 9, 2, 9, 9, unknown, unknown}});

@@ -42,11 +42,40 @@ TEST_CASE("hub copy: an heir goes on with the same bits", "[comm][fast]") {
   CHECK(heir.shared != moved(pool, 1).shared);
 }
 
-TEST_CASE("hub copy: what peers vote on has the steps besides", "[comm][fast]") {
+TEST_CASE("hub copy: peers vote on all copies, what training comes to first", "[comm][fast]") {
   thread_pool pool{1};
-  auto copy = moved(pool, 0);
+  hub_copies<outer, outer> star;
+  star.regions.push_back(moved(pool, 0));
+  membership::image_collector one;
+  one(star);
+  CHECK(one.parts().size() == star.regions[0].state().size());
+  CHECK(one.parts().front().data() == std::as_writable_bytes(std::span{star.regions[0].shared}).data());
+
+  hub_copies<outer, outer> two;
+  for (const int steps : {1, 2}) two.regions.push_back(moved(pool, steps));
+  two.top.push_back(moved(pool, 3));
   membership::image_collector all;
-  all(copy);
-  CHECK(all.parts().size() == copy.state().size() + 1);
-  CHECK(all.parts().front().data() == std::as_writable_bytes(std::span{copy.shared}).data());
+  all(two);
+  CHECK(all.parts().size() == 3 * one.parts().size());
+  CHECK(all.parts().front().data() == std::as_writable_bytes(std::span{two.top[0].shared}).data());
+  CHECK(&two.of_region(1) == &two.regions[1].shared);
+  CHECK(&two.of_region(2) == &two.top[0].shared);  // who does not know its region
+}
+
+TEST_CASE("hub copy: a region that nobody is in begins where training is, in the same memory", "[comm][fast]") {
+  thread_pool pool{1};
+  hub_copies<outer, outer> two;
+  for (const int steps : {1, 2}) two.regions.push_back(moved(pool, steps));
+  two.top.push_back(moved(pool, 3));
+  const auto before = two.regions[1].state();
+  two.begin_anew(1, cuts, outer{0.5F});
+  const auto after = two.regions[1].state();
+  for (std::size_t i = 0; i < before.size(); ++i) CHECK(before[i].data() == after[i].data());
+  CHECK(two.regions[1].shared == two.top[0].shared);
+  std::vector<float> row(8, 0.25F);
+  two.regions[1].outers[1].step(pool, std::span{two.regions[1].shared}.last(8), row, {});
+  auto fresh = moved(pool, 0);
+  fresh.shared = two.top[0].shared;
+  fresh.outers[1].step(pool, std::span{fresh.shared}.last(8), row, {});
+  CHECK(two.regions[1].shared == fresh.shared);
 }

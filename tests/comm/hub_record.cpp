@@ -17,26 +17,6 @@ using namespace causeway;
 using namespace causeway::comm::detail;
 using namespace std::chrono_literals;
 
-TEST_CASE("hub record: the hub is who was pushed to last, else the first", "[comm][fast]") {
-  const auto is = [](const chosen_hub& hub, net::peer_index peer, std::uint64_t time) {
-    return hub.peer == peer && hub.time == time;
-  };
-  const std::vector<hub_claim> newcomers(3);
-  CHECK(is(choose_hub(newcomers, 5), 0, 5));
-  const std::vector<hub_claim> reign{{}, {.serves = 5, .follows = 5}, {.follows = 5}};
-  CHECK(is(choose_hub(reign, 6), 1, 5));
-  const std::vector<hub_claim> lost{{}, {.follows = 5}};
-  CHECK(is(choose_hub(lost, 6), 0, 6));
-  // An heir was pushed to in an attempt that failed: the one before has some of the same pushes, and is the hub no more.
-  const std::vector<hub_claim> both{{.serves = 5, .follows = 5}, {.serves = 6, .follows = 6}};
-  CHECK(is(choose_hub(both, 7), 1, 6));
-  const std::vector<hub_claim> back{{.serves = 5, .follows = 5}, {.follows = 6}};
-  CHECK(is(choose_hub(back, 7), 0, 7));
-  // Nobody has pushed to a hub of an attempt that is still to come.
-  const std::vector<hub_claim> ahead{{}, {.serves = 5, .follows = 5}, {.serves = 900, .follows = 900}};
-  CHECK(is(choose_hub(ahead, 6), 1, 5));
-}
-
 namespace {
 
 struct one_run {

@@ -303,14 +303,14 @@ TEST_CASE("parameter server: who pushes without waiting is left out before it fi
 TEST_CASE("parameter server: clients are known by name, whatever place they have", "[comm][fast]") {
   scene s;
   auto& hub = s.server;
-  hub.set_clients(s.terms, std::vector<std::uint64_t>{70, 71, 72}, 200);
+  hub.set_clients(s.terms, 0, {.peers = {0, 1, 2}, .names = {70, 71, 72}}, 200);
   hub.take_in(s.terms, 1, s.good());
   hub.close(s.rules, s.terms);
   const auto after_one = s.shared();
   CHECK(after_one[0] == Approx(0.5F).margin(0.01));
   hub.hang_up();
 
-  hub.set_clients(s.terms, std::vector<std::uint64_t>{70, 73, 72, 71}, 200);  // 73 is new, and may push at once
+  hub.set_clients(s.terms, 0, {.peers = {0, 1, 2, 3}, .names = {70, 73, 72, 71}}, 200);  // 73 is new, and may push at once
   CHECK(hub.taken_of(3)[0] == 1);
   CHECK(hub.taken_of(1)[0] == 0);
   hub.take_in(s.terms, 1, s.good(1));
@@ -327,7 +327,7 @@ TEST_CASE("parameter server: an heir goes on from the copy, and knows nobody's p
   s.hear(s.good());
   other.server.found_on(other.cuts, s.server.state());
   CHECK(other.shared() == s.shared());
-  other.server.set_clients(other.terms, std::vector<std::uint64_t>{71, 72}, 200);
+  other.server.set_clients(other.terms, 0, {.peers = {0, 1}, .names = {71, 72}}, 200);
   other.server.take_in(other.terms, 1, other.good());
   other.server.close(other.rules, other.terms);
   CHECK(other.lines.empty());

@@ -80,7 +80,8 @@ TEST_CASE("server client: what a hub has taken is not pushed again, what it has 
 
 TEST_CASE("server client: to another hub all is pushed again", "[comm][fast]") {
   under_way c;
-  c.client.take_back(c.pushed, std::vector<float>(length, 2.0F), c.live, {.samples = 9, .steps = 9}, c.terms);
+  c.client.take_back(c.pushed, std::vector<float>(length, 2.0F), c.live, std::vector<hub_work>{{.samples = 9, .steps = 9}},
+                     c.terms);
   CHECK(c.live[3] == 2.0F - 0.5F);  // 0.25 as pushed, and 0.25 since
   CHECK(c.client.anchor()[3] == 2.0F);
   const hub_leg& leg = c.client.legs()[0];
@@ -88,4 +89,18 @@ TEST_CASE("server client: to another hub all is pushed again", "[comm][fast]") {
   c.client.begin_from(std::vector<float>(length, 3.0F));
   CHECK(c.client.anchor()[3] == 3.0F);
   CHECK((leg.since == 0 && leg.samples == 0));
+}
+
+TEST_CASE("server client: what a server has pushed up is pushed again without the server's parameters being moved",
+          "[comm][fast]") {
+  under_way c;
+  c.client.take_back(c.pushed, std::vector<hub_work>{{.samples = 9, .steps = 3}}, c.terms);
+  CHECK(c.client.anchor()[3] == 1.0F);  // at 0.5: 0.25 as pushed, and 0.25 since
+  const hub_leg& leg = c.client.legs()[0];
+  CHECK((leg.number == 0 && leg.samples == 9 && leg.steps == 3 && leg.since == 3 && !leg.pending));
+  // With another push before, of 0.125.
+  under_way twice;
+  twice.pushed.assign(length, 0.375F);
+  twice.client.take_back(twice.pushed, std::vector<hub_work>{{.samples = 9, .steps = 3}}, twice.terms);
+  CHECK(twice.client.anchor()[3] == 1.125F);
 }

@@ -287,6 +287,17 @@ struct all_presets {
     (*this)("ravnest", [begun = std::make_shared<std::uint32_t>(0)] {
       return make(presets::ravnest_options{.local_steps = 2, .clusters = {}, .told = {.own = (*begun)++ % 3}});
     });
+    const auto hubs = [] {
+      return make(presets::halos_options{.regions = {},
+                                         .local_steps = 2,
+                                         .pushes = 2,
+                                         .region_learning_rate = 0.5F,
+                                         .region_momentum = 0.5F,
+                                         .region_period = 2,
+                                         .global_learning_rate = 0.5F,
+                                         .record_samples = 24});
+    };
+    (*this)("halos", hubs, 200, 8);  // the second peer is a region of its own
   }
   void gossip() {
     (*this)("noloco", [] { return make(presets::noloco_options{.local_steps = 3}); });

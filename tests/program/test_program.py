@@ -100,7 +100,7 @@ class Training(Program):
         unknown = self.run_it("--comm.policy", "telepathy").stderr
         names = re.search(r"use one of ([a-z0-9_, ]+)", unknown).group(1).strip().split(", ")
         self.assertEqual(len(names), 38)
-        fixed_only = self.run_it("--comm.policy", "halos", "--fault.policy", "quorum").stderr
+        fixed_only = self.run_it("--comm.policy", "dipaco", "--fault.policy", "quorum").stderr
         elastic = re.search(r"or one of ([a-z0-9_, ]+)", fixed_only).group(1).strip().split(", ")
         for name in names:
             for fault in ["fail_stop", "quorum"] if name in elastic else ["fail_stop"]:

@@ -43,7 +43,8 @@ inline constexpr std::string_view elastic_presets[] = {"every_step",
                                                        "a_edit",
                                                        "stella_train",
                                                        "gaia_asp",
-                                                       "dipaco"};
+                                                       "dipaco",
+                                                       "halos"};
 
 /// Those that tests/parallel/swarm/local_swarm_*.cpp train in swarms whose peers take local steps.
 inline constexpr std::string_view local_swarm_presets[] = {

@@ -14,6 +14,7 @@
 #include <causeway/collective/group_view.hpp>
 #include <causeway/collective/message_codec.hpp>
 #include <causeway/collective/split_mean.hpp>
+#include <causeway/collective/told_regions.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
@@ -31,21 +32,6 @@
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
-using region_list = std::vector<std::vector<net::peer_index>>;
-
-/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
-struct told_regions {
-  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
-
-  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
-  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
-};
-
-/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
-/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
-CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
 
 namespace detail {
 

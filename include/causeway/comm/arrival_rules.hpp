@@ -61,9 +61,6 @@ class arrival_rules {
   using arrivals_type = detail::fitting<a12, given_arrivals, axis::one_by_one>;
   using push_type = detail::fitting<a12, given_push, axis::push<>>;
 
-  /// Whether peers may come and go: one hub for all. Hubs of hubs are a gap.
-  static constexpr bool elastic = std::is_same_v<hubs_type, axis::star>;
-
   /// The value of an axis, out of those that were given.
   template <axis::part P, class T>
   static T taken(auto& values) {

@@ -45,7 +45,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 /// step. A client that is lost is not waited for; a lost hub is an error that names it.
 template <class... Axes>
 class async_parameter_server : arrival_rules<Axes...> {
-  using laws = arrival_rules<Axes...>;
   using core_type = detail::push_core<Axes...>;
   using trigger_type = typename core_type::trigger_type;
   using merge_rule_type = typename core_type::merge_rule_type;
@@ -54,11 +53,11 @@ class async_parameter_server : arrival_rules<Axes...> {
 
  public:
   static constexpr std::string_view name = "async_parameter_server";
-  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
+  static constexpr comm_traits traits{.tolerates = peers::elastic,
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
-                                      .rounds_at_hand = laws::elastic ? rounds_at_hand : 1U};
+                                      .rounds_at_hand = rounds_at_hand};
   static constexpr std::uint32_t state_version = 4;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
@@ -69,9 +68,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   /// On a hub the shared parameters of its clients, elsewhere what was pulled last. Where peers come and go, those of the
   /// last record.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
-    if constexpr (laws::elastic) {
-      if (!elastic_.copy().shared.empty()) return elastic_.copy().shared;
-    }
+    if (!elastic_.trained().empty()) return elastic_.trained();
     return core_.tiers.is_hub() ? core_.tiers.server().shared() : core_.tiers.client().anchor();
   }
 
@@ -79,12 +76,10 @@ class async_parameter_server : arrival_rules<Axes...> {
     CAUSEWAY_TRY(core_.check(ctx));
     CAUSEWAY_ASSIGN(core_.cuts, axis::cut_part(core_.fragments, ctx));
     CAUSEWAY_TRY(core_.trigger.check(core_.cuts.size()));
-    if constexpr (laws::elastic) {
-      if (ctx.elastic()) {
-        CAUSEWAY_TRY(elastic_.start(ctx, core_));
-        leave(ctx);
-        return {};
-      }
+    if (ctx.elastic()) {
+      CAUSEWAY_TRY(elastic_.start(ctx, core_));
+      leave(ctx);
+      return {};
     }
     const auto terms = core_.terms_of(ctx);
     const bool is_new = core_.tiers.client().anchor().empty();
@@ -103,7 +98,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   result<void> after_inner_step(auto& ctx) {
     count(ctx);
     if (ctx.elastic()) {
-      if constexpr (laws::elastic) CAUSEWAY_TRY(elastic_.after_step(ctx, core_));
+      CAUSEWAY_TRY(elastic_.after_step(ctx, core_));
     } else {
       CAUSEWAY_TRY(serve(ctx));
       for (std::size_t f = 0; f < core_.cuts.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
@@ -133,19 +128,19 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   // ---- among peers that come and go: comm/elastic_pushes.hpp ----------------------------------------------------------
 
-  void shared(auto& ar) requires(laws::elastic) { elastic_.shared(ar); }
+  void shared(auto& ar) { elastic_.shared(ar); }
 
   /// What was not pushed yet moves along with the shared parameters.
-  void adopt(auto& ctx, std::span<const float> previous) requires(laws::elastic) {
+  void adopt(auto& ctx, std::span<const float> previous) {
     if (previous.empty()) counted_ = false;
     elastic_.adopt(ctx, core_, previous);
     leave(ctx);
   }
 
-  result<void> catch_up(auto& ctx) requires(laws::elastic) { return elastic_.catch_up(ctx, core_); }
+  result<void> catch_up(auto& ctx) { return elastic_.catch_up(ctx, core_); }
 
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
-  void stand_by(auto& ctx) requires(laws::elastic) { elastic_.stand_by(ctx, core_); }
+  void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
 
  private:
   template <class... Given>
@@ -164,7 +159,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     const bool timed = ctx.round() == left_in_;  // else the others were waited for meanwhile
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
-    if constexpr (laws::elastic) elastic_.count_step(samples);
+    if (ctx.elastic()) elastic_.count_step(core_, samples);
     for (detail::hub_leg& leg : core_.legs()) {
       ++leg.since;
       leg.samples += samples;

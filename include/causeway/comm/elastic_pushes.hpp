@@ -3,7 +3,7 @@
 #define CAUSEWAY_COMM_ELASTIC_PUSHES_HPP
 
 // The order of things in comm::async_parameter_server where peers come and go: from one record of the membership to the
-// next one peer is the hub (comm/hub_record.hpp), and a peer that cannot reach it trains on until the next record.
+// next the same peers are hubs (comm/hub_record.hpp), and a peer that cannot reach it trains on until the next record.
 
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/merge_rule.hpp>
@@ -20,7 +20,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -30,31 +32,31 @@ template <class Core>
 class elastic_pushes {
  public:
   result<void> start(auto& ctx, Core& c) {
-    if (c.hubs.record_samples == 0) {
-      return fail(errc::invalid_argument, "star",
-                  "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
-                  "record to the next, such as 4 pushes of each peer");
-    }
-    record_.found(c.cuts, ctx.parameters(), c.outer);
+    const auto outers = std::tuple_cat(std::tuple{c.outer}, c.hubs.outers());
+    record_.found(c.cuts, ctx.parameters(), c.hubs.told.fewest, c.hubs.told.own, outers);
     auto alone = net::any_transport{};
-    CAUSEWAY_TRY(c.tiers.set_peers(c.terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
-    c.tiers.server().dissolve();
+    c.tiers.configure(c.hubs.levels(0));
+    CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
+    record_.begin_anew(c.tiers, c.cuts.size());
     ctx.contribution().gather(c.hubs.record_samples);
     c.schedule();
     return {};
   }
 
-  [[nodiscard]] const auto& copy() const noexcept { return record_.copy(); }
+  /// What training has come to, as of the last record; with a fixed set of peers nothing.
+  [[nodiscard]] std::span<const float> trained() const noexcept { return record_.trained(); }
   void shared(auto& ar) { record_.shared(ar); }
-  void count_step(std::uint64_t samples) { record_.count_step(samples); }
+  void count_step(Core& c, std::uint64_t samples) {
+    for (std::size_t f = 0; f < c.cuts.size(); ++f) c.tiers.note_work(f, {samples, 1});
+  }
 
   /// What all hold alike was replaced. What was not pushed yet moves along with it; where there is no `previous`, nothing
   /// was.
   void adopt(auto& ctx, Core& c, std::span<const float> previous) {
     if (previous.empty()) {
-      record_.begin_anew(c.tiers);
-      std::copy(copy().shared.begin(), copy().shared.end(), ctx.parameters().begin());
-      ctx.resume_at(copy().steps);
+      record_.begin_anew(c.tiers, c.cuts.size());
+      std::copy(record_.own().begin(), record_.own().end(), ctx.parameters().begin());
+      ctx.resume_at(record_.steps());
     } else {
       record_.move_along(c.tiers, ctx.parameters(), c.terms_of(ctx));
     }
@@ -81,7 +83,7 @@ class elastic_pushes {
   result<void> catch_up(auto& ctx, Core& c) {
     const bool is_new = record_.is_new();
     CAUSEWAY_TRY(make_record(ctx, c));
-    if (is_new) ctx.resume_at(copy().steps);
+    if (is_new) ctx.resume_at(record_.steps());
     return {};
   }
 
@@ -96,7 +98,8 @@ class elastic_pushes {
   result<void> make_record(auto& ctx, Core& c) {
     const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
     auto alone = net::any_transport{};
-    CAUSEWAY_TRY(record_.exchange(ctx, c.tiers, c.rules(), c.most_bytes(on(alone)), on, [&] { return push_rest(ctx, c); }));
+    CAUSEWAY_TRY(record_.exchange(ctx, c.tiers, c.rules(), c.residual, c.most_bytes(on(alone)), on,
+                                  [&] { return push_rest(ctx, c); }));
     c.schedule();
     ctx.commit_round();
     return {};
@@ -111,10 +114,10 @@ class elastic_pushes {
     if (leg.pending && leg.answered && leg.waited >= c.merge_rule.steps) CAUSEWAY_TRY(c.apply(ctx, f));
     if (leg.pending || leg.since < leg.due_after) return {};
     gather_local(ctx, c, f);
+    const auto terms = c.terms_of(ctx, *record_.lines());
     leg.spoilt = !collective::finite_values(c.row);
-    if (!leg.spoilt) record_.note_push(c.cuts[f], c.tiers.client().anchor(), c.row);
-    CAUSEWAY_TRY(
-        c.tiers.push(c.rules(), c.residual, ctx.next_learning_rate(), c.terms_of(ctx, *record_.lines()), f, c.row, true));
+    if (!leg.spoilt) c.tiers.note_push(terms, f, c.row);
+    CAUSEWAY_TRY(c.tiers.push(c.rules(), c.residual, ctx.next_learning_rate(), terms, f, c.row, true));
     if (leg.spoilt) c.give_up(ctx);
     leg.due_after = c.trigger.next(f, c.cuts.size());
     return Core::merge_rule_type::waits == axis::waiting::at_once ? await_answer(ctx, c, f) : result<void>{};
@@ -154,7 +157,7 @@ class elastic_pushes {
         ctx.reset_inner();
         continue;
       }
-      record_.note_push(c.cuts[f], c.tiers.client().anchor(), c.row);
+      c.tiers.note_push(terms, f, c.row);
       c.tiers.deliver(terms,
                       c.tiers.client().compose(c.rules(), c.residual, ctx.next_learning_rate(), terms, f, c.row, false));
       leg.pending = true;  // until the record has it
@@ -165,10 +168,10 @@ class elastic_pushes {
   static void gather_local(auto& ctx, Core& c, std::size_t f) {
     c.row.resize(c.cuts[f].size);
     axis::gather(c.cuts[f], ctx.parameters(), c.row);
-    c.legs()[f].at_send = c.row;
+    c.legs()[f].at_send = c.row;  // also of what is not finite
   }
 
-  hub_record<typename Core::outer_type> record_;
+  hub_record<typename Core::tiers_type> record_;
   net::arrival_statistics answers_;  ///< that were waited for
 };
 

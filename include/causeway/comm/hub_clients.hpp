@@ -5,6 +5,7 @@
 // The clients of a hub: the line to each, who is still here, and how far each has come.
 
 #include <causeway/comm/hub_line.hpp>
+#include <causeway/comm/hub_roles.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/push_aggregator.hpp>
 #include <causeway/core/error.hpp>
@@ -55,9 +56,9 @@ class hub_clients {
   /// Lines to the peers of `group`, in their order.
   CAUSEWAY_DECL void open(const hub_terms& terms, std::uint32_t level, std::span<const net::peer_index> group,
                           std::size_t most_bytes);
-  /// From now on they are these, by name, in the order of the transport. Who was one before is known still.
-  CAUSEWAY_DECL void rename(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t fragments,
-                            std::size_t most_bytes);
+  /// From now on they are those of `group`. Who was one before is known still, by name.
+  CAUSEWAY_DECL void regroup(const hub_terms& terms, std::uint32_t level, const hub_group& group, std::size_t fragments,
+                             std::size_t most_bytes);
   /// Ends all lines; the clients stay known.
   CAUSEWAY_DECL void hang_up();
 

@@ -29,7 +29,6 @@ template <class Outer>
 struct hub_copy {
   std::vector<float> shared;
   std::vector<Outer> outers;  ///< one for each fragment
-  std::uint64_t steps = 0;    ///< inner steps at which a newcomer begins: common_steps
 
   void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, const Outer& prototype) {
     shared.assign(parameters.begin(), parameters.end());
@@ -40,7 +39,7 @@ struct hub_copy {
     }
   }
 
-  /// Without `steps`, as parameter_server::state has it.
+  /// As parameter_server::state has it.
   [[nodiscard]] std::vector<std::span<std::byte>> state() {
     membership::image_collector all;
     all(shared, outers);
@@ -50,7 +49,34 @@ struct hub_copy {
   void serialize(auto& ar) {
     ar(shared);
     for (Outer& o : outers) ar(o);
-    ar(steps);
+  }
+};
+
+/// The same of all hubs: of each region, by number, and of the hub of hubs, if there is one (Top; else any type).
+template <class Outer, class Top>
+struct hub_copies {
+  std::vector<hub_copy<Outer>> regions;
+  std::vector<hub_copy<Top>> top;  ///< one or none
+
+  /// What training comes to.
+  [[nodiscard]] const std::vector<float>& trained() const {
+    return top.empty() ? regions.front().shared : top.front().shared;
+  }
+  /// What a peer of that region pulls; of one that does not know its region, what training comes to.
+  [[nodiscard]] const std::vector<float>& of_region(std::size_t region) const {
+    return region < regions.size() ? regions[region].shared : trained();
+  }
+
+  /// A region that nobody is in begins where the others are. In place: peers share this memory.
+  void begin_anew(std::size_t region, std::span<const axis::fragment> cuts, const Outer& prototype) {
+    hub_copy<Outer> fresh;
+    fresh.found(cuts, trained(), prototype);
+    copy_parts(fresh.state(), regions[region].state());
+  }
+
+  void serialize(auto& ar) {
+    for (auto& c : top) ar(c);
+    for (auto& c : regions) ar(c);
   }
 };
 

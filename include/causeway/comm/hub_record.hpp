@@ -2,11 +2,11 @@
 #ifndef CAUSEWAY_COMM_HUB_RECORD_HPP
 #define CAUSEWAY_COMM_HUB_RECORD_HPP
 
-// A hub as a role, for comm::async_parameter_server among peers that come and go. From one record of the membership to the
-// next one peer is the hub: a reign. In the exchange of a record everybody says what it has not pushed yet, and the hub
-// gives everybody what its heir would need: that is the state that all vote on. A hub that is lost costs nothing but the
+// Hubs as roles, for comm::async_parameter_server among peers that come and go. From one record of the membership to the
+// next the same peers are hubs: a reign. In the exchange of a record everybody says what it has not pushed yet, and hubs
+// give everybody what their heirs would need: that is the state that all vote on. A hub that is lost costs nothing but the
 // order in which pushes were applied: everybody still has what it pushed in its reign, and pushes it to the heir at once.
-// docs/design/asynchronous.md
+// A star is one region; with hubs of hubs each region does the same, and then their hubs do. docs/design/asynchronous.md
 
 #include <causeway/axis/fragments.hpp>
 #include <causeway/collective/broadcast.hpp>
@@ -14,6 +14,7 @@
 #include <causeway/collective/gather.hpp>
 #include <causeway/comm/common_steps.hpp>
 #include <causeway/comm/hub_copy.hpp>
+#include <causeway/comm/hub_roles.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/server_client.hpp>
 #include <causeway/core/metrics.hpp>
@@ -23,56 +24,49 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// What a peer says of itself when a record's exchange begins.
-struct hub_claim {
-  std::uint64_t serves = 0;   ///< names the time as a hub that it has pushes of; 0: it is none
-  std::uint64_t follows = 0;  ///< names that of the hub that it pushed to last; 0: it has not pushed since the last record
-  std::uint64_t steps = 0;    ///< inner steps that it has taken
-};
-
-/// Who is the hub in a record's exchange, and which time of its it is.
-struct chosen_hub {
-  net::peer_index peer = 0;
-  std::uint64_t time = 0;
-};
-
-/// The hub that somebody has pushed to last, if it is there; else the first peer begins a new time, `fresh`. Times are
-/// named by attempts at rounds, which only grow: so no peer goes back to a hub that it has left, which has some of its
-/// pushes. Nobody can have pushed to one of a later attempt than this, `fresh`.
-CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh);
-
-/// Not a regular value: the lines of a reign refer to it.
-template <class Outer>
+/// `Tier`: of hubs, two levels at most. Not a regular value: the lines of a reign refer to it.
+template <class Tier>
 class hub_record {
+  using outer_type = typename Tier::outer_type;
+  using top_type = typename Tier::top_type;
+  static constexpr bool has_upper = Tier::has_upper;
+
  public:
-  void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, const Outer& prototype) {
-    copy_.found(cuts, parameters, prototype);
+  /// A run begins: with so many regions, of which this peer is in `region`; `outers`: of each level.
+  template <class Outers>
+  void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, std::size_t regions,
+             std::size_t region, const Outers& outers) {
+    fresh_ = std::get<0>(outers);
+    region_ = region;
+    copies_.regions.resize(regions);
+    kept_.resize(regions);
+    for (auto& c : copies_.regions) c.found(cuts, parameters, *fresh_);
+    if constexpr (has_upper) copies_.top.emplace_back().found(cuts, parameters, std::get<1>(outers));
   }
-  [[nodiscard]] const hub_copy<Outer>& copy() const noexcept { return copy_; }
-  void shared(auto& ar) { ar(copy_); }
+  /// As of the last record: what training comes to, what this peer pulls, inner steps at which a newcomer begins.
+  [[nodiscard]] std::span<const float> trained() const noexcept {
+    return copies_.regions.empty() ? std::span<const float>{} : std::span<const float>{copies_.trained()};
+  }
+  [[nodiscard]] std::span<const float> own() const noexcept { return copies_.of_region(region_); }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
+  void shared(auto& ar) { ar(copies_, steps_, reign_, reign_before_, kept_); }
 
   /// The lines of the reign under way; none before the first record, and when the hub is lost.
   [[nodiscard]] net::any_transport* lines() const noexcept { return lines_.get(); }
   /// Whether this peer has not been in a record, since it last took the others' state over.
   [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
-
-  void count_step(std::uint64_t samples) {
-    ++steps_;
-    samples_ += samples;
-  }
-  /// Fragment `cut` was pushed, which had come from `pulled` to `live`.
-  void note_push(const axis::fragment& cut, std::span<const float> pulled, std::span<const float> live) {
-    pushed_.resize(copy_.shared.size());
-    add_pushed(1.0F, cut, pulled, live, pushed_);
-  }
 
   /// Nothing is said in this reign any more.
   void hang_up(auto& tier) {
@@ -80,64 +74,88 @@ class hub_record {
     lines_.reset();
   }
 
-  /// The copy is another one: what this peer pushed and served is nobody's business any more.
-  void begin_anew(auto& tier) {
-    hang_up(tier);
-    tier.server().dissolve();
-    tier.client().begin_from(copy_.shared);
-    follows_ = serves_ = 0;
-    forget_pushes();
+  /// The copies are other ones: what this peer pushed and served is nobody's business any more.
+  void begin_anew(auto& tier, std::size_t fragments) {
+    end_roles(tier);
+    tier.begin_from(own(), fragments);
   }
 
-  /// The same for a peer that keeps what it has not pushed yet: `live` has come as far from the copy.
+  /// The same for a peer that keeps what others do not have: `live` has come as far from the copy. What it pushed they
+  /// have, but where the record that it missed was made without its hub.
   void move_along(auto& tier, std::span<float> live, const hub_terms& terms) {
     std::vector<std::uint64_t> taken;
     for (const hub_leg& leg : tier.client().legs()) taken.push_back(leg.number);
-    tier.client().resume_from(taken, {}, terms);
-    tier.client().take_back({}, copy_.shared, live, {samples_, steps_}, terms);
-    hang_up(tier);
-    tier.server().dissolve();
-    follows_ = serves_ = 0;
-    pushed_.clear();
+    const bool hub_was_lost = was_in_ == reign_before_ && region_ < kept_.size() && kept_[region_] != follows_;
+    if (!hub_was_lost) tier.forget_pushes();
+    tier.resume_from(taken, terms);
+    tier.take_back(own(), live, terms);
+    end_roles(tier);
   }
 
   /// The exchange of a record. `flush()` pushes what is left of all fragments, by tier.deliver; `terms_on(transport)` gives
-  /// the terms. On an error it can be tried again, with others. Then the copy is the hub's, and a reign begins. Bytes: one
-  /// encoded row to the hub; parameters and the outer optimizers' state from peer to peer.
+  /// the terms. On an error it can be tried again, with others. Then the copies are the hubs', and a reign begins. Bytes:
+  /// one encoded row to the hub; parameters and the outer optimizers' state, of all hubs, from peer to peer.
   template <class TermsOn, class Flush>
-  result<void> exchange(auto& ctx, auto& tier, const auto& rules, std::size_t most, const TermsOn& terms_on,
-                        const Flush& flush) {
+  result<void> exchange(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
+                        const TermsOn& terms_on, const Flush& flush) {
     CAUSEWAY_TRY(ctx.enter_exchange());
     end_reign(tier, rules, terms_on);
     CAUSEWAY_ASSIGN(const auto claims, claims_of_all(ctx));
-    const chosen_hub hub = choose_hub(claims, ctx.attempt());
-    const auto terms = terms_on(ctx.transport());
-    follow(ctx, tier, terms, hub);
     names_ = ctx.entry().identities;
-    const auto outcome = talk(ctx, tier, rules, most, terms, hub.peer, flush);
+    roles_ = hub_roles::of(claims, names_, copies_.regions.size(), ctx.attempt());
+    const auto terms = terms_on(ctx.transport());
+    follow(ctx, tier, terms);
+    auto outcome = talk(ctx, tier, rules, residual, most, terms, flush);
+    if (outcome) outcome = spread(ctx, tier);
     tier.hang_up();  // the lines of an attempt end with it
     CAUSEWAY_TRY(outcome);
     CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
-    apply(ctx, tier, claims, hub.peer);
+    apply(ctx, tier, claims, terms.cuts);
     lines_ = std::make_unique<net::any_transport>(ctx.lasting_transport());
-    return tier.set_peers(terms_on(*lines_), hub.peer, names_, copy_.shared, most);
+    return set_groups(tier, terms_on(*lines_), most);
   }
 
  private:
+  // ---- hubs -----------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] const chosen_hub& own_hub() const { return roles_.regions[region_]; }
+
+  result<void> set_groups(auto& tier, const hub_terms& terms, std::size_t most) {
+    return tier.set_groups(terms, roles_.groups_of(terms.transport.self(), names_), 0, own(), most);
+  }
+
+  void end_roles(auto& tier) {
+    hang_up(tier);
+    tier.server().dissolve();
+    if constexpr (has_upper) tier.upper().server().dissolve();
+    follows_ = serves_ = follows_hubs_ = serves_hubs_ = 0;
+    was_in_ = reign_;
+  }
+
   /// What has arrived is applied; what is on its way is pushed again in the record.
   template <class TermsOn>
   void end_reign(auto& tier, const auto& rules, const TermsOn& terms_on) {
-    if (serves_ != 0) {
-      auto alone = net::any_transport{};
-      const auto terms = terms_on(lines_ ? *lines_ : alone);
-      if (lines_) tier.server().serve(rules, terms);
-      tier.server().close(rules, terms);
+    auto alone = net::any_transport{};
+    const auto terms = terms_on(lines_ ? *lines_ : alone);
+    const auto end = [&](auto& server) {
+      if (lines_) server.serve(rules, terms);
+      server.close(rules, terms);
+    };
+    if (serves_ != 0) end(tier.server());
+    if constexpr (has_upper) {
+      if (serves_hubs_ != 0) end(tier.upper().server());
     }
     hang_up(tier);
   }
 
   result<std::vector<hub_claim>> claims_of_all(auto& ctx) {
-    const hub_claim mine{serves_, follows_, ctx.step()};
+    const hub_claim mine{.serves = serves_,
+                         .follows = follows_,
+                         .steps = ctx.step(),
+                         .region = region_,
+                         .serves_hubs = serves_hubs_,
+                         .follows_hubs = follows_hubs_,
+                         .hubs = hubs_};
     std::vector<hub_claim> all(ctx.peers());
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                         std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}),
@@ -146,90 +164,163 @@ class hub_record {
   }
 
   /// Where it is another hub than the one that this peer has pushed to, its pushes were in vain.
-  void follow(auto& ctx, auto& tier, const hub_terms& terms, const chosen_hub& hub) {
+  void follow(auto& ctx, auto& tier, const hub_terms& terms) {
+    region_ = roles_.region_of[ctx.self()];
+    const chosen_hub hub = own_hub();
     const bool is_hub = hub.peer == ctx.self();
-    if (!is_hub || serves_ != hub.time) {
-      tier.server().dissolve();
-      serves_ = 0;
-      if (is_hub) begin_to_serve(ctx, tier, terms);
+    const std::string of = has_upper ? " of region " + std::to_string(region_) : "";
+    if (take_role(ctx, tier.server(), is_hub, hub.time, serves_, of, copies_.regions[region_], terms)) {
+      if constexpr (has_upper) tier.upper().begin_from(own(), terms.cuts.size());
     }
-    if (is_hub) serves_ = hub.time;
-    if (std::exchange(follows_, hub.time) == hub.time) return;
-    tier.client().take_back(pushed_, copy_.shared, ctx.parameters(), {samples_, steps_}, terms);
-    ctx.parameters_changed();
-    pushed_.clear();
+    if (std::exchange(follows_, hub.time) != hub.time) {
+      tier.take_back(own(), ctx.parameters(), terms);
+      ctx.parameters_changed();
+    }
+    if constexpr (has_upper) follow_hub_of_hubs(ctx, tier.upper(), is_hub, terms);
   }
 
-  void begin_to_serve(auto& ctx, auto& tier, const hub_terms& terms) {
-    tier.server().found_on(terms.cuts, copy_.state());
-    ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub");
+  /// What a region shares stays, whatever it has taken of answers: those are no progress, and never pushed.
+  void follow_hub_of_hubs(auto& ctx, auto& upper, bool is_hub, const hub_terms& terms) {
+    const chosen_hub& top = roles_.top;
+    take_role(ctx, upper.server(), top.peer == ctx.self(), top.time, serves_hubs_, " of all regions", copies_.top[0],
+              terms);
+    hubs_ = roles_.hubs;
+    if (std::exchange(follows_hubs_, top.time) != top.time && is_hub) upper.take_back(terms);
   }
+
+  /// Whoever is to serve a time that it does not serve yet begins with the copy, and is told so; others hold nothing.
+  bool take_role(auto& ctx, auto& server, bool serves, std::uint64_t time, std::uint64_t& served, std::string_view of,
+                 auto& copy, const hub_terms& terms) {
+    if (serves && served == time) return false;
+    server.dissolve();
+    served = serves ? time : 0;
+    if (!serves) return false;
+    server.found_on(terms.cuts, copy.state());
+    ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub" + std::string{of});
+    return true;
+  }
+
+  // ---- a record -------------------------------------------------------------------------------------------------------
 
   template <class Flush>
-  result<void> talk(auto& ctx, auto& tier, const auto& rules, std::size_t most, const hub_terms& terms, net::peer_index hub,
-                    const Flush& flush) {
-    CAUSEWAY_TRY(tier.set_peers(terms, hub, names_, copy_.shared, most));
-    if (tier.is_hub()) tier.server().tell_taken();
-    CAUSEWAY_ASSIGN(const auto taken, tier.hear_taken(terms));
-    tier.client().resume_from(taken, pushed_, terms);
-    CAUSEWAY_TRY(flush());
-    tier.deliver(terms, tier.client().farewell());
-    if (tier.is_hub()) {
-      CAUSEWAY_TRY(tier.server().hear_out(terms));
-      tier.server().close(rules, terms);
-    }
-    return spread(ctx, tier, hub);
-  }
-
-  /// next_ ← the hub's state.
-  result<void> spread(auto& ctx, auto& tier, net::peer_index hub) {
-    next_ = tier.is_hub() ? tier.server().state() : room_.like(copy_.state());
-    for (std::size_t k = 0; k < next_.size(); ++k) {
-      CAUSEWAY_TRY(collective::broadcast(ctx.transport(), ctx.exchange_id(collective::channels::parameters, k), hub,
-                                         next_[k], ctx.exchange_options()));
+  result<void> talk(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
+                    const hub_terms& terms, const Flush& flush) {
+    CAUSEWAY_TRY(set_groups(tier, terms, most));
+    CAUSEWAY_TRY(push_to(tier, own_hub().peer == ctx.self(), rules, terms, flush));
+    if constexpr (has_upper) {
+      if (own_hub().peer != ctx.self()) return {};
+      return push_to(tier.upper(), roles_.top.peer == ctx.self(), rules, terms, [&]() -> result<void> {
+        tier.push_rest_up(rules, residual, terms);
+        return {};
+      });
     }
     return {};
   }
 
-  void apply(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
-    copy_parts(next_, copy_.state());
+  /// All of one level push what their hub does not have.
+  template <class Flush>
+  result<void> push_to(auto& tier, bool is_hub, const auto& rules, const hub_terms& terms, const Flush& flush) {
+    if (is_hub) tier.server().tell_taken();
+    CAUSEWAY_ASSIGN(const auto taken, tier.hear_taken(terms));
+    tier.resume_from(taken, terms);
+    CAUSEWAY_TRY(flush());
+    tier.deliver(terms, tier.client().farewell());
+    if (!is_hub) return {};
+    CAUSEWAY_TRY(tier.server().hear_out(terms));
+    tier.server().close(rules, terms);
+    return {};
+  }
+
+  /// next_ ← the hubs' states: first that of the hub of hubs, which is an answer to the others.
+  result<void> spread(auto& ctx, auto& tier) {
+    next_.clear();
+    room_.clear();
+    parts_sent_ = 0;
+    if constexpr (has_upper) {
+      CAUSEWAY_TRY(spread(ctx, roles_.top, tier.upper().server(), copies_.top.front()));
+      const std::span<const std::byte> all = next_.front().front();
+      if (own_hub().peer == ctx.self()) {
+        tier.take_answer({reinterpret_cast<const float*>(all.data()), all.size() / sizeof(float)});
+      }
+    }
+    for (std::size_t r = 0; r < roles_.regions.size(); ++r) {
+      if (roles_.regions[r].time == 0) continue;
+      CAUSEWAY_TRY(spread(ctx, roles_.regions[r], tier.server(), copies_.regions[r]));
+    }
+    return {};
+  }
+  result<void> spread(auto& ctx, const chosen_hub& hub, auto& server, auto& copy) {
+    auto parts = hub.peer == ctx.self() ? server.state() : room_.emplace_back().like(copy.state());
+    for (const auto part : parts) {
+      CAUSEWAY_TRY(collective::broadcast(ctx.transport(), ctx.exchange_id(collective::channels::parameters, parts_sent_++),
+                                         hub.peer, part, ctx.exchange_options()));
+    }
+    next_.push_back(std::move(parts));
+    return {};
+  }
+
+  void apply(auto& ctx, auto& tier, std::span<const hub_claim> claims, std::span<const axis::fragment> cuts) {
+    take_copies(cuts, ctx.is_last_exchange());
     std::vector<std::uint64_t> steps;
     for (const hub_claim& c : claims) steps.push_back(c.steps);
-    copy_.steps = common_steps(std::move(steps), copy_.steps);
-    room_ = {};
-    std::copy(copy_.shared.begin(), copy_.shared.end(), ctx.parameters().begin());
+    steps_ = common_steps(std::move(steps), steps_);
+    std::copy(own().begin(), own().end(), ctx.parameters().begin());
     ctx.parameters_changed();
-    tier.client().begin_from(copy_.shared);
-    follows_ = ctx.attempt();
-    serves_ = hub == ctx.self() ? follows_ : 0;
-    forget_pushes();
+    tier.begin_from(own(), cuts.size());
+    for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
+    roles_.begin(ctx.attempt(), names_);
+    reign_before_ = std::exchange(reign_, ctx.attempt());
+    was_in_ = reign_;
+    follows_ = own_hub().time;
+    serves_ = own_hub().peer == ctx.self() ? follows_ : 0;
+    if constexpr (has_upper) {
+      if (serves_ != 0) tier.upper().begin_from(own(), cuts.size());
+      follows_hubs_ = roles_.top.time;
+      serves_hubs_ = roles_.top.peer == ctx.self() ? follows_hubs_ : 0;
+      hubs_ = roles_.hubs;
+    }
   }
 
-  void forget_pushes() {
-    pushed_.clear();
-    samples_ = 0;
-    steps_ = 0;
+  /// Regions that nobody is in begin where the others are; after the run's last record, all do.
+  void take_copies(std::span<const axis::fragment> cuts, bool is_last) {
+    auto next = next_.begin();
+    for (auto& c : copies_.top) copy_parts(*next++, c.state());
+    for (std::size_t r = 0; r < roles_.regions.size(); ++r) {
+      if (roles_.regions[r].time != 0) copy_parts(*next++, copies_.regions[r].state());
+      if (roles_.regions[r].time == 0) copies_.begin_anew(r, cuts, *fresh_);
+      if (is_last && has_upper)
+        std::copy(copies_.trained().begin(), copies_.trained().end(), copies_.regions[r].shared.begin());
+    }
+    room_.clear();
   }
 
-  hub_copy<Outer> copy_;  ///< as of the last record
+  // Alike on all peers, as of the last record.
+  hub_copies<outer_type, top_type> copies_;
+  std::uint64_t steps_ = 0;          ///< common_steps
+  std::uint64_t reign_ = 0;          ///< names the record
+  std::uint64_t reign_before_ = 0;   ///< and the one before
+  std::vector<std::uint64_t> kept_;  ///< of each region, the time of its hub of which the record has the pushes
+
+  std::optional<outer_type> fresh_;
   std::unique_ptr<net::any_transport> lines_;
   std::vector<std::uint64_t> names_;
+  hub_roles roles_;  ///< in the exchange entered last, and from its end on
+
+  std::uint64_t was_in_ = 0;  ///< names the record that this peer was in last, or was given
+
+  // See hub_claim.
+  std::size_t region_ = 0;
   std::uint64_t serves_ = 0;
   std::uint64_t follows_ = 0;
+  std::uint64_t serves_hubs_ = 0;
+  std::uint64_t follows_hubs_ = 0;
+  std::uint64_t hubs_ = 0;
 
-  // Since the last record.
-  std::vector<float> pushed_;  ///< how far this peer has come, as far as that was pushed; empty: nothing was
-  std::uint64_t samples_ = 0;
-  std::uint32_t steps_ = 0;
-
-  std::vector<std::span<std::byte>> next_;
-  part_room room_;
+  std::vector<std::vector<std::span<std::byte>>> next_;
+  std::deque<part_room> room_;
+  std::uint64_t parts_sent_ = 0;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#ifndef CAUSEWAY_COMPILED
-#include <causeway/comm/impl/hub_record.ipp>
-#endif
 
 #endif  // CAUSEWAY_COMM_HUB_RECORD_HPP

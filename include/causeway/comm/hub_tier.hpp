@@ -8,14 +8,17 @@
 
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/hubs.hpp>
+#include <causeway/comm/hub_roles.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/parameter_server.hpp>
 #include <causeway/comm/server_client.hpp>
+#include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -34,6 +37,12 @@ class hub_tier<> {
                            std::size_t) {
     return {};
   }
+  static void configure(std::span<const axis::hub_level>) {}
+  static result<void> set_groups(const hub_terms&, std::span<const hub_group>, std::uint32_t, std::span<const float>,
+                                 std::size_t) {
+    return {};
+  }
+  static void hang_up() {}
   static void greet() {}
   static result<void> meet(const hub_terms&) { return {}; }
   static result<void> agree(const hub_terms&) { return {}; }
@@ -45,6 +54,8 @@ class hub_tier<> {
 template <class Outer, class... Upper>
 class hub_tier<Outer, Upper...> {
  public:
+  using outer_type = Outer;
+  using top_type = std::tuple_element_t<sizeof...(Upper), std::tuple<Outer, Upper...>>;
   static constexpr bool has_upper = sizeof...(Upper) > 0;
 
   explicit hub_tier(const std::tuple<Outer, Upper...>& outers)
@@ -56,6 +67,7 @@ class hub_tier<Outer, Upper...> {
   [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
   [[nodiscard]] const parameter_server<Outer>& server() const noexcept { return server_; }
   [[nodiscard]] parameter_server<Outer>& server() noexcept { return server_; }
+  [[nodiscard]] hub_tier<Upper...>& upper() noexcept { return upper_; }
 
   /// `levels`: this one and those above. `values`: what is below, at the start of the run.
   result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
@@ -73,21 +85,31 @@ class hub_tier<Outer, Upper...> {
     return upper_.open(terms, levels.subspan(1), level + 1, server_.shared(), most_bytes);
   }
 
-  // ---- among peers that come and go, where this is the only level: comm/hub_record.hpp --------------------------------
+  // ---- among peers that come and go: comm/hub_record.hpp ----------------------------------------------------------------
 
-  /// From now on the peers of the transport, called so, talk to `hub` over it; `values`: what is pulled at first.
-  result<void> set_peers(const hub_terms& terms, net::peer_index hub, std::span<const std::uint64_t> names,
-                         std::span<const float> values, std::size_t most_bytes) {
-    CAUSEWAY_TRY(client_.open(terms, 0, hub, values));
-    is_hub_ = hub == terms.transport.self();
+  /// `levels`: this one and those above, of which each keeps from now on what a later hub is pushed again.
+  void configure(std::span<const axis::hub_level> levels) {
+    options_ = levels.front();
+    keeps_pushes_ = true;
+    upper_.configure(levels.subspan(1));
+  }
+  /// From now on the peers of `groups`, of this level and those above, talk to their hubs; `values`: what is pulled first.
+  result<void> set_groups(const hub_terms& terms, std::span<const hub_group> groups, std::uint32_t level,
+                          std::span<const float> values, std::size_t most_bytes) {
+    const hub_group& own = groups.front();
+    CAUSEWAY_TRY(client_.open(terms, level, own.hub, values));
+    is_hub_ = own.hub == terms.transport.self();
     if (!is_hub_) return {};
-    own_ = terms.transport.self();
-    server_.set_clients(terms, names, most_bytes);
-    return {};
+    server_.set_clients(terms, level, own, most_bytes);
+    own_ = server_.index_of(own.hub);
+    has_above_ = true;  // again
+    return upper_.set_groups(terms, groups.subspan(1), level + 1, server_.shared(), most_bytes);
   }
   void hang_up() {
     client_.hang_up();
     server_.hang_up();
+    upper_.hang_up();
+    has_above_ = false;
   }
   /// Which of this peer's pushes the hub has taken.
   result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms) {
@@ -98,6 +120,57 @@ class hub_tier<Outer, Upper...> {
   void deliver(const hub_terms& terms, std::vector<std::byte> bytes) {
     if (is_hub_) return server_.take_in(terms, own_, bytes);
     client_.send(std::move(bytes));
+  }
+
+  /// A record: what is below begins as `shared`, and nothing was pushed.
+  void begin_from(std::span<const float> shared, std::size_t fragments) {
+    client_.begin_from(shared);
+    pushed_.clear();
+    work_.assign(fragments, {});
+  }
+  /// Since then: inner steps, or pushes from below, for fragment f; and that it is about to be pushed, as `live`.
+  void note_work(std::size_t f, hub_work work) {
+    work_[f].samples += work.samples;
+    work_[f].steps += work.steps;
+  }
+  void note_push(const hub_terms& terms, std::size_t f, std::span<const float> live) {
+    client_.legs()[f].at_send.assign(live.begin(), live.end());
+    pushed_.resize(client_.anchor().size());
+    add_pushed(1.0F, terms.cuts[f], client_.anchor(), live, pushed_);
+  }
+  /// Goes on from the pushes that the hub has taken.
+  void resume_from(std::span<const std::uint64_t> taken, const hub_terms& terms) {
+    client_.resume_from(taken, pushed_, terms);
+  }
+  /// Nothing that was pushed counts: all of it is to be pushed again, to another hub. `live`, what is below, becomes as far
+  /// from `shared`, which is pulled; where a server is below, that stays as it is.
+  void take_back(std::span<const float> shared, std::span<float> live, const hub_terms& terms) {
+    client_.take_back(pushed_, shared, live, work_, terms);
+    pushed_.clear();
+  }
+  void take_back(const hub_terms& terms) {
+    client_.take_back(pushed_, work_, terms);
+    pushed_.clear();
+  }
+  /// What was pushed counts, whoever has it.
+  void forget_pushes() { pushed_.clear(); }
+
+  /// To the hub above: what the server has not pushed yet.
+  void push_rest_up(const auto& rules, const auto& residual, const hub_terms& terms) requires(has_upper) {
+    count_applied();
+    for (std::size_t f = 0; f < terms.cuts.size(); ++f) {
+      hub_leg& leg = upper_.client().legs()[f];
+      if (leg.since == 0) continue;
+      gather_up(terms, f);
+      upper_.deliver(terms, upper_.client().compose(rules, residual, 1.0F, terms, f, row_, false));
+      leg.pending = true;  // until the record has it
+    }
+  }
+  /// `given`, what the hub above shares, is the answer to all that was pushed.
+  void take_answer(std::span<const float> given) requires(has_upper) {
+    std::span<float> own = server_.shared();
+    for (std::size_t i = 0; i < own.size(); ++i) own[i] += upper_.share() * (given[i] - own[i]);
+    upper_.client().begin_from(own);
   }
 
   void greet() {
@@ -120,10 +193,7 @@ class hub_tier<Outer, Upper...> {
     if (!is_hub_) return {};
     server_.serve(rules, terms);
     CAUSEWAY_TRY(hear_own(terms));
-    if constexpr (has_upper) {
-      CAUSEWAY_TRY(talk_up(rules, residual, terms));
-      return upper_.serve(rules, residual, terms);
-    }
+    if constexpr (has_upper) return serve_above(rules, residual, terms);
     return {};
   }
 
@@ -169,7 +239,7 @@ class hub_tier<Outer, Upper...> {
   [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
     if (!is_hub_) return client_.hub();
     const net::peer_index client = server_.somebody(self);
-    return client != self ? client : upper_.somebody(self);
+    return client != self || !has_above_ ? client : upper_.somebody(self);
   }
 
   void serialize(auto& ar) {
@@ -196,15 +266,37 @@ class hub_tier<Outer, Upper...> {
     return {};
   }
 
-  /// The server as a client of the level above. Pushes that come between its own push and the answer move this region
-  /// alone: the next one says how far the region has come since it mixed the answer in.
-  result<void> talk_up(const auto& rules, const auto& residual, const hub_terms& terms) {
+  /// The same above. Where peers come and go a region goes on without those, until the next record.
+  result<void> serve_above(const auto& rules, const auto& residual, const hub_terms& terms) {
+    count_applied();
+    if (!has_above_) return {};
+    auto talked = talk_up(rules, residual, terms);
+    if (talked) talked = upper_.serve(rules, residual, terms);
+    if (talked || !keeps_pushes_) return talked;
+    terms.log(severity::info, "the hub of all regions is out of reach (" + std::string{to_string(talked.error().code)} +
+                                  "): this region trains on, and pushes again at the next record");
+    upper_.hang_up();
+    has_above_ = false;
+    return {};
+  }
+
+  /// Progress of what is below, in pushes.
+  void count_applied() {
     auto& legs = upper_.client().legs();
     for (std::size_t f = 0; f < legs.size(); ++f) {
       const auto [pushes, samples] = server_.take_applied(f);
       legs[f].since += pushes;
       legs[f].samples += samples;
       legs[f].steps += pushes;
+      if (keeps_pushes_) upper_.note_work(f, {samples, pushes});
+    }
+  }
+
+  /// The server as a client of the level above. Pushes that come between its own push and the answer move this region
+  /// alone: the next one says how far the region has come since it mixed the answer in.
+  result<void> talk_up(const auto& rules, const auto& residual, const hub_terms& terms) {
+    auto& legs = upper_.client().legs();
+    for (std::size_t f = 0; f < legs.size(); ++f) {
       if (!legs[f].pending && legs[f].since >= upper_.pushes()) {
         CAUSEWAY_TRY(push_up(rules, residual, terms, f, true));
       }
@@ -214,9 +306,15 @@ class hub_tier<Outer, Upper...> {
   }
 
   result<void> push_up(const auto& rules, const auto& residual, const hub_terms& terms, std::size_t f, bool wants_answer) {
+    gather_up(terms, f);
+    return upper_.push(rules, residual, 1.0F, terms, f, row_, wants_answer);
+  }
+
+  /// row ← fragment f of what the server is about to push.
+  void gather_up(const hub_terms& terms, std::size_t f) {
     row_.resize(terms.cuts[f].size);
     axis::gather(terms.cuts[f], server_.shared(), row_);
-    return upper_.push(rules, residual, 1.0F, terms, f, row_, wants_answer);
+    if (keeps_pushes_) upper_.note_push(terms, f, row_);
   }
 
   /// own ← (1−s)·own + s·upper; progress counts from there.
@@ -247,6 +345,12 @@ class hub_tier<Outer, Upper...> {
   parameter_server<Outer> server_;
   hub_tier<Upper...> upper_;
   std::vector<float> row_;
+
+  // Among peers that come and go.
+  bool keeps_pushes_ = false;
+  bool has_above_ = true;       ///< the level above can be reached
+  std::vector<float> pushed_;   ///< how far what is below has come since the last record, as far as that was pushed
+  std::vector<hub_work> work_;  ///< since then, of each fragment
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail

@@ -78,10 +78,11 @@ class parameter_server {
     return all.parts();
   }
 
-  /// From now on the clients are these, by name, in the order of the transport. Who was one before is known still: what it
-  /// pushed is not taken twice. Nothing may wait (`close`).
-  void set_clients(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t most_bytes) {
-    clients_.rename(terms, names, pushes_.fragments(), most_bytes);
+  /// From now on the clients are those of `group`. Who was one before is known still, by name: what it pushed is not taken
+  /// twice. Nothing may wait (`close`).
+  void set_clients(const hub_terms& terms, std::uint32_t level, const hub_group& group, std::size_t most_bytes) {
+    level_ = level;
+    clients_.regroup(terms, level, group, pushes_.fragments(), most_bytes);
   }
   /// Ends all lines; the clients stay known.
   void hang_up() { clients_.hang_up(); }

@@ -68,7 +68,7 @@ struct push_core {
         tiers{std::tuple_cat(std::tuple<outer_type>{outer}, hubs.outers())} {}
 
   result<void> check(auto& ctx) const {
-    CAUSEWAY_TRY(hubs.check(ctx.peers()));
+    CAUSEWAY_TRY(ctx.elastic() ? hubs.check_elastic() : hubs.check(ctx.peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
     if (ctx.stages().count() > 1) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {

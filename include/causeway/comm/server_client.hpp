@@ -89,9 +89,11 @@ class server_client {
   /// since the last of them. What it has not taken goes from `pushed`.
   CAUSEWAY_DECL void resume_from(std::span<const std::uint64_t> taken, std::span<float> pushed, const hub_terms& terms);
   /// `pushed` (empty: nothing was) counts for nothing: `live` becomes as far from `shared`, which is pulled, as this peer
-  /// has come in all, with `work`.
+  /// has come in all, with `work`, of each fragment.
   CAUSEWAY_DECL void take_back(std::span<const float> pushed, std::span<const float> shared, std::span<float> live,
-                               hub_work work, const hub_terms& terms);
+                               std::span<const hub_work> work, const hub_terms& terms);
+  /// The same where what is below stays as it is: what was pulled becomes as far from that.
+  CAUSEWAY_DECL void take_back(std::span<const float> pushed, std::span<const hub_work> work, const hub_terms& terms);
   /// Everything pulled, nothing under way.
   CAUSEWAY_DECL void begin_from(std::span<const float> shared);
   void hang_up() { line_.reset(); }
@@ -158,6 +160,8 @@ class server_client {
 
  private:
   CAUSEWAY_DECL void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
+  /// No push of fragment f was ever made: all of `work` is still to be said.
+  CAUSEWAY_DECL void recall(std::size_t f, hub_work work, const hub_terms& terms);
 
   CAUSEWAY_DECL std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
 

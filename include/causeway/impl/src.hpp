@@ -244,6 +244,7 @@
 #include <causeway/collective/impl/shared_sum.ipp>
 #include <causeway/collective/impl/shares.ipp>
 #include <causeway/collective/impl/sum.ipp>
+#include <causeway/collective/impl/told_regions.ipp>
 #include <causeway/collective/impl/transport_site.ipp>
 #include <causeway/collective/impl/tree_relays.ipp>
 #include <causeway/collective/impl/two_level_mean.ipp>
@@ -387,7 +388,7 @@
 #include <causeway/comm/impl/hub_copy.ipp>
 #include <causeway/comm/impl/hub_line.ipp>
 #include <causeway/comm/impl/hub_pushes.ipp>
-#include <causeway/comm/impl/hub_record.ipp>
+#include <causeway/comm/impl/hub_roles.ipp>
 #include <causeway/comm/impl/hub_rules.ipp>
 #include <causeway/comm/impl/mirror_lines.ipp>
 #include <causeway/comm/impl/mirror_record.ipp>

@@ -16,6 +16,7 @@
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/norm_aggregators.hpp>
+#include <causeway/collective/told_regions.hpp>
 #include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/compress/bits.hpp>
@@ -108,6 +109,10 @@ struct halos_options {
   float global_momentum = 0.5F;
   std::uint32_t global_period = 2;
   float global_share = 0.25F;  ///< α
+  /// Where peers come and go, instead of `regions`: this peer's, and how many there may be.
+  collective::told_regions told{};
+  std::uint64_t record_samples =
+      0;  ///< where peers come and go, of all of them from one record to the next (axis::regions)
 };
 using halos = comm::async_parameter_server<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
 CAUSEWAY_DECL [[nodiscard]] halos make(const halos_options& o);

@@ -8,28 +8,7 @@
 
 #include <causeway/collective/gather.hpp>
 
-#include <map>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
-  std::map<std::uint32_t, std::vector<net::peer_index>> named;
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != told_regions::any) named[own[p]].push_back(p);
-  }
-  region_list all;
-  for (auto& [name, peers] : named) all.push_back(std::move(peers));
-  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != told_regions::any) continue;
-    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
-  }
-  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
-  return all;
-}
-
-namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found) {
   std::vector<std::uint32_t> all(port.transport.size(), told.own);
@@ -50,7 +29,6 @@ CAUSEWAY_INLINE held_transport& held_transport::operator=(held_transport&& other
   return *this;
 }
 
-}  // namespace detail
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP

@@ -34,12 +34,11 @@ CAUSEWAY_DECL void hub_clients::open(const hub_terms& terms, std::uint32_t level
   connect(terms, level, most_bytes);
 }
 
-CAUSEWAY_DECL void hub_clients::rename(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t fragments,
-                                       std::size_t most_bytes) {
+CAUSEWAY_DECL void hub_clients::regroup(const hub_terms& terms, std::uint32_t level, const hub_group& group,
+                                        std::size_t fragments, std::size_t most_bytes) {
   std::vector<hub_client> before = std::exchange(clients_, {});
-  peers_.clear();
-  for (const std::uint64_t name : names) {
-    peers_.push_back(static_cast<net::peer_index>(peers_.size()));
+  peers_ = group.peers;
+  for (const std::uint64_t name : group.names) {
     const auto known = std::find_if(before.begin(), before.end(), [&](const auto& b) { return b.name == name; });
     clients_.push_back(known == before.end() ? newcomer(fragments) : std::move(*known));
     clients_.back().name = name;
@@ -47,7 +46,7 @@ CAUSEWAY_DECL void hub_clients::rename(const hub_terms& terms, std::span<const s
     clients_.back().done = clients_.back().waits = false;
   }
   own_answers_.clear();
-  connect(terms, 0, most_bytes);
+  connect(terms, level, most_bytes);
 }
 
 CAUSEWAY_DECL void hub_clients::hang_up() {

@@ -91,20 +91,28 @@ CAUSEWAY_DECL void add_pushed(float sign, const axis::fragment& cut, std::span<c
 }
 
 CAUSEWAY_DECL void server_client::take_back(std::span<const float> pushed, std::span<const float> shared,
-                                            std::span<float> live, hub_work work, const hub_terms& terms) {
-  for (std::size_t f = 0; f < legs_.size(); ++f) {
-    hub_leg& leg = legs_[f];
-    if (leg.pending && !leg.spoilt) axis::scatter(terms.cuts[f], leg.at_send, anchor_);
-    leg.since = std::max(leg.since, work.steps);
-    leg.samples = work.samples;
-    leg.steps = work.steps;
-    leg.number = 0;
-    leg.end_push();
-  }
+                                            std::span<float> live, std::span<const hub_work> work, const hub_terms& terms) {
+  for (std::size_t f = 0; f < legs_.size(); ++f) recall(f, work[f], terms);
   for (std::size_t i = 0; i < anchor_.size(); ++i) {
     live[i] += shared[i] - anchor_[i] - (pushed.empty() ? 0.0F : pushed[i]);
     anchor_[i] = shared[i];
   }
+}
+
+CAUSEWAY_DECL void server_client::take_back(std::span<const float> pushed, std::span<const hub_work> work,
+                                            const hub_terms& terms) {
+  for (std::size_t f = 0; f < legs_.size(); ++f) recall(f, work[f], terms);
+  for (std::size_t i = 0; i < pushed.size(); ++i) anchor_[i] += pushed[i];
+}
+
+CAUSEWAY_DECL void server_client::recall(std::size_t f, hub_work work, const hub_terms& terms) {
+  hub_leg& leg = legs_[f];
+  if (leg.pending && !leg.spoilt) axis::scatter(terms.cuts[f], leg.at_send, anchor_);
+  leg.since = std::max(leg.since, work.steps);
+  leg.samples = work.samples;
+  leg.steps = work.steps;
+  leg.number = 0;
+  leg.end_push();
 }
 
 CAUSEWAY_DECL void server_client::begin_from(std::span<const float> shared) {

@@ -43,7 +43,12 @@ CAUSEWAY_DECL axis::outer<optim::delayed_nesterov> outer_of_pushes(float rate, f
 CAUSEWAY_DECL halos make(const halos_options& o) {
   const auto upper = detail::outer_of_pushes(o.global_learning_rate, o.global_momentum, o.global_period);
   return halos{axis::every{o.local_steps},
-               axis::regions<>{.members = o.regions, .pushes = o.pushes, .upper_share = o.global_share, .upper = upper},
+               axis::regions<>{.members = o.regions,
+                               .pushes = o.pushes,
+                               .upper_share = o.global_share,
+                               .upper = upper,
+                               .told = o.told,
+                               .record_samples = o.record_samples},
                detail::outer_of_pushes(o.region_learning_rate, o.region_momentum, o.region_period)};
 }
 

@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>  // not immintrin.h, which has 39,000 lines: every program reads this one
@@ -248,43 +247,6 @@ class lane_sum {
 
  private:
   f32x8 low_{}, high_{};
-};
-
-/// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
-/// highest bit. In vectors of 32 bytes, as sums are.
-template <class Element>
-class exponent_watch {
-  using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
-  using vector [[gnu::vector_size(32)]] = integer;
-  static constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>  ? 0x7F800000U
-                                                        : std::is_same_v<Element, bf16> ? 0x7F80U
-                                                                                        : 0x7C00U);
-  static constexpr integer unit = exponent & (0U - exponent);
-  static constexpr std::size_t lanes = sizeof(vector) / sizeof(integer), parts = 16 / lanes;
-
- public:
-  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, whole) {
-    for (std::size_t k = 0; k < parts; ++k) {
-      vector bits;
-      std::memcpy(&bits, p + k * lanes, sizeof bits);
-      seen_[k] |= (bits & exponent) + unit;
-    }
-  }
-  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, tail part) {
-    Element padded[16] = {};
-    std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(Element));
-    see(padded, whole{});
-  }
-  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE bool all_finite() const {
-    integer all = 0;
-    for (std::size_t k = 0; k < parts; ++k) {
-      for (std::size_t lane = 0; lane < lanes; ++lane) all = static_cast<integer>(all | seen_[k][lane]);
-    }
-    return all >> (8 * sizeof(integer) - 1) == 0;
-  }
-
- private:
-  vector seen_[parts] = {};
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail

@@ -156,11 +156,20 @@ struct encode_bits {
     return store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
   }
 
-  /// Only root mean squares clip: else no value is beyond the level of the largest one.
-  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, std::int64_t place,
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, [[maybe_unused]] std::int64_t place,
                                                  std::int64_t length, float scale) {
-    alignas(64) std::uint32_t random[Stochastic ? tile : 1];
-    if constexpr (Stochastic) draw_tile(random, t.x + at, place, length, t.key);
+    if constexpr (Stochastic) {
+      alignas(64) std::uint32_t random[tile];
+      draw_tile(random, t.x + at, place, length, t.key);
+      encode_drawn(t, at, length, scale, random);
+    } else {
+      encode_drawn(t, at, length, scale, nullptr);
+    }
+  }
+
+  /// Only root mean squares clip: else no value is beyond the level of the largest one.
+  CAUSEWAY_ALWAYS_INLINE static void encode_drawn(const bits_task& t, std::int64_t at, std::int64_t length, float scale,
+                                                  const std::uint32_t* random) {
     std::byte* const codes = t.codes + (at >> 3) * Bits;
     if (t.options.scale == bucket_scale::rms) {
       encode_values<true>(t.x + at, codes, length, scale, random);

@@ -4,19 +4,21 @@
 #include "compress/codec_checks.hpp"
 #include "support/catch.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 using namespace causeway;
 namespace parts = compress::detail;
 
 TEST_CASE("bucket means: a bucket's mean is that of its values, and an empty one's is zero", "[compress][fast]") {
-  parts::bucket_means<2> means;
+  parts::bucket_means<3> means;
   const std::vector<float> x{1, 2, 3, -8, 5};
   const std::vector<std::uint8_t> buckets{2, 3, 2, 0, 3};
   means.add(x.data(), buckets.data(), 5);
-  std::vector<float> codebook(4);
-  means.store(reinterpret_cast<std::byte*>(codebook.data()));
-  CHECK(codebook == std::vector<float>{-8, 0, 2, 3.5F});
+  std::vector<float> codebook(8);
+  means.store(reinterpret_cast<std::byte*>(codebook.data()), 7.0F);
+  CHECK(codebook == std::vector<float>{-8, 0, 2, 3.5F, 0, 0, 0, 0});
 }
 
 TEST_CASE("bucket means: sums are made in one order, of even and of odd places", "[compress][fast]") {
@@ -38,16 +40,34 @@ TEST_CASE("bucket means: sums are made in one order, of even and of odd places",
   std::vector<std::uint8_t> apart(23);
   for (std::size_t i = 0; i < 23; ++i) apart[i] = static_cast<std::uint8_t>(i * i % 4 + i % 3 / 2);
   for (const auto& buckets : {one, apart}) {
-    std::vector<float> four(4), many(256);
-    parts::bucket_means<2> of_four;
-    parts::bucket_means<8> of_many;
-    of_four.add(x.data(), buckets.data(), 23);
-    of_many.add(x.data(), buckets.data(), 23);
-    of_four.store(reinterpret_cast<std::byte*>(four.data()));
-    of_many.store(reinterpret_cast<std::byte*>(many.data()));
-    for (std::uint8_t b = 0; b < 4; ++b) {
-      CHECK(four[b] == expected(buckets, b, false));
-      CHECK(many[b] == four[b]);
+    std::vector<float> means(256);
+    parts::bucket_means<8> sums;
+    sums.add(x.data(), buckets.data(), 23);
+    sums.store(reinterpret_cast<std::byte*>(means.data()), 0.0F);
+    for (std::uint8_t b = 0; b < 4; ++b) CHECK(means[b] == expected(buckets, b, false));
+  }
+}
+
+TEST_CASE("bucket means: four buckets' are right to f32, in long and short rows, whatever the mean", "[compress][fast]") {
+  for (const float shift : {0.0F, 0.3F, -1000.0F}) {
+    for (const std::size_t n : {1U, 3U, 15U, 17U, 511U, 513U, 1000U, 30000U}) {
+      auto x = codec_checks::values(n, 5);
+      for (float& v : x) v += shift;
+      std::vector<float> codebook(4);
+      std::vector<std::byte> codes((n + 3) / 4);
+      const auto count = static_cast<std::int64_t>(n);
+      parts::encode_buckets<2>::run(x.data(), reinterpret_cast<std::byte*>(codebook.data()), codes.data(), count, 6.0F);
+      double sums[4] = {}, numbers[4] = {}, largest = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const auto code = std::to_integer<std::size_t>(codes[i / 4] >> (i % 4 * 2)) & 3U;
+        sums[code] += static_cast<double>(x[i]), ++numbers[code];
+        largest = std::max(largest, std::abs(static_cast<double>(x[i])));
+      }
+      INFO(n << " values about " << shift);
+      for (std::size_t b = 0; b < 4; ++b) {
+        const double mean = numbers[b] > 0 ? sums[b] / numbers[b] : 0.0;
+        CHECK(static_cast<double>(codebook[b]) == Approx(mean).margin(2e-7 * largest).epsilon(0));
+      }
     }
   }
 }

@@ -30,7 +30,7 @@ TEST_CASE("packed gemm finish: the activation has the bits of gelu_forward at ev
                                                  .pre_activation = saved.data(),
                                                  .c = c.data(),
                                                  .ldc = n};
-    kernels::detail::dispatch<kernels::detail::finish_kernel>(level, sums.data(), n, std::int64_t{1}, n, &to);
+    kernels::detail::finish_sums(level, sums.data(), n, 1, n, &to);
     gelu_forward(pool, sums.data(), expected.data(), n, level);
     CHECK(c == expected);
     CHECK(saved == sums);
@@ -56,7 +56,7 @@ TEST_CASE("packed gemm finish: adds earlier sums, C, bias and residual, and roun
                                                 .pre_activation = nullptr,
                                                 .c = c.data(),
                                                 .ldc = columns};
-    kernels::detail::dispatch<kernels::detail::finish_kernel>(level, sums.data(), columns, rows, columns, &to);
+    kernels::detail::finish_sums(level, sums.data(), columns, rows, columns, &to);
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < c.size(); ++i) {
       const float value = sums[i] + partial[i] + static_cast<float>(before[i]) + bias[i % columns] + residual[i];

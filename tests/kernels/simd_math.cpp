@@ -74,38 +74,11 @@ struct sum_in_loop {
   }
 };
 
-struct finite_of {
-  static constexpr bool exact = true;
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static bool run(const T* x, std::int64_t count) {
-    simd::exponent_watch<T> watch;
-    simd::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(x + i, part); });
-    return watch.all_finite();
-  }
-};
-
 /// Sixteen lanes, as horizontal_sum adds them.
 float sum_of_lanes(const std::vector<float>& v) {
   float c[4];
   for (std::size_t i = 0; i < 4; ++i) c[i] = (v[i] + v[i + 8]) + (v[i + 4] + v[i + 12]);
   return (c[0] + c[2]) + (c[1] + c[3]);
-}
-
-template <class T>
-void check_watch() {
-  for (const auto level : test::levels()) {
-    for (const std::size_t count : {1U, 15U, 16U, 17U, 40U}) {
-      for (std::size_t at = 0; at < count; ++at) {
-        for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::quiet_NaN(), 6e4F}) {
-          std::vector<T> x(count, T{-1.5F});
-          CHECK(simd::dispatch<finite_of>(level, static_cast<const T*>(x.data()), static_cast<std::int64_t>(count)));
-          x[at] = T{bad};
-          CHECK(simd::dispatch<finite_of>(level, static_cast<const T*>(x.data()), static_cast<std::int64_t>(count)) ==
-                (bad == 6e4F));
-        }
-      }
-    }
-  }
 }
 
 }  // namespace
@@ -134,12 +107,6 @@ TEST_CASE("simd math: sums are made in one order at every level", "[kernels][fas
             sum_of_lanes(one));
     }
   }
-}
-
-TEST_CASE("simd math: what is not finite is seen wherever it stands", "[kernels][fast]") {
-  check_watch<float>();
-  check_watch<bf16>();
-  check_watch<f16>();
 }
 
 TEST_CASE("simd math: the exponential is within 1.2e-7 of libm over its whole range", "[kernels][fast]") {

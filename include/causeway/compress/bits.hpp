@@ -69,9 +69,22 @@ struct bit_levels {
   static constexpr int half = 1 << (Bits - 1);
   static constexpr int top = with_zero ? half - 1 : 2 * half - 1;
 
+  /// Codes count the levels from `first` steps below zero on; a value of the top level has so many steps.
+  static constexpr std::int32_t first = with_zero ? half : 0;
+  static constexpr float largest = with_zero ? top : 0.5F * top;
+
+  /// Stochastic rounding adds so many random bits behind the point and drops what is then there. With more than 22 - Bits,
+  /// a largest value that is a rounding error above its level would count as more than that.
+  static constexpr unsigned fraction = Bits <= 6 ? 16 : 22 - Bits;
+
   /// The top level over the root mean square at which a uniform quantiser has the least square error for normal values.
   static constexpr float best_top[8] = {0.79788F, 1.49353F, 1.95231F, 2.47388F, 2.89873F, 3.27011F, 3.60746F, 3.92050F};
 };
+
+/// Adding it leaves the nearest number with so many bits behind the point, ties to even, in the low bits.
+CAUSEWAY_HD constexpr float fraction_rounder(unsigned fraction) noexcept {
+  return 1.5F * static_cast<float>(1U << (23 - fraction));
+}
 
 struct bits_task {
   const float* x;
@@ -82,21 +95,20 @@ struct bits_task {
   std::uint64_t key;
 };
 
-/// Uniform in [0, 1), from a value's bits, its place in the bucket and a key: the finaliser of MurmurHash3 between the
-/// three. The value's own bits are what makes buckets differ, since a codec does not know which bucket of the row it sees.
-CAUSEWAY_ALWAYS_INLINE void uniform_of(kernels::detail::f32x16& u, const kernels::detail::f32x16& x, std::int64_t place,
-                                       std::uint64_t key) {
+/// Random in the upper half, from a value's bits, its place in the bucket and a key: the finaliser of MurmurHash3 between
+/// the three. The value's own bits are what makes buckets differ, since a codec does not know which bucket of the row it
+/// sees.
+CAUSEWAY_ALWAYS_INLINE void draw_bits(kernels::detail::u32x16& h, const kernels::detail::f32x16& x, std::int64_t place,
+                                      std::uint64_t key) {
   using kernels::detail::u32x16;
   const u32x16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  u32x16 h = reinterpret_cast<u32x16>(x) ^ static_cast<std::uint32_t>(key);
+  h = reinterpret_cast<u32x16>(x) ^ static_cast<std::uint32_t>(key);
   h = (h ^ (h >> 16U)) * 0x85EBCA6BU;
   constexpr std::uint32_t golden = 0x9E3779B1U;
   const auto base = static_cast<std::uint32_t>(place) * golden + static_cast<std::uint32_t>(key >> 32U);
   h = (h ^ (h >> 13U)) + (lane * golden + base);  // lane and place times golden: one multiplication less for vectors
   h = (h ^ (h >> 15U)) * 0xC2B2AE35U;
   h = (h ^ (h >> 13U)) * 0x85EBCA6BU;
-  h = (h ^ (h >> 16U)) >> 8U;
-  u = __builtin_convertvector(reinterpret_cast<kernels::detail::i32x16>(h), kernels::detail::f32x16) * 0x1.0p-24F;
 }
 
 /// Encodes whole buckets and perhaps a last shorter one, starting at a bucket's start.
@@ -118,23 +130,12 @@ struct encode_bits {
       const std::int64_t end = std::min(first + group, buckets);
       float scales[group];
       for (std::int64_t b = first; b < end; ++b) scales[b - first] = find_scale(t, b);
-      if constexpr (Stochastic) {
-        for (std::int64_t at = first * bucket, length = 0; at < std::min(end * bucket, t.count); at += length) {
-          const std::int64_t b = at / bucket;
-          length = std::min({tile, (b + 1) * bucket - at, t.count - at});
+      for (std::int64_t b = first; b < end; ++b) {
+        const std::int64_t stop = std::min((b + 1) * bucket, t.count);
+        for (std::int64_t at = b * bucket; at < stop; at += tile) {
+          const std::int64_t length = std::min(tile, stop - at);
           fetch_ahead(t, at + group * bucket, length);
           encode_tile(t, at, at - b * bucket, length, scales[b - first]);
-        }
-      } else {
-        for (std::int64_t b = first; b < end; ++b) {
-          const std::int64_t at = b * bucket, length = std::min(bucket, t.count - at);
-          std::byte* const codes = t.codes + (at >> 3) * Bits;
-          fetch_ahead(t, at + group * bucket, length);
-          if (t.options.scale == bucket_scale::rms) {
-            encode_values<true>(t.x + at, codes, length, scales[b - first], nullptr);
-          } else {  // rounds to no level beyond the largest value's
-            encode_values<false>(t.x + at, codes, length, scales[b - first], nullptr);
-          }
         }
       }
     }
@@ -155,30 +156,51 @@ struct encode_bits {
     return store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
   }
 
-  /// The random numbers of some values first, then their codes: both are long chains of operations, and of one after the
-  /// other fewer are under way at once.
-  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, std::int64_t place,
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, [[maybe_unused]] std::int64_t place,
                                                  std::int64_t length, float scale) {
-    const float* const x = t.x + at;
-    alignas(64) float chances[tile];
-    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 value, u;
-      kernels::detail::load(value, x + i, part);
-      uniform_of(u, value, place + i, t.key);
-      store_halves(chances + i, u);
-    });
-    encode_values<true>(x, t.codes + (at >> 3) * Bits, length, scale, chances);
+    if constexpr (Stochastic) {
+      alignas(64) std::uint32_t random[tile];
+      draw_tile(random, t.x + at, place, length, t.key);
+      encode_drawn(t, at, length, scale, random);
+    } else {
+      encode_drawn(t, at, length, scale, nullptr);
+    }
   }
 
-  /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
+  /// Only root mean squares clip: else no value is beyond the level of the largest one.
+  CAUSEWAY_ALWAYS_INLINE static void encode_drawn(const bits_task& t, std::int64_t at, std::int64_t length, float scale,
+                                                  const std::uint32_t* random) {
+    std::byte* const codes = t.codes + (at >> 3) * Bits;
+    if (t.options.scale == bucket_scale::rms) {
+      encode_values<true>(t.x + at, codes, length, scale, random);
+    } else {
+      encode_values<false>(t.x + at, codes, length, scale, random);
+    }
+  }
+
+  /// All random numbers before the first code: both are long chains of operations, and of one after the other fewer are
+  /// under way at once.
+  CAUSEWAY_ALWAYS_INLINE static void draw_tile(std::uint32_t* random, const float* x, std::int64_t place,
+                                               std::int64_t length, std::uint64_t key) {
+    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 value;
+      kernels::detail::u32x16 bits;
+      kernels::detail::load(value, x + i, part);
+      draw_bits(bits, value, place + i, key);
+      store_halves(random + i, bits >> (32 - levels::fraction));
+    });
+  }
+
   /// Without a scale, values count as zeros. Codes are level numbers from 0 on, so without a zero level they lie between
   /// the integers, half a step off.
   template <bool Clip>
   CAUSEWAY_ALWAYS_INLINE static void encode_values(const float* x, std::byte* codes, std::int64_t length, float scale,
-                                                   [[maybe_unused]] const float* chances) {
+                                                   [[maybe_unused]] const std::uint32_t* random) {
     // A tie goes to the even code, which with one bit would be minus; the next larger number makes zero positive.
-    [[maybe_unused]] constexpr float shift = Bits == 1 ? 0x1.000002p-1F : levels::half - 0.5F;
-    constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
+    [[maybe_unused]] constexpr float shift = Bits == 1 && !Stochastic ? 0x1.000002p-1F : levels::half - 0.5F;
+    constexpr unsigned fraction = Stochastic ? levels::fraction : 0;
+    constexpr float rounder = fraction_rounder(fraction);
+    constexpr std::int32_t before_first = (std::bit_cast<std::int32_t>(rounder) >> fraction) - levels::first;
     const float inverse = scale == 0.0F ? 0.0F : (levels::with_zero ? 1.0F : 0.5F) / scale;
     const std::int32_t keep = scale == 0.0F ? 0 : -1;
     kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
@@ -186,42 +208,20 @@ struct encode_bits {
       f32x16 v;
       kernels::detail::load(v, x + i, part);
       v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(v) & keep) * inverse;
+      if constexpr (Clip) clamp_magnitudes(v, levels::largest);
       if constexpr (!levels::with_zero) v += shift;
-      const f32x16 rounded = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
-      i32x16 code = reinterpret_cast<i32x16>(rounded) - (0x4B400000 - first);
+      v = v + rounder;
+      i32x16 code = reinterpret_cast<i32x16>(v);
       if constexpr (Stochastic) {
-        f32x16 u;
-        kernels::detail::load(u, chances + i, kernels::detail::whole{});
-        const f32x16 rest = v - (rounded - 0x1.8p23F);  // between -1/2 and 1/2: how likely the next level is
-        const f32x16 up = u - rest, down = u + rest;    // negative if u < rest: a level up; if u < -rest: a level down
-        code -= (reinterpret_cast<i32x16>(up) >> 31) - (reinterpret_cast<i32x16>(down) >> 31);
+        i32x16 drawn;
+        std::memcpy(&drawn, random + i, sizeof drawn);
+        code += drawn;
       }
-      if constexpr (Clip) clamp_lanes(code, first + (levels::with_zero ? -levels::top : 0), first + levels::top);
+      code = (code >> fraction) - before_first;
       u8x16 narrow;
       narrow_codes(narrow, code);
       pack<Bits>(codes + (i >> 3) * Bits, narrow, part);
     });
-  }
-};
-
-/// Whether code 0, which no encoder makes, is among the codes.
-template <unsigned Bits>
-struct find_unused_code {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const std::byte* codes, std::int64_t count) {
-    i8x16 found{};
-    std::int64_t i = 0;
-    u8x16 code;
-    for (; i + 16 <= count; i += 16) {
-      unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::whole{});
-      found |= code == 0;
-    }
-    const u64x2 halves = reinterpret_cast<u64x2>(found);
-    bool any = (halves[0] | halves[1]) != 0;
-    if (i == count) return any;
-    unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::tail{count - i});
-    for (std::int64_t lane = 0; lane < count - i; ++lane) any |= code[lane] == 0;
-    return any;
   }
 };
 
@@ -272,10 +272,11 @@ struct decode_bits {
 /// to zeros, and so do buckets whose M is below 1.2e-38 times the largest level number.
 ///
 /// `stochastic` rounds a value between two levels to the upper one with the probability that makes the expected result the
-/// value; the error is at most twice the above. The random number is a hash of (seed, place in the bucket, the value's
-/// bits), so the codec stays a value without state whose bytes depend on its input alone, and pieces encoded apart are as
-/// the whole. The price: the same value at the same place of a bucket is rounded the same way each time, until the seed is
-/// another one. Values of training change from round to round, and with error feedback they do so by what was sent.
+/// value, to 2^-16 of a step (7 bits: 2^-15, 8: 2^-14); the error is at most twice the above. The random number is a hash
+/// of (seed, place in the bucket, the value's bits), so the codec stays a value without state whose bytes depend on its
+/// input alone, and pieces encoded apart are as the whole. The price: the same value at the same place of a bucket is
+/// rounded the same way each time, until the seed is another one. Values of training change from round to round, and with
+/// error feedback they do so by what was sent.
 ///
 /// bucket_scale::rms clips, which is a systematic error: use it with error feedback.
 ///

@@ -19,6 +19,7 @@
 #include <causeway/kernels/targets.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -52,6 +53,26 @@ CAUSEWAY_ALWAYS_INLINE float sum_of_squares(const float* x, std::int64_t count, 
       [mean](float v) CAUSEWAY_INLINE_LAMBDA { return (v - mean) * (v - mean); });
 }
 
+/// The mean, and the sum of squared differences from it. Part by part, each read once while it is in the first cache, and
+/// joined in f64 (Chan et al., 1979), so that long rows do not wait for memory twice, nor f32 sums lose their small values.
+struct mean_and_squares_of {
+  float mean, squares;
+};
+CAUSEWAY_ALWAYS_INLINE mean_and_squares_of mean_and_squares(const float* x, std::int64_t count) {
+  CAUSEWAY_EXACT_BODY
+  constexpr std::int64_t part = 4096;
+  double mean = 0.0, squares = 0.0;
+  for (std::int64_t at = 0; at < count; at += part) {
+    const std::int64_t length = std::min(part, count - at);
+    const float own = sum_of(x + at, length) / static_cast<float>(length);
+    const double off = static_cast<double>(own) - mean,
+                 share = static_cast<double>(length) / static_cast<double>(at + length);
+    mean += off * share;
+    squares += static_cast<double>(sum_of_squares(x + at, length, own)) + off * off * static_cast<double>(at) * share;
+  }
+  return {static_cast<float>(mean), static_cast<float>(squares)};
+}
+
 /// Sums and numbers of the values in each bucket, side by side: both grow in one addition. Two sets, for even and odd
 /// places: neighbours are often in one bucket, and an addition would wait for the one before.
 template <unsigned Bits>
@@ -81,8 +102,8 @@ struct bucket_means {
     for (; i < count; ++i) sums[i % 2][buckets[i]] += pair{static_cast<double>(x[i]), 1.0};
   }
 
-  /// Empty buckets have the mean zero.
-  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook) const {
+  /// Empty buckets have the mean zero. The mean of all does not matter here.
+  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook, float) const {
     for (std::size_t e = 0; e < static_cast<std::size_t>(codebook_of<Bits>::entries); ++e) {
       const pair sum = sums[0][e] + sums[1][e];
       const float mean = sum[1] > 0.0 ? static_cast<float>(sum[0] / sum[1]) : 0.0F;
@@ -91,65 +112,70 @@ struct bucket_means {
   }
 };
 
-/// For two neighbours in one of four buckets each: all bits of a lane where its sum is of that bucket and place. Two lanes
-/// a bucket, for even and odd places.
-struct pair_masks {
-  alignas(32) std::int64_t lanes[16][8] = {};
-  constexpr pair_masks() noexcept {
-    for (std::size_t pair = 0; pair < 16; ++pair) {
-      lanes[pair][pair % 4 * 2] = -1;
-      lanes[pair][pair / 4 * 2 + 1] = -1;
-    }
+/// How far values are from the mean of all, summed for each of four buckets, in registers: neighbours share a bucket so
+/// often that sums in memory would wait for each other. Each value is added to all, as zero where it does not belong.
+class sums_of_four {
+ public:
+  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& off, const kernels::detail::i32x16& code,
+                                  kernels::detail::whole) {
+    using kernels::detail::f32x16, kernels::detail::i32x16;
+    const i32x16 all = reinterpret_cast<i32x16>(off), upper = -(code >> 1);
+    const i32x16 odd = all & -(code & 1), even = all ^ odd;
+    const i32x16 third = odd & upper, first = odd ^ third, second = even & upper, zeroth = even ^ second;
+    zeroth_.add(reinterpret_cast<f32x16>(zeroth));
+    first_.add(reinterpret_cast<f32x16>(first));
+    second_.add(reinterpret_cast<f32x16>(second));
+    third_.add(reinterpret_cast<f32x16>(third));
   }
-};
-inline constexpr pair_masks masks_of_pairs{};
+  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& off, const kernels::detail::i32x16& code,
+                                  kernels::detail::tail part) {
+    kernels::detail::f32x16 kept = off;
+    for (auto lane = part.count; lane < kernels::detail::vector_lanes; ++lane) kept[lane] = 0.0F;
+    add(kept, code, kernels::detail::whole{});
+  }
+  CAUSEWAY_ALWAYS_INLINE void add_to(double (&sums)[4]) const {
+    sums[0] += static_cast<double>(zeroth_.total());
+    sums[1] += static_cast<double>(first_.total());
+    sums[2] += static_cast<double>(second_.total());
+    sums[3] += static_cast<double>(third_.total());
+  }
 
-/// Four buckets: neighbours share one so often that sums in memory would wait for each other. They stay in registers, and
-/// each pair of values is added to all, as zeros where it does not belong: the same additions in the same order.
+ private:
+  kernels::detail::lane_sum zeroth_, first_, second_, third_;
+};
+
+/// Four buckets: sums_of_four of one tile after another, joined in f64.
 template <>
 struct bucket_means<2> {
-  using f64x4 [[gnu::vector_size(32)]] = double;
-  using i64x4 [[gnu::vector_size(32)]] = std::int64_t;
-  f64x4 sums[2] = {};  // of buckets 0 and 1, and of 2 and 3: values at even places, then those at odd ones
-  i64x4 numbers[2] = {};
+  double sums[4] = {};
+  std::int64_t numbers[4] = {};
 
-  CAUSEWAY_ALWAYS_INLINE void add(const float* x, const std::uint8_t* buckets, std::int64_t count) {
-    f64x4 low = sums[0], high = sums[1];
-    i64x4 low_numbers = numbers[0], high_numbers = numbers[1];
-    const auto add_pair = [&](const f64x4& twice, const std::uint8_t* two) CAUSEWAY_INLINE_LAMBDA {
-      i64x4 mask[2];
-      std::memcpy(mask, masks_of_pairs.lanes[two[0] + 4 * two[1]], sizeof mask);
-      low += reinterpret_cast<f64x4>(reinterpret_cast<i64x4>(twice) & mask[0]);
-      high += reinterpret_cast<f64x4>(reinterpret_cast<i64x4>(twice) & mask[1]);
-      low_numbers -= mask[0];
-      high_numbers -= mask[1];
-    };
-    std::int64_t i = 0;
-    for (; i + 4 <= count; i += 4) {
-      kernels::detail::f32x4 narrow;
-      std::memcpy(&narrow, x + i, sizeof narrow);
-      const f64x4 wide = __builtin_convertvector(narrow, f64x4);
-      add_pair(__builtin_shufflevector(wide, wide, 0, 1, 0, 1), buckets + i);
-      add_pair(__builtin_shufflevector(wide, wide, 2, 3, 2, 3), buckets + i + 2);
-    }
-    sums[0] = low, sums[1] = high;
-    numbers[0] = low_numbers, numbers[1] = high_numbers;
-    for (; i < count; ++i) {
-      const std::int64_t lane = buckets[i] % 2 * 2 + i % 2;
-      sums[buckets[i] / 2][lane] += static_cast<double>(x[i]);
-      ++numbers[buckets[i] / 2][lane];
-    }
+  CAUSEWAY_ALWAYS_INLINE void add(const sums_of_four& tile, const std::byte* codes, std::int64_t count) {
+    tile.add_to(sums);
+    count_codes(codes, count);
   }
 
   /// Empty buckets have the mean zero.
-  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook) const {
+  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook, float mean) const {
     for (std::size_t e = 0; e < 4; ++e) {
-      const std::size_t lane = e % 2 * 2;
-      const double sum = sums[e / 2][lane] + sums[e / 2][lane + 1];
-      const auto number = static_cast<double>(numbers[e / 2][lane] + numbers[e / 2][lane + 1]);
-      const float mean = number > 0.0 ? static_cast<float>(sum / number) : 0.0F;
-      std::memcpy(codebook + e * sizeof mean, &mean, sizeof mean);
+      const double off = numbers[e] > 0 ? sums[e] / static_cast<double>(numbers[e]) : 0.0;
+      const float own = numbers[e] > 0 ? static_cast<float>(static_cast<double>(mean) + off) : 0.0F;
+      std::memcpy(codebook + e * sizeof own, &own, sizeof own);
     }
+  }
+
+ private:
+  /// Bits behind the last code are zero, so what no other bucket has is in the first.
+  CAUSEWAY_ALWAYS_INLINE void count_codes(const std::byte* codes, std::int64_t count) {
+    std::int64_t odd = 0, upper = 0, both = 0, at = 0;
+    const auto look = [&](std::uint64_t word) CAUSEWAY_INLINE_LAMBDA {
+      const std::uint64_t low_bits = word & comb(2, 1), high_bits = word >> 1U & comb(2, 1);
+      odd += std::popcount(low_bits), upper += std::popcount(high_bits), both += std::popcount(low_bits & high_bits);
+    };
+    for (; at + 8 <= (count + 3) / 4; at += 8) look(load_bytes<8>(codes + at));
+    for (; at < (count + 3) / 4; ++at) look(std::to_integer<std::uint64_t>(codes[at]));
+    numbers[1] += odd - both, numbers[2] += upper - both, numbers[3] += both;
+    numbers[0] += count - odd - upper + both;
   }
 };
 
@@ -159,27 +185,24 @@ struct encode_buckets {
   static constexpr bool exact = true;
   static constexpr std::int64_t entries = codebook_of<Bits>::entries;
   static constexpr std::int64_t tile = 512;  // codes of it are still at hand when their values are added up
+  static constexpr std::int64_t ahead = 4 * tile;
 
   CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
                                          float range, std::int64_t following = 0) {
-    const float mean = sum_of(x, count) / static_cast<float>(count);
-    const float squares = sum_of_squares(x, count, mean);
+    const auto [mean, squares] = mean_and_squares(x, count);
     if (!(squares <= std::numeric_limits<float>::max())) return refuse(codebook, codes, count);
     const float deviation = count > 1 ? std::sqrt(squares / static_cast<float>(count - 1)) : 0.0F;
     const float width = range * deviation / static_cast<float>(entries);
     // Values that are all equal, or differ by less than f32 can divide by, share the middle bucket.
     const float inverse = width >= std::numeric_limits<float>::min() ? 1.0F / width : 0.0F;
     bucket_means<Bits> means;
-    std::uint8_t room[tile];
     for (std::int64_t at = 0; at < count; at += tile) {
       const std::int64_t length = std::min(tile, count - at);
+      fetch_ahead(x, at + ahead, count);
       fetch_ahead(x + count, at, following);
-      std::byte* const packed = codes + at / 8 * Bits;
-      std::uint8_t* const buckets = Bits == 8 ? reinterpret_cast<std::uint8_t*>(packed) : room;
-      choose_buckets(x + at, buckets, packed, length, mean, inverse);
-      means.add(x + at, buckets, length);
+      encode_tile(means, x + at, codes + at / 8 * Bits, length, mean, inverse);
     }
-    means.store(codebook);
+    means.store(codebook, mean);
   }
 
  private:
@@ -192,29 +215,39 @@ struct encode_buckets {
   }
 
   /// Memory is idle while values are added up, so a tile of what follows comes into the second-level cache meanwhile.
-  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const float* next, std::int64_t at, std::int64_t following) {
+  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const float* next, std::int64_t at, std::int64_t count) {
     constexpr std::int64_t line = 16;
-    for (const std::int64_t end = std::min(at + tile, following); at < end; at += line) __builtin_prefetch(next + at, 0, 2);
+    for (const std::int64_t end = std::min(at + tile, count); at < end; at += line) __builtin_prefetch(next + at, 0, 2);
   }
 
   /// No value is more than 2^22 buckets from the mean, beyond which rounding would not work: n values lie within √n
   /// deviations.
-  CAUSEWAY_ALWAYS_INLINE static void choose_buckets(const float* x, std::uint8_t* buckets, std::byte* codes,
-                                                    std::int64_t count, float mean, float inverse) {
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(bucket_means<Bits>& means, const float* x, std::byte* codes,
+                                                 std::int64_t count, float mean, float inverse) {
+    [[maybe_unused]] sums_of_four sums;
+    std::uint8_t room[Bits > 2 && Bits < 8 ? tile : 1];
+    std::uint8_t* const buckets = Bits == 8 ? reinterpret_cast<std::uint8_t*>(codes) : room;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       constexpr auto middle = static_cast<std::int32_t>(entries / 2);
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, x + i, part);
-      v = (v - mean) * inverse;
-      v = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
-      kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(v) - (0x4B400000 - middle);
+      kernels::detail::f32x16 off;
+      kernels::detail::load(off, x + i, part);
+      off = off - mean;
+      // To the nearest integer, ties to even, which is left in the low bits.
+      const kernels::detail::f32x16 rounded = off * inverse + 0x1.8p23F;
+      kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(rounded) - (0x4B400000 - middle);
       clamp_lanes(code, 0, static_cast<std::int32_t>(entries - 1));
+      if constexpr (Bits == 2) sums.add(off, code, part);
       u8x16 narrow;
       narrow_codes(narrow, code);
-      pack<8>(reinterpret_cast<std::byte*>(buckets + i), narrow, part);
+      if constexpr (Bits > 2) pack<8>(reinterpret_cast<std::byte*>(buckets + i), narrow, part);
       if constexpr (Bits < 8) pack<Bits>(codes + i / 8 * Bits, narrow, part);
     });
+    if constexpr (Bits == 2) {
+      means.add(sums, codes, count);
+    } else {
+      means.add(x, buckets, count);
+    }
   }
 };
 

@@ -48,8 +48,8 @@ inline result<void> validate(const codebook_options& o) {
 /// A mixture of scales has one standard deviation, that of the large ones, and loses the small ones. So sparse messages
 /// encode each tensor's values apart (`traits.per_tensor`).
 ///
-/// Refused by decode like infinite values: squared deviations that add up to more than 3.4e38. Time: one pass for the sum,
-/// one for the squares, one for the codes, on the caller's thread.
+/// Refused by decode like infinite values: squared deviations that add up to more than 3.4e38. Time: one pass for mean
+/// and squares, one for the codes, on the caller's thread.
 template <unsigned Bits>
 class codebook : public detail::decodes_to_sink<codebook<Bits>> {
  public:

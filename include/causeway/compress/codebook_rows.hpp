@@ -137,7 +137,7 @@ class codebook_rows {
       bytes = bytes.subspan(own.size());
       if (!p.coded) {
         const auto* const values = reinterpret_cast<const float*>(own.data());
-        if (!kernels::detail::dispatch<detail::finite_elements>(kernels::detect_simd_level(), values, p.count())) {
+        if (!kernels::detail::dispatch<kernels::detail::finite_kernel>(kernels::detect_simd_level(), values, p.count())) {
           return detail::not_finite(name);
         }
       }

@@ -78,33 +78,22 @@ CAUSEWAY_ALWAYS_INLINE void join_levels(u8x16& codes, const std::uint32_t* table
   narrow_codes(codes, reinterpret_cast<kernels::detail::i32x16>(level));
 }
 
-/// Encodes whole blocks and perhaps a last shorter one, starting at a block's start.
-struct encode_dynamic {
-  static constexpr bool exact = true;
-  static constexpr std::int64_t tile =
-      256;  // values whose cells are found together: read at once, they would not be there yet
+/// The levels of dynamic_map.hpp, for block_codec.
+struct dynamic_codes {
+  static constexpr std::string_view name = "dynamic_int8";
+  static constexpr float largest = 1.0F;
+  static constexpr std::uint8_t zero = dynamic_map::zero;
+  static constexpr bool unused_code = false;
+  static constexpr std::string_view refused = "a largest magnitude below zero";
+  static constexpr std::int64_t most = 256;  ///< values at a time
 
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* scales, std::int8_t* codes, std::int64_t count,
-                                         std::int64_t block, const std::uint32_t* cells) {
-    for (std::int64_t b = 0; b * block < count; ++b) {
-      const std::int64_t length = std::min(block, count - b * block);
-      const float largest = largest_magnitude(x + b * block, length);
-      const float scale = store_usable_scale(scales, b, scale_format::f32, largest);
-      if (scale == 0.0F) {  // zeros, numbers so small that 1/scale overflows, or NaN or infinity
-        std::memset(codes + b * block, dynamic_map::zero, static_cast<std::size_t>(length));
-        continue;
-      }
-      for (std::int64_t i = 0; i < length; i += tile) {
-        encode_tile(x + b * block + i, codes + b * block + i, std::min(tile, length - i), 1.0F / scale, cells);
-      }
-    }
-  }
+  const std::uint32_t* cells = dynamic_map::instance().cells();
+  const float* levels = dynamic_map::instance().levels();
 
- private:
-  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const float* x, std::int8_t* codes, std::int64_t count, float inverse,
-                                                 const std::uint32_t* cells) {
-    std::uint16_t cell[tile];
-    std::uint32_t within[tile];
+  /// The cells of all values first: read at once, they would not be there yet.
+  CAUSEWAY_ALWAYS_INLINE void encode(const float* x, std::uint8_t* codes, std::int64_t count, float inverse) const {
+    std::uint16_t cell[most];
+    std::uint32_t within[most];
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       kernels::detail::f32x16 v;
@@ -117,34 +106,18 @@ struct encode_dynamic {
       store_codes(codes + i, narrow, part);
     });
   }
-};
 
-CAUSEWAY_ALWAYS_INLINE void load_levels(kernels::detail::f32x16& v, const float* levels, const std::uint8_t* codes,
-                                        kernels::detail::whole) {
-  look_up(v, levels, codes);
-}
-CAUSEWAY_ALWAYS_INLINE void load_levels(kernels::detail::f32x16& v, const float* levels, const std::uint8_t* codes,
-                                        kernels::detail::tail part) {
-  std::uint8_t padded[16] = {};
-  std::memcpy(padded, codes, static_cast<std::size_t>(part.count));
-  look_up(v, levels, padded);
-}
-
-template <class Sink>
-struct decode_dynamic {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* scales, const std::uint8_t* codes, float* to, std::int64_t count,
-                                         std::int64_t block, const float* levels, Sink sink) {
-    for (std::int64_t b = 0; b * block < count; ++b) {
-      const float scale = load_scale(scales, b, scale_format::f32);
-      kernels::detail::for_lanes(std::min(block, count - b * block), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        kernels::detail::f32x16 v;
-        load_levels(v, levels, codes + b * block + i, part);
-        sink(to + b * block + i, v * scale, part);
-      });
-    }
+  CAUSEWAY_ALWAYS_INLINE void decode(kernels::detail::f32x16& v, const std::uint8_t* codes, kernels::detail::whole) const {
+    look_up(v, levels, codes);
+  }
+  CAUSEWAY_ALWAYS_INLINE void decode(kernels::detail::f32x16& v, const std::uint8_t* codes,
+                                     kernels::detail::tail part) const {
+    std::uint8_t padded[16] = {};
+    std::memcpy(padded, codes, static_cast<std::size_t>(part.count));
+    look_up(v, levels, padded);
   }
 };
+static_assert(encode_blocks<dynamic_codes>::tile <= dynamic_codes::most);
 
 }  // namespace detail
 
@@ -153,74 +126,22 @@ struct decode_dynamic {
 /// below a fifth of that in the one above it, and what is below 2.75e-7 M becomes zero. M itself stays, and -M becomes
 /// -0.993 M. A contraction: of |x|² at most 0.5 % is lost, in a block of any length. The first call makes a table of 128
 /// KiB.
-class dynamic_int8 : public detail::decodes_to_sink<dynamic_int8> {
+class dynamic_int8 : public detail::block_codec<detail::dynamic_codes, dynamic_int8_options> {
  public:
-  static constexpr std::string_view name = "dynamic_int8";
-  static constexpr codec_traits traits{.lossy = true, .per_block = true};
-  static constexpr bool raw = false;
-
-  explicit dynamic_int8(const dynamic_int8_options& options = {}) : options_{options} {
-    CAUSEWAY_EXPECT(validate(options));
-  }
-
-  [[nodiscard]] std::size_t block() const noexcept { return options_.block; }
-  [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept { return n + scale_bytes(n); }
-  [[nodiscard]] const dynamic_int8_options& options() const noexcept { return options_; }
-
-  std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                     kernels::simd_level level = kernels::detect_simd_level()) const {
-    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
-    auto* const codes = reinterpret_cast<std::int8_t*>(room.data() + scale_bytes(values.size()));
-    const std::uint32_t* const cells = dynamic_map::instance().cells();
-    detail::for_blocks(pool, values.size(), options_.block, [&](index_range r) {
-      kernels::detail::dispatch<detail::encode_dynamic>(level, values.data() + r.begin, room.data() + scale_offset(r.begin),
-                                                        codes + r.begin, r.size(), std::int64_t{options_.block}, cells);
-    });
-    return encoded_size(values.size());
-  }
-
- private:
-  friend detail::decodes_to_sink<dynamic_int8>;
-
-  template <class Sink>
-  result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
-                         kernels::simd_level level) const {
-    if (bytes.size() != encoded_size(to.size())) {
-      return detail::wrong_length(name, bytes.size(), encoded_size(to.size()));
-    }
-    const auto blocks = static_cast<std::int64_t>(detail::blocks_of(to.size(), options_.block));
-    const auto found = detail::check_scales(bytes.data(), blocks, scale_format::f32, 1.0F);
-    CAUSEWAY_TRY(detail::to_result(static_cast<unsigned>(found), name, "a largest magnitude below zero"));
-    const auto* const codes = reinterpret_cast<const std::uint8_t*>(bytes.data() + scale_bytes(to.size()));
-    const float* const levels = dynamic_map::instance().levels();
-    detail::for_blocks(pool, to.size(), options_.block, [&](index_range r) {
-      kernels::detail::dispatch<detail::decode_dynamic<Sink>>(level, bytes.data() + scale_offset(r.begin), codes + r.begin,
-                                                              to.data() + r.begin, r.size(), std::int64_t{options_.block},
-                                                              levels, sink);
-    });
-    return {};
-  }
-
-  [[nodiscard]] std::size_t scale_bytes(std::size_t n) const noexcept {
-    return detail::blocks_of(n, options_.block) * sizeof(float);
-  }
-  [[nodiscard]] std::size_t scale_offset(std::int64_t first_value) const noexcept {
-    return static_cast<std::size_t>(first_value) / options_.block * sizeof(float);
-  }
-
-  dynamic_int8_options options_;
+  using block_codec::block_codec;
 };
 static_assert(AddingCodec<dynamic_int8>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
-CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::int8_t*, std::int64_t, std::int64_t, const std::uint32_t*),
-                      compress::detail::encode_dynamic)
-CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64_t, std::int64_t, const float*,
-                       compress::detail::put),
-                      compress::detail::decode_dynamic<compress::detail::put>)
-CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64_t, std::int64_t, const float*,
-                       compress::detail::add_weighted),
-                      compress::detail::decode_dynamic<compress::detail::add_weighted>)
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::uint8_t*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::dynamic_codes),
+                      compress::detail::encode_blocks<compress::detail::dynamic_codes>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::dynamic_codes, compress::detail::put),
+                      compress::detail::decode_blocks<compress::detail::dynamic_codes, compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::dynamic_codes, compress::detail::add_weighted),
+                      compress::detail::decode_blocks<compress::detail::dynamic_codes, compress::detail::add_weighted>)
 
 #endif  // CAUSEWAY_COMPRESS_DYNAMIC_INT8_HPP

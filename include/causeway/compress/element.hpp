@@ -9,11 +9,11 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
+#include <causeway/kernels/finite.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
 #include <causeway/tensor/dtype.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -70,33 +70,6 @@ struct encode_elements {
   }
 };
 
-/// True when all values are finite.
-struct decode_elements {
-  static constexpr bool exact = true;
-  template <class Element>
-  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
-    kernels::detail::exponent_watch<Element> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      watch.see(from + i, part);
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, from + i, part);
-      kernels::detail::store(to + i, v, part);
-    });
-    return watch.all_finite();
-  }
-};
-
-/// Without converting them.
-struct finite_elements {
-  static constexpr bool exact = true;
-  template <class Element>
-  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
-    kernels::detail::exponent_watch<Element> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(from + i, part); });
-    return watch.all_finite();
-  }
-};
-
 struct add_elements {
   static constexpr bool exact = true;
   template <class Element>
@@ -127,12 +100,8 @@ result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std:
     return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
   }
   const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    const bool good = kernels::detail::dispatch<decode_elements>(level, from + r.begin, values.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (!kernels::detail::look_for_finite(pool, level, count, from, values.data())) return not_finite(codec);
   return {};
 }
 
@@ -145,12 +114,7 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
   }
   const auto* const from = reinterpret_cast<const Element*>(bytes.data());
   const auto count = static_cast<std::int64_t>(sum.size());
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, count, [&](index_range r) {
-    const bool good = kernels::detail::dispatch<finite_elements>(level, from + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  if (!kernels::detail::look_for_finite(pool, level, count, from)) return not_finite(codec);
   kernels::detail::for_elements(pool, count, [&](index_range r) {
     kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
   });
@@ -160,16 +124,10 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
 CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, f16*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 
 #endif  // CAUSEWAY_COMPRESS_ELEMENT_HPP

@@ -181,6 +181,27 @@ CAUSEWAY_ALWAYS_INLINE void unpack_highest(kernels::detail::u32x16& lanes, const
   unpack_highest(lanes, packed, kernels::detail::whole{});
 }
 
+/// Whether code 0, which no encoder of levels about zero makes, is among packed codes.
+template <unsigned Bits>
+struct find_unused_code {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const std::byte* codes, std::int64_t count) {
+    i8x16 found{};
+    std::int64_t i = 0;
+    u8x16 code;
+    for (; i + 16 <= count; i += 16) {
+      unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::whole{});
+      found |= code == 0;
+    }
+    const u64x2 halves = reinterpret_cast<u64x2>(found);
+    bool any = (halves[0] | halves[1]) != 0;
+    if (i == count) return any;
+    unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::tail{count - i});
+    for (std::int64_t lane = 0; lane < count - i; ++lane) any |= code[lane] == 0;
+    return any;
+  }
+};
+
 /// Whether the bits behind the last code are zero.
 inline bool spare_bits_clear(std::span<const std::byte> packed, std::size_t codes, unsigned bits) {
   const std::size_t used = codes * bits % 8;

@@ -96,6 +96,15 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
   v += least;
 }
 
+/// Lanes of a magnitude above `most` become plus or minus that.
+CAUSEWAY_ALWAYS_INLINE void clamp_magnitudes(kernels::detail::f32x16& v, float most) {
+  using kernels::detail::i32x16;
+  const i32x16 bits = reinterpret_cast<i32x16>(v);
+  const i32x16 below_most = std::bit_cast<std::int32_t>(most) - (bits & 0x7FFFFFFF);
+  const i32x16 clamped = bits + (below_most & (below_most >> 31));
+  v = reinterpret_cast<kernels::detail::f32x16>(clamped);
+}
+
 /// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind
 /// the last whole sixteen.
 template <class Term, class Last>
@@ -112,9 +121,9 @@ CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term
 }
 
 /// As two vectors of 32 bytes: where registers are no wider g++ would put one of 64 together in memory.
-CAUSEWAY_ALWAYS_INLINE void store_halves(float* to, const kernels::detail::f32x16& v) {
-  const kernels::detail::f32x8 low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
-  const kernels::detail::f32x8 high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+CAUSEWAY_ALWAYS_INLINE void store_halves(std::uint32_t* to, const kernels::detail::u32x16& v) {
+  const kernels::detail::u32x8 low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+  const kernels::detail::u32x8 high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
   std::memcpy(to, &low, sizeof low);
   std::memcpy(to + 8, &high, sizeof high);
 }

@@ -107,8 +107,8 @@ class sigma_int8 : public detail::decodes_to_sink<sigma_int8> {
     }
     const std::size_t head = codebook_bytes(to.size());
     const auto* const means = reinterpret_cast<const float*>(bytes.data());
-    if (!kernels::detail::dispatch<detail::finite_elements>(level, means,
-                                                            static_cast<std::int64_t>(head / sizeof(float)))) {
+    if (!kernels::detail::dispatch<kernels::detail::finite_kernel>(level, means,
+                                                                   static_cast<std::int64_t>(head / sizeof(float)))) {
       return detail::not_finite(name);
     }
     const std::byte* const codes = bytes.data() + head;

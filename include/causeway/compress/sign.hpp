@@ -144,7 +144,7 @@ class sign : public detail::decodes_to_sink<sign> {
         return;
       }
       kernels::detail::dispatch<detail::encode_signs>(level, x, codes + r.begin / 8, r.size());
-      const bool good = kernels::detail::dispatch<detail::finite_elements>(level, x, r.size());
+      const bool good = kernels::detail::dispatch<kernels::detail::finite_kernel>(level, x, r.size());
       if (!good) finite.store(false, std::memory_order_relaxed);
     });
     if (!options_.scaled && !values.empty()) room[0] = finite.load(std::memory_order_relaxed) ? std::byte{0} : std::byte{1};

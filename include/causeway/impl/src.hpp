@@ -33,6 +33,7 @@
 #include <causeway/kernels/dropout.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/embedding.hpp>
+#include <causeway/kernels/finite.hpp>
 #include <causeway/kernels/low_rank.hpp>
 #include <causeway/kernels/norm.hpp>
 #include <causeway/kernels/rotary.hpp>

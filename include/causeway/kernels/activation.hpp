@@ -25,7 +25,8 @@ namespace detail {
 inline constexpr float gelu_double_scale = 1.5957691216057308F;  // 2·sqrt(2/pi)
 inline constexpr float gelu_cube_factor = 0.044715F;
 
-CAUSEWAY_ALWAYS_INLINE void gelu_gate(f32x16& gate, const f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void gelu_gate(Floats& gate, const Floats& x) {
   gate = x * (-gelu_double_scale * gelu_cube_factor * (x * x) - gelu_double_scale);
   sigmoid_of_minus(gate);
 }

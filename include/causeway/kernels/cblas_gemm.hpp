@@ -140,8 +140,7 @@ class cblas_gemm {
                 what.add ? 1.0F : 0.0F, c, size(what.ldc));
     if (what.done) return;
     const auto to = detail::finish_at(args, rows.begin, columns.begin);
-    detail::dispatch<detail::finish_kernel>(detect_simd_level(), static_cast<const float*>(c), what.ldc, rows.size(),
-                                            columns.size(), &to);
+    detail::finish_sums(detect_simd_level(), c, what.ldc, rows.size(), columns.size(), &to);
   }
 };
 

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #if CAUSEWAY_X86_SIMD
@@ -32,14 +33,21 @@ struct avx2_values {
     if (count >= 8) return _mm256_loadu_ps(from);
     return _mm256_maskload_ps(from, first(count));
   }
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const bf16* from, std::int64_t count) noexcept {
-    bf16 copy[8] = {};
-    if (count < 8) {
-      for (std::int64_t i = 0; i < count; ++i) copy[i] = from[i];
-      from = copy;
+  /// Five to seven, as panels of A have: two loads that overlap. A load of what was just written one by one would wait.
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m128i load_bits(const bf16* from, std::int64_t count) noexcept {
+    if (count >= 8) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    std::uint64_t low = 0, high = 0;
+    if (count > 4) {
+      std::memcpy(&low, from, sizeof low);
+      std::memcpy(&high, from + count - 4, sizeof high);
+      high >>= static_cast<unsigned>(16 * (8 - count));
+    } else {
+      std::memcpy(&low, from, static_cast<std::size_t>(std::max<std::int64_t>(count, 0)) * sizeof(bf16));
     }
-    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    return _mm_set_epi64x(static_cast<long long>(high), static_cast<long long>(low));
+  }
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const bf16* from, std::int64_t count) noexcept {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_bits(from, count)), 16));
   }
 };
 
@@ -120,6 +128,37 @@ struct avx2_tile : tile_defaults {
     CAUSEWAY_UNROLL
     for (int i = 0; i < 8; ++i) {
       if (i < depth) _mm256_storeu_ps(out + i * width, r[i]);
+    }
+  }
+
+  /// Widened last: twice as many values are moved by each step before. r[i] holds lanes i and i + 4.
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<bf16> source, int lanes, int lane,
+                                                                          std::int64_t p, std::int64_t depth, int width,
+                                                                          packed* out) {
+    const int last = lanes - 1;
+    __m128i row[8];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      row[i] = avx2_values::load_bits(source.data + std::min(lane + i, last) * source.lane_stride + p, depth);
+    }
+    __m256i r[4], t[4];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 4; ++i) r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(row[i]), row[i + 4], 1);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 4; i += 2) {  // pairs of lanes: four steps of depth in t[i], four in t[i + 1]
+      t[i] = _mm256_unpacklo_epi16(r[i], r[i + 1]);
+      t[i + 1] = _mm256_unpackhi_epi16(r[i], r[i + 1]);
+    }
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 2; ++i) {  // all lanes: two steps of depth in each
+      r[2 * i] = _mm256_unpacklo_epi32(t[i], t[i + 2]);
+      r[2 * i + 1] = _mm256_unpackhi_epi32(t[i], t[i + 2]);
+    }
+    const __m256i zero = _mm256_setzero_si256();
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const __m256i wide = i % 2 == 0 ? _mm256_unpacklo_epi16(zero, r[i / 2]) : _mm256_unpackhi_epi16(zero, r[i / 2]);
+      if (i < depth) _mm256_storeu_ps(out + i * width, _mm256_castsi256_ps(wide));
     }
   }
 

@@ -46,7 +46,8 @@ finish_args<Out> finish_at(const gemm_args<In, Out>& args, std::int64_t i, std::
           .ldc = args.ldc};
 }
 
-/// Turns `height` x `width` sums, rows `ld` apart, into C.
+/// Turns `height` x `width` sums, rows `ld` apart, into C, in vectors of `Floats`.
+template <class Floats>
 struct finish_kernel {
   static constexpr bool exact = false;
 
@@ -54,8 +55,8 @@ struct finish_kernel {
   CAUSEWAY_ALWAYS_INLINE static void run(const float* sums, std::int64_t ld, std::int64_t height, std::int64_t width,
                                          const finish_args<Out>* to) {
     for (std::int64_t i = 0; i < height; ++i) {
-      for_lanes(width,
-                [&](std::int64_t j, auto part) CAUSEWAY_INLINE_LAMBDA { finish(sums + i * ld + j, i, j, part, *to); });
+      for_lanes<Floats>(
+          width, [&](std::int64_t j, auto part) CAUSEWAY_INLINE_LAMBDA { finish(sums + i * ld + j, i, j, part, *to); });
     }
   }
 
@@ -63,14 +64,14 @@ struct finish_kernel {
   template <class Out, class Part>
   CAUSEWAY_ALWAYS_INLINE static void finish(const float* sums, std::int64_t i, std::int64_t j, Part part,
                                             const finish_args<Out>& to) {
-    f32x16 value;
+    Floats value;
     load(value, sums, part);
     if (to.partial != nullptr) add(value, to.partial + i * to.ld_partial + j, part);
     if (to.accumulate) add(value, to.c + i * to.ldc + j, part);
     if (to.bias != nullptr) add(value, to.bias + j, part);
     if (to.pre_activation != nullptr) store(to.pre_activation + i * to.ldc + j, value, part);
     if (to.act == activation::gelu) {
-      f32x16 gate;
+      Floats gate;
       gelu_gate(gate, value);
       value = value * gate;
     }
@@ -79,12 +80,23 @@ struct finish_kernel {
   }
 
   template <class T, class Part>
-  CAUSEWAY_ALWAYS_INLINE static void add(f32x16& value, const T* from, Part part) {
-    f32x16 other;
+  CAUSEWAY_ALWAYS_INLINE static void add(Floats& value, const T* from, Part part) {
+    Floats other;
     load(other, from, part);
     value = value + other;
   }
 };
+
+/// finish_kernel with registers as wide as the machine's: `value` comes out of one of two ways at each step.
+template <class Out>
+void finish_sums(simd_level level, const float* sums, std::int64_t ld, std::int64_t height, std::int64_t width,
+                 const finish_args<Out>* to) {
+#if CAUSEWAY_X86_SIMD
+  if (level >= simd_level::avx512) return run_avx512<finish_kernel<f32x16>>(sums, ld, height, width, to);
+  if (level == simd_level::avx2) return run_avx2<finish_kernel<f32x8>>(sums, ld, height, width, to);
+#endif
+  run_portable<finish_kernel<f32x8>>(sums, ld, height, width, to);
+}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 

@@ -4,6 +4,8 @@
 
 // Sixteen lanes at a time, written once with the compilers' generic vectors; the kernel copies of targets.hpp decide what
 // they become (one AVX-512 register, two AVX2, four SSE2). Arithmetic is the built-in operators; what they lack is here.
+// Some of it also takes eight lanes: GCC keeps vectors wider than the machine's in memory where they live across a loop or
+// come out of one of two ways.
 // Everything takes and returns vectors by reference: a vector by value in a function that is not compiled for its register
 // size has no settled calling convention, and compilers say so, even where all is inlined.
 
@@ -15,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>  // not immintrin.h, which has 39,000 lines: every program reads this one
@@ -31,9 +32,32 @@ using i32x16 [[gnu::vector_size(64)]] = std::int32_t;
 using u32x16 [[gnu::vector_size(64)]] = std::uint32_t;
 using u16x16 [[gnu::vector_size(32)]] = std::uint16_t;
 using f32x8 [[gnu::vector_size(32)]] = float;
+using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
+using u32x8 [[gnu::vector_size(32)]] = std::uint32_t;
+using u16x8 [[gnu::vector_size(16)]] = std::uint16_t;
 using f32x4 [[gnu::vector_size(16)]] = float;
 
 inline constexpr std::int64_t vector_lanes = 16;
+
+/// The integers, and the half-wide ones, with as many lanes as a vector of floats.
+template <class Floats>
+struct lanes_of;
+template <>
+struct lanes_of<f32x16> {
+  using bits = u32x16;
+  using integers = i32x16;
+  using halves = u16x16;
+};
+template <>
+struct lanes_of<f32x8> {
+  using bits = u32x8;
+  using integers = i32x8;
+  using halves = u16x8;
+};
+template <class Floats>
+using bits_of = typename lanes_of<Floats>::bits;
+template <class Floats>
+using halves_of = typename lanes_of<Floats>::halves;
 
 /// Marks a whole vector of lanes, against `tail`: the first `count` of them.
 struct whole {};
@@ -41,99 +65,115 @@ struct tail {
   std::int64_t count;
 };
 
-/// Calls `body(i, whole)` for i = 0, 16, ... and `body(i, tail)` for what is left of [0, count).
-template <class Body>
+/// Calls `body(i, whole)` for i = 0, 16, ... (8, ... with vectors of eight lanes) and `body(i, tail)` for what is left of
+/// [0, count).
+template <class Floats = f32x16, class Body>
 CAUSEWAY_ALWAYS_INLINE void for_lanes(std::int64_t count, Body&& body) {
+  constexpr auto lanes = static_cast<std::int64_t>(sizeof(Floats) / sizeof(float));
   std::int64_t i = 0;
-  for (; i + vector_lanes <= count; i += vector_lanes) body(i, whole{});
+  for (; i + lanes <= count; i += lanes) body(i, whole{});
   if (i < count) body(i, tail{count - i});
 }
 
 // ---- loads and stores: f32 in registers, f32, bf16 or f16 in memory ------------------------------------------------
 
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const float* p, whole) { std::memcpy(&v, p, sizeof v); }
-CAUSEWAY_ALWAYS_INLINE void store(float* p, const f32x16& v, whole) { std::memcpy(p, &v, sizeof v); }
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const float* p, whole) {
+  std::memcpy(&v, p, sizeof v);
+}
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void store(float* p, const Floats& v, whole) {
+  std::memcpy(p, &v, sizeof v);
+}
 
-CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const bf16*) {
-  const u32x16 bits = __builtin_convertvector(raw, u32x16) << 16U;
-  v = reinterpret_cast<f32x16>(bits);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const bf16*) {
+  const bits_of<Floats> bits = __builtin_convertvector(raw, bits_of<Floats>) << 16U;
+  v = reinterpret_cast<Floats>(bits);
 }
 
 // Below, lanes are told apart by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into
 // single elements: a mask of all ones where `least` > value, for values whose sign bit is not set.
-CAUSEWAY_ALWAYS_INLINE void mask_below(u32x16& mask, const u32x16& value, std::int32_t least) {
-  mask = reinterpret_cast<u32x16>((reinterpret_cast<i32x16>(value) - least) >> 31);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void mask_below(bits_of<Floats>& mask, const bits_of<Floats>& value, std::int32_t least) {
+  using integers = typename lanes_of<Floats>::integers;
+  mask = reinterpret_cast<bits_of<Floats>>((reinterpret_cast<integers>(value) - least) >> 31);
 }
-CAUSEWAY_ALWAYS_INLINE void mask_above(u32x16& mask, const u32x16& value, std::int32_t most) {
-  mask = reinterpret_cast<u32x16>((most - reinterpret_cast<i32x16>(value)) >> 31);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void mask_above(bits_of<Floats>& mask, const bits_of<Floats>& value, std::int32_t most) {
+  using integers = typename lanes_of<Floats>::integers;
+  mask = reinterpret_cast<bits_of<Floats>>((most - reinterpret_cast<integers>(value)) >> 31);
 }
 inline constexpr std::int32_t f32_infinity = 0x7F800000;
 
 /// Rounds to nearest even; a NaN stays one.
-CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const bf16*) {
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const u32x16 rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
-  u32x16 not_a_number;
-  mask_above(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
-  const u32x16 result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
-  raw = __builtin_convertvector(result >> 16U, u16x16);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, const bf16*) {
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(v);
+  const bits_of<Floats> rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
+  bits_of<Floats> not_a_number;
+  mask_above<Floats>(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
+  const bits_of<Floats> result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
+  raw = __builtin_convertvector(result >> 16U, halves_of<Floats>);
 }
 
 /// The exponent is moved by a multiplication, which also makes subnormals right.
-CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
-  const u32x16 half = __builtin_convertvector(raw, u32x16);
-  const u32x16 shifted = (half & 0x7FFFU) << 13U;
-  const f32x16 scaled = reinterpret_cast<f32x16>(shifted) * 0x1.0p112F;
-  u32x16 infinite;
-  mask_above(infinite, shifted, 0x0F7FFFFF);
-  const u32x16 magnitude = reinterpret_cast<u32x16>(scaled) | (infinite & 0x7F800000U);
-  const u32x16 bits = magnitude | ((half & 0x8000U) << 16U);
-  v = reinterpret_cast<f32x16>(bits);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const f16*) {
+  const bits_of<Floats> half = __builtin_convertvector(raw, bits_of<Floats>);
+  const bits_of<Floats> shifted = (half & 0x7FFFU) << 13U;
+  const Floats scaled = reinterpret_cast<Floats>(shifted) * 0x1.0p112F;
+  bits_of<Floats> infinite;
+  mask_above<Floats>(infinite, shifted, 0x0F7FFFFF);
+  const bits_of<Floats> magnitude = reinterpret_cast<bits_of<Floats>>(scaled) | (infinite & 0x7F800000U);
+  const bits_of<Floats> bits = magnitude | ((half & 0x8000U) << 16U);
+  v = reinterpret_cast<Floats>(bits);
 }
 
 /// Rounds to nearest even. Subnormals are rounded by the addition of a number whose last bit is theirs.
-CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const f16*) {
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  const u32x16 normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
-  const f32x16 shifted = reinterpret_cast<f32x16>(magnitude) + 0.5F;
-  const u32x16 subnormal = reinterpret_cast<u32x16>(shifted) - 0x3F000000U;
-  u32x16 is_subnormal, is_infinite, is_not_a_number;
-  mask_below(is_subnormal, magnitude, 0x38800000);
-  mask_above(is_infinite, magnitude, 0x477FEFFF);
-  mask_above(is_not_a_number, magnitude, f32_infinity);
-  u32x16 half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, const f16*) {
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(v);
+  const bits_of<Floats> magnitude = bits & 0x7FFFFFFFU;
+  const bits_of<Floats> normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
+  const Floats shifted = reinterpret_cast<Floats>(magnitude) + 0.5F;
+  const bits_of<Floats> subnormal = reinterpret_cast<bits_of<Floats>>(shifted) - 0x3F000000U;
+  bits_of<Floats> is_subnormal, is_infinite, is_not_a_number;
+  mask_below<Floats>(is_subnormal, magnitude, 0x38800000);
+  mask_above<Floats>(is_infinite, magnitude, 0x477FEFFF);
+  mask_above<Floats>(is_not_a_number, magnitude, f32_infinity);
+  bits_of<Floats> half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
   half = (half & ~is_infinite) | (0x7C00U & is_infinite) | (0x200U & is_not_a_number);
-  raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), u16x16);
+  raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), halves_of<Floats>);
 }
 
-template <class Half>
+template <class Floats, class Half>
   requires(sizeof(Half) == 2)
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const Half* p, whole) {
-  u16x16 raw;
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const Half* p, whole) {
+  halves_of<Floats> raw;
   std::memcpy(&raw, p, sizeof raw);
   widen(v, raw, p);
 }
 
-template <class Half>
+template <class Floats, class Half>
   requires(sizeof(Half) == 2)
-CAUSEWAY_ALWAYS_INLINE void store(Half* p, const f32x16& v, whole) {
-  u16x16 raw;
+CAUSEWAY_ALWAYS_INLINE void store(Half* p, const Floats& v, whole) {
+  halves_of<Floats> raw;
   narrow(raw, v, p);
   std::memcpy(static_cast<void*>(p), &raw, sizeof raw);
 }
 
 /// Lanes beyond the tail read as zero.
-template <class T>
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const T* p, tail part) {
-  T padded[vector_lanes] = {};
+template <class Floats, class T>
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const T* p, tail part) {
+  T padded[sizeof(Floats) / sizeof(float)] = {};
   std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(T));
   load(v, padded, whole{});
 }
 
-template <class T>
-CAUSEWAY_ALWAYS_INLINE void store(T* p, const f32x16& v, tail part) {
-  T padded[vector_lanes];
+template <class Floats, class T>
+CAUSEWAY_ALWAYS_INLINE void store(T* p, const Floats& v, tail part) {
+  T padded[sizeof(Floats) / sizeof(float)];
   store(padded, v, whole{});
   std::memcpy(static_cast<void*>(p), padded, static_cast<std::size_t>(part.count) * sizeof(T));
 }
@@ -162,38 +202,41 @@ CAUSEWAY_ALWAYS_INLINE void square_root(f32x16& v) {
 }
 
 /// What is beyond ±87 becomes ±87; NaN stays. By masks: comparisons would cost six times as much as all of e^x with AVX2.
-CAUSEWAY_ALWAYS_INLINE void clamp_to_87(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void clamp_to_87(Floats& x) {
   constexpr std::uint32_t limit = 0x42AE0000;  // 87
-  const u32x16 bits = reinterpret_cast<u32x16>(x);
-  const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  u32x16 beyond, not_a_number;
-  mask_above(beyond, magnitude, limit);
-  mask_above(not_a_number, magnitude, f32_infinity);
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(x);
+  const bits_of<Floats> magnitude = bits & 0x7FFFFFFFU;
+  bits_of<Floats> beyond, not_a_number;
+  mask_above<Floats>(beyond, magnitude, limit);
+  mask_above<Floats>(not_a_number, magnitude, f32_infinity);
   beyond &= ~not_a_number;
-  x = reinterpret_cast<f32x16>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
+  x = reinterpret_cast<Floats>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
 }
 
 /// e^x in place, relative error below 1e-7 (Cephes' polynomial). Arguments beyond ±87 are taken as ±87, so that neither
 /// the result nor its reciprocal is subnormal or infinite; NaN stays NaN.
-CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void exponential(Floats& x) {
   constexpr float round = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
   clamp_to_87(x);
-  const f32x16 shifted = x * 1.44269504088896341F + round;
-  const f32x16 n = shifted - round;
-  const f32x16 r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
-  f32x16 p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  const Floats shifted = x * 1.44269504088896341F + round;
+  const Floats n = shifted - round;
+  const Floats r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
+  Floats p = r * 1.9875691500e-4F + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   p = p * (r * r) + r;
-  const u32x16 power = (reinterpret_cast<u32x16>(shifted) + (127U - 0x4B400000U)) << 23U;
-  const f32x16 scale = reinterpret_cast<f32x16>(power);
+  const bits_of<Floats> power = (reinterpret_cast<bits_of<Floats>>(shifted) + (127U - 0x4B400000U)) << 23U;
+  const Floats scale = reinterpret_cast<Floats>(power);
   x = p * scale + scale;
 }
 
 /// The logistic function of -x in place: 1 / (1 + e^x).
-CAUSEWAY_ALWAYS_INLINE void sigmoid_of_minus(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void sigmoid_of_minus(Floats& x) {
   exponential(x);
   x = 1.0F / (1.0F + x);
 }
@@ -248,43 +291,6 @@ class lane_sum {
 
  private:
   f32x8 low_{}, high_{};
-};
-
-/// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
-/// highest bit. In vectors of 32 bytes, as sums are.
-template <class Element>
-class exponent_watch {
-  using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
-  using vector [[gnu::vector_size(32)]] = integer;
-  static constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>  ? 0x7F800000U
-                                                        : std::is_same_v<Element, bf16> ? 0x7F80U
-                                                                                        : 0x7C00U);
-  static constexpr integer unit = exponent & (0U - exponent);
-  static constexpr std::size_t lanes = sizeof(vector) / sizeof(integer), parts = 16 / lanes;
-
- public:
-  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, whole) {
-    for (std::size_t k = 0; k < parts; ++k) {
-      vector bits;
-      std::memcpy(&bits, p + k * lanes, sizeof bits);
-      seen_[k] |= (bits & exponent) + unit;
-    }
-  }
-  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, tail part) {
-    Element padded[16] = {};
-    std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(Element));
-    see(padded, whole{});
-  }
-  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE bool all_finite() const {
-    integer all = 0;
-    for (std::size_t k = 0; k < parts; ++k) {
-      for (std::size_t lane = 0; lane < lanes; ++lane) all = static_cast<integer>(all | seen_[k][lane]);
-    }
-    return all >> (8 * sizeof(integer) - 1) == 0;
-  }
-
- private:
-  vector seen_[parts] = {};
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail

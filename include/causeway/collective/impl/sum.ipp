@@ -19,19 +19,13 @@ CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> pa
 }
 
 CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level) {
-  return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
-                                                                 static_cast<std::int64_t>(values.size()));
+  return kernels::detail::dispatch<kernels::detail::finite_kernel>(level, values.data(),
+                                                                   static_cast<std::int64_t>(values.size()));
 }
 
 CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
                                kernels::simd_level level) {
-  std::atomic<bool> finite{true};
-  pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
-    const bool good =
-        kernels::detail::dispatch<detail::copy_finite_kernel>(level, from.data() + r.begin, to.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load(std::memory_order_relaxed);
+  return kernels::detail::look_for_finite(pool, level, static_cast<std::int64_t>(from.size()), from.data(), to.data());
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective

@@ -196,23 +196,15 @@ struct bits_code {
     std::uint64_t key;
 
     [[nodiscard]] CAUSEWAY_HD std::uint32_t encode(float value, std::int64_t place) const {
-      constexpr float shift = Bits == 1 ? 0x1.000002p-1F : static_cast<float>(levels::half) - 0.5F;
-      constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
+      constexpr float middle = static_cast<float>(levels::half) - 0.5F;
+      const unsigned fraction = stochastic ? levels::fraction : 0;
+      const float rounder = compress::detail::fraction_rounder(fraction);
       float v = detail::times(scale == 0.0F ? 0.0F : value, inverse);
-      if constexpr (!levels::with_zero) v += shift;
-      const float rounded = v + detail::rounder;
-      std::int32_t code = std::bit_cast<std::int32_t>(rounded) - (detail::rounder_bits - first);
-      if (stochastic) {
-        const float u = uniform(value, place);
-        const float rest = v - (rounded - detail::rounder);
-        code += static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(u - rest) >> 31U) -
-                static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(u + rest) >> 31U);
-      }
-      if (clips) {
-        constexpr std::int32_t least = first + (levels::with_zero ? -levels::top : 0), most = first + levels::top;
-        code = code < least ? least : code > most ? most : code;
-      }
-      return static_cast<std::uint32_t>(code);
+      if (clips) v = v < -levels::largest ? -levels::largest : v > levels::largest ? levels::largest : v;
+      if constexpr (!levels::with_zero) v += Bits == 1 && !stochastic ? 0x1.000002p-1F : middle;
+      const std::uint32_t drawn = stochastic ? draw(value, place) >> (32U - fraction) : 0;
+      const std::uint32_t code = (std::bit_cast<std::uint32_t>(v + rounder) + drawn) >> fraction;
+      return code - (std::bit_cast<std::uint32_t>(rounder) >> fraction) + static_cast<std::uint32_t>(levels::first);
     }
     [[nodiscard]] CAUSEWAY_HD float decode(std::uint32_t code) const {
       const auto c = static_cast<std::int32_t>(code);
@@ -220,15 +212,13 @@ struct bits_code {
     }
 
    private:
-    /// compress::detail::uniform_of for one value.
-    [[nodiscard]] CAUSEWAY_HD float uniform(float x, std::int64_t place) const {
+    /// compress::detail::draw_bits for one value.
+    [[nodiscard]] CAUSEWAY_HD std::uint32_t draw(float x, std::int64_t place) const {
       std::uint32_t h = std::bit_cast<std::uint32_t>(x) ^ static_cast<std::uint32_t>(key);
       h = (h ^ (h >> 16U)) * 0x85EBCA6BU;
       h = (h ^ (h >> 13U)) + (static_cast<std::uint32_t>(place) * 0x9E3779B1U + static_cast<std::uint32_t>(key >> 32U));
       h = (h ^ (h >> 15U)) * 0xC2B2AE35U;
-      h = (h ^ (h >> 13U)) * 0x85EBCA6BU;
-      h = (h ^ (h >> 16U)) >> 8U;
-      return static_cast<float>(h) * 0x1.0p-24F;  // exact
+      return (h ^ (h >> 13U)) * 0x85EBCA6BU;
     }
   };
 
@@ -242,8 +232,7 @@ struct bits_code {
         by_mean ? spread_of(g, from, begin, length) : detail::largest_magnitude<N>(g, from, begin, length);
     const float scale = detail::keep_scale(stored, options.scales, detail::over(largest, static_cast<float>(levels::top)));
     const float inverse = scale == 0.0F ? 0.0F : detail::over(levels::with_zero ? 1.0F : 0.5F, scale);
-    return {scale, inverse, detail::holds_number(stored, options.scales), by_mean || options.stochastic, options.stochastic,
-            key};
+    return {scale, inverse, detail::holds_number(stored, options.scales), by_mean, options.stochastic, key};
   }
   [[nodiscard]] CAUSEWAY_HD unit read(const std::byte* from, std::int64_t index) const {
     return {compress::detail::load_scale(from, index, options.scales), 0.0F, true, false, false, 0};

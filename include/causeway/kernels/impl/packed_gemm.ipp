@@ -264,7 +264,7 @@ class packed_product {
 
   template <class T>
   static void finish(const float* tile, int height, int width, const finish_args<T>& to) {
-    dispatch<finish_kernel>(Tile::level, tile, std::int64_t{Tile::columns}, std::int64_t{height}, std::int64_t{width}, &to);
+    finish_sums(Tile::level, tile, Tile::columns, height, width, &to);
   }
 
   const gemm_args<In, Out>& args_;

@@ -6,6 +6,7 @@
 
 #include <causeway/kernels/reduce.hpp>
 
+#include <causeway/kernels/finite.hpp>
 #include <causeway/kernels/simd_math.hpp>
 
 #include <array>
@@ -96,15 +97,6 @@ struct dot_kernel {
   }
 };
 
-struct finite_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
-    exponent_watch<float> watch;
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(x + i, part); });
-    return watch.all_finite();
-  }
-};
-
 inline constexpr std::int64_t reduction_blocks = 64;
 
 /// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
@@ -150,9 +142,7 @@ CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int6
 }
 
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-           return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
-         }) == 0.0;
+  return detail::look_for_finite(pool, level, count, x);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels

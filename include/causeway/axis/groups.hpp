@@ -11,11 +11,8 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {

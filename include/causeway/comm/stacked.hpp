@@ -11,7 +11,6 @@
 #include <causeway/policy/concepts.hpp>
 #include <causeway/tensor/parameters.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>

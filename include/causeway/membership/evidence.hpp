@@ -10,7 +10,6 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/membership/peer_table.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -18,9 +18,7 @@
 #include <causeway/kernels/targets.hpp>
 #include <causeway/optim/optimizer.hpp>
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {

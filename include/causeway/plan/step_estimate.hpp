@@ -13,7 +13,6 @@
 #include <causeway/plan/link_matrix.hpp>
 #include <causeway/plan/placement.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>

@@ -21,10 +21,8 @@
 #include <causeway/train/member_record.hpp>
 #include <causeway/train/write_behind.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>

@@ -6,6 +6,9 @@
 
 #include <causeway/axis/groups.hpp>
 
+#include <algorithm>
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
 CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {

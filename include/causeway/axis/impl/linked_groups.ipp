@@ -6,6 +6,8 @@
 
 #include <causeway/axis/linked_groups.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {

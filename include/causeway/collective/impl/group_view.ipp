@@ -6,6 +6,8 @@
 
 #include <causeway/collective/group_view.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/evidence.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL evidence::evidence(peer_table& t) : t_{t}, start_{static_cast<std::size_t>(mix(t.self, 0x61736bU))} {}

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/leader.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL leader::leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, there_{t} {}

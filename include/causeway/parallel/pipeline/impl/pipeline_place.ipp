@@ -6,6 +6,8 @@
 
 #include <causeway/parallel/pipeline/pipeline_place.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
 CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,

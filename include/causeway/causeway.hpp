@@ -208,6 +208,7 @@
 #include <causeway/autograd/prompts.hpp>
 #include <causeway/autograd/tape.hpp>
 #include <causeway/autograd/variable.hpp>
+#include <causeway/optim/adam_state.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/basis_rotation.hpp>
 #include <causeway/optim/clip.hpp>

@@ -55,7 +55,6 @@ class chosen_policy {
     virtual void shared(causeway::membership::image_collector& ar) = 0;
     virtual void adopt(context& ctx, std::span<const float> previous) = 0;
     virtual causeway::result<void> catch_up(context& ctx) = 0;
-    [[nodiscard]] virtual std::size_t stage_sums() const = 0;
     // And blocks move.
     [[nodiscard]] virtual std::vector<causeway::parameter_row> block_rows() = 0;
     virtual causeway::result<void> divide(context& ctx, std::span<const causeway::parameter_segment> before) = 0;
@@ -118,10 +117,6 @@ class chosen_policy {
       if constexpr (elastic) return policy.catch_up(ctx);
       return {};
     }
-    [[nodiscard]] std::size_t stage_sums() const override {
-      if constexpr (requires { policy.stage_sums(); }) return policy.stage_sums();
-      return 0;
-    }
     [[nodiscard]] std::vector<causeway::parameter_row> block_rows() override {
       if constexpr (P::traits.moves_with_blocks) return policy.block_rows();
       return {};
@@ -181,7 +176,6 @@ class chosen_comm {
   void shared(auto& ar) { policy_.it().shared(ar); }
   void adopt(auto& ctx, std::span<const float> previous) { policy_.it().adopt(ctx, previous); }
   causeway::result<void> catch_up(auto& ctx) { return policy_.it().catch_up(ctx); }
-  [[nodiscard]] std::size_t stage_sums() const { return policy_.it().stage_sums(); }
   [[nodiscard]] std::vector<causeway::parameter_row> block_rows() { return policy_.it().block_rows(); }
   causeway::result<void> divide(auto& ctx, std::span<const causeway::parameter_segment> before) {
     return policy_.it().divide(ctx, before);

@@ -75,9 +75,6 @@ class rounds : round_rules<Axes...> {
                                                                                               : 3) +
       (core_type::links_type::measured ? 3 : 0);
 
-  /// Numbers that it asks all stages for in one exchange, at most.
-  [[nodiscard]] std::size_t stage_sums() const noexcept { return laws::mix.watches_movement ? 2 * core_.states.size() : 0; }
-
   /// Whether its exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
   /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
   static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
@@ -98,6 +95,7 @@ class rounds : round_rules<Axes...> {
     const bool begins = core_.states.empty();
     CAUSEWAY_TRY(core_.start(ctx));
     if (begins && ctx.elastic()) turns_.found(core_);
+    if constexpr (laws::mix.watches_movement) ctx.stages().will_ask(2 * core_.states.size());
     if constexpr (laws::own_parameters) turns_.own().start(ctx, core_);
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);

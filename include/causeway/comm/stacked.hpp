@@ -70,9 +70,6 @@ class stacked {
   explicit stacked(First first = First{}, Second second = Second{})
       : first_{std::move(first)}, second_{std::move(second)} {}
 
-  [[nodiscard]] std::size_t stage_sums() const noexcept requires elastic {
-    return first_.stage_sums() + second_.stage_sums();
-  }
   [[nodiscard]] First& first() noexcept { return first_; }
   [[nodiscard]] Second& second() noexcept { return second_; }
 

@@ -40,12 +40,12 @@ region_list apart(std::uint32_t size) {
 }
 
 /// Peers that say in which region they are, or that they do not know.
-constexpr std::uint32_t unknown = told_regions::any;
+constexpr std::uint32_t unknown = region_label::any;
 struct told {
   std::vector<std::uint32_t> own;
   levels operator()(std::uint32_t self) const {
     levels made{{}};
-    made.tell_region({.own = own[self], .fewest = 2});
+    made.set_label({.own = own[self], .fewest = 2});
     return made;
   }
 };
@@ -78,12 +78,12 @@ TEST_CASE("two level mean: the weighted mean of all, with the same bits on all p
 
 TEST_CASE("two level mean: regions are what peers say, and who does not know goes where the fewest are",
           "[collective][fast]") {
-  CHECK(regions_told({7, 3, 7}, 2) == region_list{{1}, {0, 2}});
-  CHECK(regions_told({unknown, unknown, unknown}, 2) == region_list{{0, 2}, {1}});
-  CHECK(regions_told({5, 5, unknown, unknown, unknown}, 2) == region_list{{0, 1, 4}, {2, 3}});
-  CHECK(regions_told({0, 1, 2, unknown}, 2) == region_list{{0, 3}, {1}, {2}});
-  CHECK(regions_told({unknown}, 2) == region_list{{0}});
-  CHECK(regions_told({unknown, unknown}, 0) == region_list{{0, 1}});
+  CHECK(regions_by_label({7, 3, 7}, 2) == region_list{{1}, {0, 2}});
+  CHECK(regions_by_label({unknown, unknown, unknown}, 2) == region_list{{0, 2}, {1}});
+  CHECK(regions_by_label({5, 5, unknown, unknown, unknown}, 2) == region_list{{0, 1, 4}, {2, 3}});
+  CHECK(regions_by_label({0, 1, 2, unknown}, 2) == region_list{{0, 3}, {1}, {2}});
+  CHECK(regions_by_label({unknown}, 2) == region_list{{0}});
+  CHECK(regions_by_label({unknown, unknown}, 0) == region_list{{0, 1}});
 }
 
 TEST_CASE("two level mean: peers that tell their regions have the mean of all", "[collective][fast]") {

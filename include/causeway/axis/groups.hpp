@@ -50,6 +50,9 @@ inline constexpr bool groups_last = requires {
   requires G::lasting;
 };
 
+/// errc::invalid_argument where `named`: `what` names peers by their numbers, which change where peers come and go.
+CAUSEWAY_DECL result<void> refuse_numbers(const char* what, bool named);
+
 namespace detail {
 
 /// The peers in an order drawn from `draw`.

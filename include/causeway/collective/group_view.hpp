@@ -19,6 +19,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+/// Whether each of `peers` peers is in one group, and no group is empty.
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups,
+                                               std::uint32_t peers);
+
 /// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
 /// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
 /// once needs different ones. Errors of the transport name its peers, not ranks.

@@ -111,19 +111,12 @@ struct round_core {
             "gradients are exchanged in every step: with a step of each peer's own between two, replicas would part");
       }
     }
-    if constexpr (links_type::measured) CAUSEWAY_TRY(links_type::check(ctx, recipe, group));
+    CAUSEWAY_TRY(axis::refuse_numbers("links", ctx.elastic() && links_type::measures(recipe, group)));
     if constexpr (requires { recipe.options.shares; }) {
-      if (ctx.elastic() && !recipe.options.shares.empty()) {
-        return fail(errc::invalid_argument, "shares",
-                    "they are of peers by number, which change where peers come and go; leave them out there");
-      }
+      CAUSEWAY_TRY(axis::refuse_numbers("shares", ctx.elastic() && !recipe.options.shares.empty()));
     }
     if constexpr (requires { recipe.regions; }) {
-      if (ctx.elastic() && !recipe.regions.empty()) {
-        return fail(errc::invalid_argument, "regions",
-                    "they are of peers by number, which change where peers come and go; leave them out there, and let each "
-                    "peer tell its own");
-      }
+      CAUSEWAY_TRY(axis::refuse_numbers("regions", ctx.elastic() && !recipe.regions.empty()));
     }
     if constexpr (!overlaps) return {};
     if (rows.merge_rule().steps >= 1 && rows.merge_rule().steps < trigger.next(0, 1)) return {};
@@ -329,10 +322,10 @@ struct round_core {
   /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
   /// trigger that asks them; and how far results move, where stages do: who knows the result, but has missed the vote,
   /// knows this as well.
-  [[nodiscard]] static bool has_words(auto& ctx) {
+  [[nodiscard]] static bool has_statistics(auto& ctx) {
     return (laws::mix.watches_movement && ctx.exchanges_at_once()) || (tells && ctx.elastic());
   }
-  result<void> say_words(auto& ctx, std::span<state* const> due) {
+  result<void> exchange_statistics(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
     if constexpr (tells) CAUSEWAY_TRY(trigger.tell(ctx, report_of(*due.front())));
     return ctx.left_exchange({});
@@ -348,7 +341,7 @@ struct round_core {
   /// The result is there: use it.
   result<void> apply(auto& ctx, state& s) {
     state* const one[]{&s};
-    if (!has_words(ctx)) CAUSEWAY_TRY(measure(ctx, one));
+    if (!has_statistics(ctx)) CAUSEWAY_TRY(measure(ctx, one));
     const axis::exchange_report report = report_of(s);
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);

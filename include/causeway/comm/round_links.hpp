@@ -8,7 +8,6 @@
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/link_times.hpp>
 #include <causeway/collective/ring_order.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 
@@ -24,11 +23,7 @@ class round_links {
   static constexpr bool measured = requires(const Recipe& r) { r.links; }
   || requires(const Group& g) { g.links; };
 
-  static result<void> check(auto& ctx, const Recipe& recipe, const Group& group) {
-    if (!ctx.elastic() || probe(recipe, group).every == 0) return {};
-    return fail(errc::invalid_argument, "links",
-                "they are measured between peers by number, which change where peers come and go; leave it out there");
-  }
+  static bool measures(const Recipe& recipe, const Group& group) { return probe(recipe, group).every > 0; }
 
   /// Before the exchanges with the number of s: what links cost, if that is to be measured again, and what follows from it.
   result<void> plan(auto& ctx, const Recipe& recipe, const Group& group, auto& s) {

@@ -178,7 +178,7 @@ inline double held_out_loss(const parameters& all, std::int64_t layers) {
   }
   store.touch();
   const token_batch b{0, 1000, 32};
-  const auto sum = model->forward_backward(b.inputs, b.targets, 32, 0.0F, 0);
+  const auto sum = model->evaluate(b.inputs, b.targets, 32);
   return *sum / static_cast<double>(b.inputs.size());
 }
 

@@ -86,9 +86,8 @@ CAUSEWAY_DECL void leader::asked_for_time(net::peer_id from, const transfer_need
 }
 
 CAUSEWAY_DECL void leader::peer_up(net::peer_id id) {
-  if (!active_) return;
-  t_.entry(id).rounds_down = 0;
-  t_.post(id, make_beat());
+  if (active_) t_.entry(id).rounds_down = 0;
+  if (active_) t_.post(id, make_beat());
 }
 
 CAUSEWAY_DECL void leader::peer_down(net::peer_id id) {

@@ -59,7 +59,7 @@ class rounds : round_rules<Axes...> {
   static constexpr std::string_view name = "rounds";
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };  ///< it has the hook `compute`
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
-                                      .needs_global_step = content_type::before_inner_step,
+                                      .exchanges_gradients = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
                                       .rounds_over_stages = !laws::mix.meets,

@@ -57,7 +57,7 @@ class stacked {
   static constexpr std::string_view name = "stacked";
   static constexpr comm_traits traits{
       .tolerates = elastic ? peers::elastic : peers::fixed,
-      .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
+      .exchanges_gradients = First::traits.exchanges_gradients || Second::traits.exchanges_gradients,
       .identical_replicas = Second::traits.identical_replicas,
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
       .rounds_over_stages = in_stages<First> && in_stages<Second>,

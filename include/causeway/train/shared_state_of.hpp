@@ -34,7 +34,7 @@ result<void> replay_round(Context& ctx, Comm& comm, std::span<const float> mean)
 template <class Context, class Comm>
 shared_state shared_state_of(Context& ctx, Comm& comm) {
   membership::image_collector parts;
-  if constexpr (Comm::traits.needs_global_step) {
+  if constexpr (Comm::traits.exchanges_gradients) {
     parts.view(ctx.parameters());
     parts(ctx.inner());
   }

@@ -10,7 +10,7 @@
 class random_pair {
  public:
   static constexpr std::string_view name = "acme.random_pair";
-  static constexpr causeway::comm_traits traits{.needs_global_step = true, .identical_replicas = false};
+  static constexpr causeway::comm_traits traits{.exchanges_gradients = true, .identical_replicas = false};
   static constexpr std::uint32_t state_version = 1;
 
   explicit random_pair(std::uint32_t every = 50) : every_{every} {}

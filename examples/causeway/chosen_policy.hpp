@@ -60,7 +60,6 @@ class chosen_policy {
     [[nodiscard]] virtual std::optional<std::uint32_t> path() const = 0;
     /// `to` gets the shared parameters of any path.
     virtual void parameters_of(std::uint32_t path, std::span<float> to) = 0;
-    [[nodiscard]] virtual std::size_t stage_sums() const = 0;
     // And blocks move.
     [[nodiscard]] virtual std::vector<causeway::parameter_row> block_rows() = 0;
     virtual causeway::result<void> divide(context& ctx, std::span<const causeway::parameter_segment> before) = 0;
@@ -134,10 +133,6 @@ class chosen_policy {
     void parameters_of(std::uint32_t path, std::span<float> to) override {
       if constexpr (requires { policy.parameters_of(path, to); }) policy.parameters_of(path, to);
     }
-    [[nodiscard]] std::size_t stage_sums() const override {
-      if constexpr (requires { policy.stage_sums(); }) return policy.stage_sums();
-      return 0;
-    }
     [[nodiscard]] std::vector<causeway::parameter_row> block_rows() override {
       if constexpr (P::traits.moves_with_blocks) return policy.block_rows();
       return {};
@@ -200,7 +195,6 @@ class chosen_comm {
   causeway::result<void> admit(auto& ctx) { return policy_.it().admit(ctx); }
   [[nodiscard]] std::optional<std::uint32_t> path() const { return policy_.it().path(); }
   void parameters_of(std::uint32_t path, std::span<float> to) { policy_.it().parameters_of(path, to); }
-  [[nodiscard]] std::size_t stage_sums() const { return policy_.it().stage_sums(); }
   [[nodiscard]] std::vector<causeway::parameter_row> block_rows() { return policy_.it().block_rows(); }
   causeway::result<void> divide(auto& ctx, std::span<const causeway::parameter_segment> before) {
     return policy_.it().divide(ctx, before);

@@ -84,6 +84,7 @@ const char* name_of(causeway::severity level) {
     case causeway::severity::debug: return "debug";
     case causeway::severity::info: return "info";
     case causeway::severity::warning: return "warning";
+    case causeway::severity::waiting: return "waiting";
     case causeway::severity::error: break;
   }
   return "error";

@@ -24,9 +24,7 @@ namespace app {
 /// with fewer versions; one level where the model has a single block.
 [[nodiscard]] std::vector<std::uint32_t> path_versions(const settings& s);
 [[nodiscard]] std::uint32_t path_count(const settings& s);
-/// Of a fixed set: peers beyond the last path train the first ones once more.
-[[nodiscard]] inline std::uint32_t path_of_peer(const settings& s, std::uint32_t peer) { return peer % path_count(s); }
-/// How many peers train a path.
+/// How many peers of a fixed set train a path; peers beyond the last path train the first ones once more.
 [[nodiscard]] std::uint32_t peers_of_path(const settings& s, std::uint32_t path);
 
 /// Blocks of a level; the last may have fewer.

@@ -102,7 +102,7 @@ bool of_some_policies(std::string_view setting) {
 bool steps_alone(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
   const bool may = is_swarm(s) || is_elastic_pipeline(s);
-  return is_async_pipeline(s) || (may && (p == nullptr || !p->traits.needs_global_step)) ||
+  return is_async_pipeline(s) || (may && (p == nullptr || !p->traits.exchanges_gradients)) ||
          (is_swarm(s) && p != nullptr && p->traits.gathers_samples);
 }
 

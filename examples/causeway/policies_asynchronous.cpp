@@ -53,8 +53,8 @@ std::vector<policy> asynchronous_policies() {
                                      [](const settings& s, auto& o) {
                                        o.regions = regions_of(replicas_of(s), s.comm.group_size);
                                        if (s.fault.policy != "quorum") return;
-                                       o.told.fewest = static_cast<std::uint32_t>(std::exchange(o.regions, {}).size());
-                                       if (s.net.region >= 0) o.told.own = static_cast<std::uint32_t>(s.net.region);
+                                       o.label.fewest = static_cast<std::uint32_t>(std::exchange(o.regions, {}).size());
+                                       if (s.net.region >= 0) o.label.own = static_cast<std::uint32_t>(s.net.region);
                                        o.record_samples = rounds_of_pushes(o, s) * samples_of_round(s);
                                      }),
       preset<presets::dlion_options>(

@@ -34,8 +34,8 @@ std::vector<policy> gossip_policies() {
                                        [](const settings& s, auto& o) {
                                          o.clusters = regions_of(replicas_of(s), s.comm.group_size);
                                          if (s.fault.policy != "quorum") return;
-                                         o.told.fewest = static_cast<std::uint32_t>(std::exchange(o.clusters, {}).size());
-                                         if (s.net.region >= 0) o.told.own = static_cast<std::uint32_t>(s.net.region);
+                                         o.label.fewest = static_cast<std::uint32_t>(std::exchange(o.clusters, {}).size());
+                                         if (s.net.region >= 0) o.label.own = static_cast<std::uint32_t>(s.net.region);
                                        }),
       preset<presets::netstorm_options>("netstorm", "gradients in fragments, each up and down a tree of its own",
                                         pace::together, {{"comm.fragments", text(presets::netstorm_options{}.shares)}},

@@ -39,8 +39,8 @@ causeway::result<session_summary> run_policy(chosen_model model, training t, cho
   if (traits.tolerates != elastic) {
     return causeway::fail(causeway::errc::unsupported, "comm.policy", t.in.s.comm.policy + " needs a fixed set of peers");
   }
-  if (traits.needs_global_step) {
-    return train(chosen_comm<comm_traits{.tolerates = elastic, .needs_global_step = true}>{std::move(comm)});
+  if (traits.exchanges_gradients) {
+    return train(chosen_comm<comm_traits{.tolerates = elastic, .exchanges_gradients = true}>{std::move(comm)});
   }
   if (traits.own_parameters) {
     return train(chosen_comm<comm_traits{.tolerates = elastic, .own_parameters = true}>{std::move(comm)});

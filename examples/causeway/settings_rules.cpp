@@ -206,7 +206,7 @@ causeway::result<void> validate_swarm(const settings& s) {
 // Stages that update on their own, whenever a gradient comes back.
 causeway::result<void> validate_async_pipeline(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
-  if (s.fault.policy == "quorum" && find_policy(s.comm.policy)->traits.needs_global_step) {
+  if (s.fault.policy == "quorum" && find_policy(s.comm.policy)->traits.exchanges_gradients) {
     return bad("comm.policy", s.comm.policy +
                                   " exchanges gradients in every step, before which an async_pipeline whose peers come and "
                                   "go would be drained; use --parallel.policy pipeline, or diloco");
@@ -354,7 +354,7 @@ causeway::result<void> validate(const settings& s) {
     return bad("comm.policy", s.comm.policy + " needs a fixed set of peers; use --fault.policy fail_stop, or one of " +
                                   elastic_policy_names());
   }
-  if (elastic && chosen->traits.needs_global_step && is_inner && !has_whole_state(s.train.optimizer)) {
+  if (elastic && chosen->traits.exchanges_gradients && is_inner && !has_whole_state(s.train.optimizer)) {
     return bad("train.optimizer",
                "what a newcomer is given has not all of the state of " + s.train.optimizer + ", so " + s.comm.policy +
                    " with it needs a fixed set of peers; use adamw or lamb, or a policy with local steps");

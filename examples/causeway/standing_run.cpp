@@ -18,12 +18,6 @@ struct reason {
   std::string text;
 };
 
-// As the library puts it: "step 6 waits: ..." (pipelines), "waiting since 5 s: ..." (memberships, swarms). What else is
-// warned of follows from that, or is not why a run stands.
-bool is_reason(const std::string& text) {
-  return text.find(" waits: ") != std::string::npos || text.starts_with("waiting since ");
-}
-
 // The end of a peer's records is enough.
 reason newest_reason(const std::string& folder) {
   reason newest;
@@ -31,11 +25,11 @@ reason newest_reason(const std::string& folder) {
   const std::streamoff length = file ? std::streamoff{file.tellg()} : 0;
   file.seekg(std::max<std::streamoff>(0, length - (std::streamoff{64} << 10U)));
   for (std::string line; std::getline(file, line);) {
-    if (line.find("\"level\":\"warning\"") == std::string::npos) continue;
+    if (line.find("\"level\":\"waiting\"") == std::string::npos) continue;
     const auto parsed = causeway::formats::parse_json(line, folder);
     const json_value* const at = parsed ? parsed->find("ts") : nullptr;
     const json_value* const text = parsed ? parsed->find("text") : nullptr;
-    if (at != nullptr && text != nullptr && is_reason(text->text)) newest = {at->number, text->text};
+    if (at != nullptr && text != nullptr) newest = {at->number, text->text};
   }
   return newest;
 }

@@ -87,7 +87,7 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, tra
   };
   if (exchanges_gradients(in.s)) {
     constexpr causeway::comm_traits by_blocks{
-        .tolerates = causeway::peers::elastic, .needs_global_step = true, .moves_with_blocks = true};
+        .tolerates = causeway::peers::elastic, .exchanges_gradients = true, .moves_with_blocks = true};
     return train(chosen_recovery{in.s}, chosen_schedule{in.s.parallel.schedule}, chosen_comm<by_blocks>{std::move(comm)});
   }
   const causeway::comm::every_step<> sum;

@@ -17,8 +17,8 @@ causeway::result<session_summary> train_pipeline(chosen_model model, training t,
   if (is_async_pipeline(s)) {
     causeway::parallel::async_pipeline<late_activations> parallel{
         {.cut = pipeline_options_of(s), .stashing = p.stashing, .ahead = p.ahead}, late_activations{p.codec, p.ratio}};
-    if (comm.traits().needs_global_step) {
-      return run_trainer<causeway::comm_traits{.needs_global_step = true}>(
+    if (comm.traits().exchanges_gradients) {
+      return run_trainer<causeway::comm_traits{.exchanges_gradients = true}>(
           std::move(model), std::move(t), std::move(comm), std::move(inner), std::move(parallel), pace::in_step);
     }
     return run_trainer(std::move(model), std::move(t), std::move(comm), std::move(inner), std::move(parallel),

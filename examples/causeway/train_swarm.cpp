@@ -126,17 +126,17 @@ causeway::result<session_summary> train_swarm(chosen_model model, training t, ch
     return run_session(handle, in, place);
   };
   if (exchanges_gradients(in.s)) {
-    constexpr causeway::comm_traits by_stages{.tolerates = elastic, .needs_global_step = true, .moves_with_blocks = true};
+    constexpr causeway::comm_traits by_stages{.tolerates = elastic, .exchanges_gradients = true, .moves_with_blocks = true};
     return train(chosen_comm<by_stages>{std::move(comm)}, reported<parallel::swarm<forgetful_activations>>{
                                                               place.swarm, in.s, forgetful_of(in.s, width), place.storage});
   }
   if (comm.traits().sums_gradients) {
-    constexpr causeway::comm_traits sums{.tolerates = elastic, .needs_global_step = true, .sums_gradients = true};
+    constexpr causeway::comm_traits sums{.tolerates = elastic, .exchanges_gradients = true, .sums_gradients = true};
     return train(chosen_comm<sums>{std::move(comm)}, reported<parallel::swarm<forgetful_activations>>{
                                                          place.swarm, in.s, forgetful_of(in.s, width), place.storage});
   }
   if (comm.traits().gathers_samples) {
-    constexpr causeway::comm_traits gathers{.tolerates = elastic, .needs_global_step = true, .allows_late_steps = true};
+    constexpr causeway::comm_traits gathers{.tolerates = elastic, .exchanges_gradients = true, .allows_late_steps = true};
     return train(chosen_comm<gathers>{std::move(comm)}, reported<parallel::local_swarm<forgetful_activations>>{
                                                             place.swarm, in.s, forgetful_of(in.s, width), place.storage});
   }

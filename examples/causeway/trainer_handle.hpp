@@ -140,7 +140,7 @@ class handle_of final : public trainer_handle {
 
  private:
   static constexpr auto parallel = std::remove_cvref_t<decltype(std::declval<Trainer&>().parallel())>::traits;
-  static constexpr bool local = !Trainer::comm_type::traits.needs_global_step;
+  static constexpr bool local = !Trainer::comm_type::traits.exchanges_gradients;
 
   Trainer& it_;
 };

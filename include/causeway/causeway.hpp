@@ -209,6 +209,7 @@
 #include <causeway/autograd/prompts.hpp>
 #include <causeway/autograd/tape.hpp>
 #include <causeway/autograd/variable.hpp>
+#include <causeway/optim/adam_state.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/basis_rotation.hpp>
 #include <causeway/optim/clip.hpp>
@@ -253,6 +254,7 @@
 #include <causeway/collective/pairs.hpp>
 #include <causeway/collective/quantised_ring.hpp>
 #include <causeway/collective/refusal.hpp>
+#include <causeway/collective/region_label.hpp>
 #include <causeway/collective/relay_paths.hpp>
 #include <causeway/collective/ring.hpp>
 #include <causeway/collective/ring_order.hpp>
@@ -262,7 +264,6 @@
 #include <causeway/collective/site.hpp>
 #include <causeway/collective/split_mean.hpp>
 #include <causeway/collective/sum.hpp>
-#include <causeway/collective/told_regions.hpp>
 #include <causeway/collective/transport_site.hpp>
 #include <causeway/collective/tree_mean.hpp>
 #include <causeway/collective/tree_relays.hpp>

@@ -68,6 +68,7 @@
 #include <causeway/collective/pairs.hpp>
 #include <causeway/collective/quantised_ring.hpp>
 #include <causeway/collective/refusal.hpp>
+#include <causeway/collective/region_label.hpp>
 #include <causeway/collective/relay_paths.hpp>
 #include <causeway/collective/ring.hpp>
 #include <causeway/collective/ring_order.hpp>
@@ -77,7 +78,6 @@
 #include <causeway/collective/site.hpp>
 #include <causeway/collective/split_mean.hpp>
 #include <causeway/collective/sum.hpp>
-#include <causeway/collective/told_regions.hpp>
 #include <causeway/collective/transport_site.hpp>
 #include <causeway/collective/tree_mean.hpp>
 #include <causeway/collective/tree_relays.hpp>

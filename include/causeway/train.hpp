@@ -40,6 +40,7 @@
 #include <causeway/kernels/cblas_gemm.hpp>
 #include <causeway/kernels/onednn_gemm.hpp>
 
+#include <causeway/optim/adam_state.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/clip.hpp>
 #include <causeway/optim/delayed_nesterov.hpp>

@@ -47,8 +47,8 @@ TEST_CASE("regions: every peer must be in exactly one", "[axis][fast]") {
 TEST_CASE("hubs: where peers come and go each says its region, and how long a record is", "[axis][fast]") {
   CHECK(axis::star{.record_samples = 8}.check_elastic());
   CHECK_FALSE(axis::star{}.check_elastic());
-  const auto fits = [](groups members, collective::told_regions told, std::uint64_t record_samples) {
-    return axis::regions<>{.members = std::move(members), .told = told, .record_samples = record_samples}
+  const auto fits = [](groups members, collective::region_label label, std::uint64_t record_samples) {
+    return axis::regions<>{.members = std::move(members), .label = label, .record_samples = record_samples}
         .check_elastic()
         .has_value();
   };

@@ -5,16 +5,6 @@
 
 using namespace causeway::axis;
 
-TEST_CASE("peer groups: each peer is in one", "[axis][fast]") {
-  CHECK(has_each_once({{0, 1}, {2}}, 3));
-  CHECK(has_each_once({{2, 0}, {1}}, 3));
-  CHECK_FALSE(has_each_once({}, 3));
-  CHECK_FALSE(has_each_once({{0, 1}}, 3));
-  CHECK_FALSE(has_each_once({{0, 1}, {1, 2}}, 3));
-  CHECK_FALSE(has_each_once({{0, 1, 2}, {}}, 3));
-  CHECK_FALSE(has_each_once({{0, 1}, {3}}, 3));
-}
-
 TEST_CASE("peer groups: the first is the hub", "[axis][fast]") {
   CHECK(hubs_of({{2, 0}, {1}}) == peer_group{2, 1});
   CHECK(group_of({{2, 0}, {1}}, 0) == peer_group{2, 0});

@@ -14,6 +14,16 @@
 using namespace cases;
 using namespace causeway::collective;
 
+TEST_CASE("group view: whether groups have each peer once", "[collective][fast]") {
+  CHECK(has_each_once({{0, 1}, {2}}, 3));
+  CHECK(has_each_once({{2, 0}, {1}}, 3));
+  CHECK_FALSE(has_each_once({}, 3));
+  CHECK_FALSE(has_each_once({{0, 1}}, 3));
+  CHECK_FALSE(has_each_once({{0, 1}, {1, 2}}, 3));
+  CHECK_FALSE(has_each_once({{0, 1, 2}, {}}, 3));
+  CHECK_FALSE(has_each_once({{0, 1}, {3}}, 3));
+}
+
 TEST_CASE("group view: groups average for themselves, at the same time, and nothing goes outside", "[collective][fast]") {
   const memory_network network{7};
   const std::vector<std::vector<peer_index>> groups{{0, 2, 5}, {1, 3, 4, 6}};

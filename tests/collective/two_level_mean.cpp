@@ -40,12 +40,12 @@ region_list apart(std::uint32_t size) {
 }
 
 /// Peers that say in which region they are, or that they do not know.
-constexpr std::uint32_t unknown = told_regions::any;
+constexpr std::uint32_t unknown = region_label::any;
 struct told {
   std::vector<std::uint32_t> own;
   levels operator()(std::uint32_t self) const {
     levels made{{}};
-    made.tell_region({.own = own[self], .fewest = 2});
+    made.set_label({.own = own[self], .fewest = 2});
     return made;
   }
 };

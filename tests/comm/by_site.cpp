@@ -237,7 +237,7 @@ TEST_CASE("by site: a site that was opened for others is refused", "[comm][fast]
 
 TEST_CASE("by site: promises what the policy between sites keeps", "[comm][fast]") {
   STATIC_REQUIRE(comm::by_site<>::traits.identical_replicas);
-  STATIC_REQUIRE(comm::by_site<>::traits.needs_global_step);
+  STATIC_REQUIRE(comm::by_site<>::traits.exchanges_gradients);
   STATIC_REQUIRE(comm::by_site<>::traits.tolerates == peers::fixed);
   STATIC_REQUIRE(comm::by_site<>::traits.rounds_by_steps == comm::periodic<>::traits.rounds_by_steps);
 }

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::uint32_t unknown = collective::told_regions::any;
+constexpr std::uint32_t unknown = collective::region_label::any;
 using rate = axis::outer<optim::sgd>;
 
 /// Peers in regions, of which some can be killed. What reaches the hub of hubs is a sum: outer SGD with rate 1.
@@ -45,7 +45,7 @@ struct regional_run {
                                         axis::regions<rate>{.pushes = pushes,
                                                             .upper_share = share,
                                                             .upper = rate{1.0F},
-                                                            .told = {.own = region, .fewest = fewest},
+                                                            .label = {.own = region, .fewest = fewest},
                                                             .record_samples = record_samples}};
   }
 
@@ -273,5 +273,5 @@ TEST_CASE("hub regions: what cannot be is said at start", "[comm][fast]") {
   };
   says({}, "`members` name peers by their numbers, but peers come and go");
   says({.regions = {}}, "record_samples is 0, but peers come and go: say how many");
-  says({.regions = {}, .told = {.own = 2}, .record_samples = 8}, "says that it is in region 2, but there are 2");
+  says({.regions = {}, .label = {.own = 2}, .record_samples = 8}, "says that it is in region 2, but there are 2");
 }

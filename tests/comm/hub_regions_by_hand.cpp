@@ -103,7 +103,7 @@ TEST_CASE("hub regions: records of HALoS, by hand", "[comm][fast]") {
   support::elastic_run* all = nullptr;
   const auto make = [&](environment env, trainer_options to, std::int64_t size) {
     presets::halos_options o = hand.o;
-    o.told.own = all->id(0) == env.group->identity() ? 0 : 1;
+    o.label.own = all->id(0) == env.group->identity() ? 0 : 1;
     return support::elastic_trainers<optim::sgd, support::counting>([o] { return presets::make(o); })(std::move(env), to,
                                                                                                       size);
   };

@@ -72,7 +72,7 @@ TEST_CASE("post_local: rounds count from where the first steps ended", "[comm][f
 TEST_CASE("post_local: needs a step, and says what it is", "[comm][fast]") {
   using policy = comm::post_local<diloco>;
   STATIC_REQUIRE(policy::traits.tolerates == peers::fixed);
-  STATIC_REQUIRE(policy::traits.needs_global_step);
+  STATIC_REQUIRE(policy::traits.exchanges_gradients);
   STATIC_REQUIRE(policy::traits.identical_replicas);
   auto t = make_trainer(support::quadratic{}, environment{}, {}, policy{diloco{}, {.steps = 0}});
   const auto started = t.start();

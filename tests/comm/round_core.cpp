@@ -6,6 +6,9 @@
 #include <causeway/io/archive.hpp>
 #include <causeway/optim/sgd.hpp>
 
+#include <cstdint>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "support/blocky.hpp"
@@ -34,7 +37,37 @@ std::vector<std::vector<float>> round_of(std::uint32_t peers, MakePolicy policy)
   return ends;
 }
 
+struct a_run {
+  bool comes_and_goes;
+  [[nodiscard]] bool elastic() const { return comes_and_goes; }
+  [[nodiscard]] static std::uint32_t peers() { return 2; }
+};
+
+/// Whether such an exchange is refused where peers come and go, and not where they stay.
+template <class Recipe>
+bool only_of_peers_that_stay(Recipe recipe) {
+  const comm::detail::round_core<Recipe> core{std::tuple{std::move(recipe)}};
+  a_run stays{false}, changes{true};
+  const auto refused = core.check(changes);
+  return core.check(stays) && !refused && refused.error().code == errc::invalid_argument;
+}
+
 }  // namespace
+
+TEST_CASE("round core: what names peers by number is refused where they come and go", "[comm][fast]") {
+  axis::tree_mean<> trees;
+  CHECK_FALSE(only_of_peers_that_stay(trees));
+  trees.links.every = 2;
+  CHECK(only_of_peers_that_stay(trees));
+  axis::split_mean<> split;
+  CHECK_FALSE(only_of_peers_that_stay(split));
+  split.options.shares = {1, 3};
+  CHECK(only_of_peers_that_stay(split));
+  axis::two_level_mean<> levels;
+  CHECK_FALSE(only_of_peers_that_stay(levels));
+  levels.regions = {{0}, {1}};
+  CHECK(only_of_peers_that_stay(levels));
+}
 
 TEST_CASE("round core: the mean is over those who were drawn, whichever way it is made", "[comm][fast]") {
   support::blocky model;

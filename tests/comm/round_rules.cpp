@@ -51,9 +51,10 @@ constexpr named others[] = {
 /// The first rule that a mix breaks, else what it promises.
 std::string verdict_of(const comm::round_mix& m) {
   using namespace comm::rules;
-  const std::pair<const char*, bool> all[] = {
-      {"A2", a2(m)}, {"A3", a3(m)},   {"A4", a4(m)},   {"A5", a5(m)},   {"A6", a6(m)},   {"A7", a7(m)},   {"A8", a8(m)},
-      {"A9", a9(m)}, {"A10", a10(m)}, {"A11", a11(m)}, {"A14", a14(m)}, {"A15", a15(m)}, {"A16", a16(m)}, {"A17", a17(m)}};
+  const std::pair<const char*, bool> all[] = {{"A2", a2(m)},   {"A3", a3(m)},   {"A4", a4(m)},   {"A5", a5(m)},
+                                              {"A6", a6(m)},   {"A7", a7(m)},   {"A8", a8(m)},   {"A9", a9(m)},
+                                              {"A10", a10(m)}, {"A11", a11(m)}, {"A14", a14(m)}, {"A15", a15(m)},
+                                              {"A16", a16(m)}, {"A17", a17(m)}, {"A18", a18(m)}};
   for (const auto& [id, holds] : all) {
     if (!holds) return id;
   }
@@ -121,6 +122,7 @@ TEST_CASE("round rules: each rule refuses what it is about, and nothing else", "
   CHECK(verdict([](mix& m) { m.keeps_residual = m.residual_in_parameters = true, m.keeps_steps = false; }) == "A16");
   CHECK(verdict([](mix& m) { m.meets = m.before_inner_step = true, m.anchored = false; }) == "A17");
   CHECK(verdict([](mix& m) { m.meets = true, m.waits_at_once = m.by_context = false; }) == "A17");
+  CHECK(verdict([](mix& m) { m.before_inner_step = true, m.anchored = m.by_context = m.always = false; }) == "A18");
   CHECK(verdict([](mix& m) { m.meets = m.trigger_talks = m.weighs = true, m.by_context = false; }) == "identical");
   CHECK(verdict([](mix& m) { m.waits_at_once = m.keeps_steps = m.by_context = false; }) == "elastic");
   CHECK(verdict([](mix& m) { m.weighs = true, m.by_context = false; }) == "elastic");

@@ -80,7 +80,7 @@ TEST_CASE("stacked: promises what both keep", "[comm][fast]") {
   using policy = decltype(both());
   STATIC_REQUIRE(policy::traits.identical_replicas);
   STATIC_REQUIRE(policy::traits.tolerates == peers::elastic);
-  STATIC_REQUIRE_FALSE(policy::traits.needs_global_step);
+  STATIC_REQUIRE_FALSE(policy::traits.exchanges_gradients);
   STATIC_REQUIRE(policy::traits.allows_late_steps);
-  STATIC_REQUIRE(comm::stacked<comm::rounds<axis::gradient, axis::every>, comm::rounds<>>::traits.needs_global_step);
+  STATIC_REQUIRE(comm::stacked<comm::rounds<axis::gradient, axis::every>, comm::rounds<>>::traits.exchanges_gradients);
 }

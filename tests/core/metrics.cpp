@@ -38,5 +38,6 @@ TEST_CASE("log sink: a copy keeps the function, and levels are ordered by weight
   CHECK(*heard == 1);
   CHECK(severity::debug < severity::info);
   CHECK(severity::info < severity::warning);
-  CHECK(severity::warning < severity::error);
+  CHECK(severity::warning < severity::waiting);
+  CHECK(severity::waiting < severity::error);
 }

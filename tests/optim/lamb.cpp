@@ -81,39 +81,8 @@ TEST_CASE("lamb: goes on from a checkpoint as if there had been none", "[optim][
   CHECK(test::survives_a_checkpoint<lamb>(lamb_options{.correct_moments = true}));
 }
 
-TEST_CASE("lamb: reset forgets, and a step leaves gradients alone", "[optim][fast]") {
-  thread_pool pool;
-  auto store = test::golden_parameters();
-  lamb optimizer;
-  std::vector<float> first;
-  for (int run = 0; run < 2; ++run) {
-    optimizer.reset(store.length());
-    CHECK(optimizer.steps() == 0);
-    test::fill(store, store.values(), 1);
-    test::golden_steps(optimizer, pool, store, 0, 10);
-    CHECK(optimizer.steps() == 10);
-    if (run == 0) first.assign(store.values().begin(), store.values().end());
-  }
-  CHECK(std::equal(first.begin(), first.end(), store.values().begin()));
-  auto gradients = test::golden_parameters();
-  test::fill(gradients, gradients.gradients(), 10000);
-  CHECK(std::equal(gradients.gradients().begin(), gradients.gradients().end(), store.gradients().begin()));
-}
+TEST_CASE("lamb: reset forgets, and a step leaves gradients alone", "[optim][fast]") { CHECK(test::reset_forgets<lamb>()); }
 
 TEST_CASE("lamb: a large model's update is the same bits for any number of threads", "[optim][fast]") {
-  const auto run = [](unsigned threads) {
-    thread_pool pool{threads};
-    parameter_store store;
-    store.add("w", parameter_kind::matrix, 200, 301);
-    store.add("gain", parameter_kind::vector, 1, 301);
-    store.allocate();
-    test::fill(store, store.values(), 1);
-    lamb optimizer;
-    optimizer.reset(store.length());
-    test::golden_steps(optimizer, pool, store, 0, 3);
-    return std::vector<float>(store.values().begin(), store.values().end());
-  };
-  const auto one = run(1);
-  CHECK(run(2) == one);
-  CHECK(run(3) == one);
+  CHECK(test::same_bits_for_any_threads<lamb>());
 }

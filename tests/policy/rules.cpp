@@ -25,7 +25,7 @@ TEST_CASE("rules: exchanges of stages come after the same steps at all their hol
   STATIC_REQUIRE(!rules::c3({.gathers_samples = true}, {.global_step = false}));
   STATIC_REQUIRE(rules::c3({.rounds_by_clock = true}, {}));
   STATIC_REQUIRE(!rules::c3({.rounds_by_clock = true}, {.global_step = false}));
-  STATIC_REQUIRE(rules::c3({.needs_global_step = true}, {.global_step = false}));
+  STATIC_REQUIRE(rules::c3({.exchanges_gradients = true}, {.global_step = false}));
   STATIC_REQUIRE(rules::c3({}, {.global_step = false}));
   STATIC_REQUIRE(rules::c4({.rounds_by_steps = false}, {}));
   STATIC_REQUIRE(!rules::c4({.rounds_by_steps = false}, {.staged = true}));
@@ -42,7 +42,7 @@ TEST_CASE("rules: exchanges of stages come after the same steps at all their hol
   STATIC_REQUIRE(!rules::c5({}, {.shares_gradient = true}));
   STATIC_REQUIRE(rules::c5({.sums_gradients = true}, {.shares_gradient = true}));
   STATIC_REQUIRE(rules::c5({}, {}));
-  constexpr comm_traits by_blocks{.needs_global_step = true, .moves_with_blocks = true};
+  constexpr comm_traits by_blocks{.exchanges_gradients = true, .moves_with_blocks = true};
   STATIC_REQUIRE(rules::c5(by_blocks, {.shares_gradient = true}));
   STATIC_REQUIRE(!rules::c5({.moves_with_blocks = true}, {.shares_gradient = true}));  // local steps
   STATIC_REQUIRE(!rules::c7(by_blocks, {.moves_blocks = true}));

@@ -108,7 +108,7 @@ constexpr place places[] = {
 const composition& at(const preset& p, const place& where) {
   // What swarms gather is computed late.
   const bool late = p.traits.allows_late_steps && where.of_local_steps.parallel.computes_late;
-  return p.traits.needs_global_step && !late ? where.of_gradients : where.of_local_steps;
+  return p.traits.exchanges_gradients && !late ? where.of_gradients : where.of_local_steps;
 }
 
 /// The first rule that refuses it, else "yes".
@@ -209,7 +209,7 @@ TEST_CASE("compositions: the page leaves nothing out that goes together", "[pres
   for (const preset& p : communication) {
     INFO(p.name);
     for (const place& where : places) {
-      const composition& other = p.traits.needs_global_step ? where.of_local_steps : where.of_gradients;
+      const composition& other = p.traits.exchanges_gradients ? where.of_local_steps : where.of_gradients;
       if (std::string_view{verdict_on(p.traits, other)} == "yes") CHECK(outcome(p, where) == "yes");
     }
   }

@@ -25,7 +25,7 @@ struct given_dion : optim::dion {
 TEST_CASE("presets: compressed systems say what they are", "[presets][fast]") {
   CHECK(make(presets::sparse_loco_options{}).trigger().local_steps == 30);
   STATIC_REQUIRE(presets::sparse_loco::traits.identical_replicas);
-  STATIC_REQUIRE(presets::demo::traits.needs_global_step);
+  STATIC_REQUIRE(presets::demo::traits.exchanges_gradients);
   STATIC_REQUIRE_FALSE(presets::sparta::traits.identical_replicas);
   STATIC_REQUIRE(presets::sparta_diloco::traits.identical_replicas);
 }

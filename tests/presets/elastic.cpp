@@ -285,7 +285,7 @@ struct all_presets {
   void regions() {
     (*this)("ravnest", [] { return make(presets::ravnest_options{.local_steps = 3, .clusters = {}}); });
     (*this)("ravnest", [begun = std::make_shared<std::uint32_t>(0)] {
-      return make(presets::ravnest_options{.local_steps = 2, .clusters = {}, .told = {.own = (*begun)++ % 3}});
+      return make(presets::ravnest_options{.local_steps = 2, .clusters = {}, .label = {.own = (*begun)++ % 3}});
     });
     const auto hubs = [] {
       return make(presets::halos_options{.regions = {},

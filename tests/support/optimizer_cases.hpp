@@ -143,6 +143,45 @@ bool survives_a_checkpoint(const auto& options) {
   return std::equal(expected.begin(), expected.end(), store.values().begin());
 }
 
+/// An optimizer that was reset makes the same ten steps once more, and leaves the gradients alone.
+template <causeway::optim::Optimizer O>
+bool reset_forgets() {
+  causeway::thread_pool pool;
+  auto store = golden_parameters();
+  O optimizer;
+  std::vector<std::vector<float>> after;
+  for (int run = 0; run < 2; ++run) {
+    optimizer.reset(store.length());
+    if (optimizer.steps() != 0) return false;
+    fill(store, store.values(), 1);
+    golden_steps(optimizer, pool, store, 0, 10);
+    if (optimizer.steps() != 10) return false;
+    after.emplace_back(store.values().begin(), store.values().end());
+  }
+  auto last = golden_parameters();
+  fill(last, last.gradients(), 10000);
+  return after[0] == after[1] && std::equal(last.gradients().begin(), last.gradients().end(), store.gradients().begin());
+}
+
+/// Three steps of parameters that are many pieces of work, on one thread and on more.
+template <causeway::optim::Optimizer O>
+bool same_bits_for_any_threads() {
+  const auto run = [](unsigned threads) {
+    causeway::thread_pool pool{threads};
+    causeway::parameter_store store;
+    store.add("w", causeway::parameter_kind::matrix, 200, 301);
+    store.add("gain", causeway::parameter_kind::vector, 1, 301);
+    store.allocate();
+    fill(store, store.values(), 1);
+    O optimizer;
+    optimizer.reset(store.length());
+    golden_steps(optimizer, pool, store, 0, 3);
+    return std::vector<float>(store.values().begin(), store.values().end());
+  };
+  const auto one = run(1);
+  return run(2) == one && run(3) == one;
+}
+
 }  // namespace test
 
 #endif  // CAUSEWAY_TESTS_SUPPORT_OPTIMIZER_CASES_HPP

@@ -49,16 +49,4 @@ TEST_CASE("tensor: a view owns nothing and may never be overwritten in passing",
   CHECK(v.span<float>().size() == 6);
 }
 
-TEST_CASE("tensor: parameters and their gradients are views of the store", "[tensor][fast]") {
-  parameter_store store;
-  store.add("a", parameter_kind::vector, 1, 5);
-  const auto w = store.add("w", parameter_kind::matrix, 3, 4);
-  store.allocate();
-  const tensor value = value_view(store, w);
-  CHECK(value.shape() == tensor_shape{3, 4});
-  value.data<float>()[11] = 2.0F;
-  CHECK(store.values()[16 + 11] == 2.0F);
-  CHECK(gradient_view(store, w).data<float>() == store.gradient(w));
-}
-
 }  // namespace causeway

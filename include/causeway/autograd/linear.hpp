@@ -11,8 +11,6 @@
 #include <causeway/kernels/gemm.hpp>
 #include <causeway/tensor/tensor.hpp>
 
-#include <cstdint>
-#include <type_traits>
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace autograd {

@@ -10,7 +10,6 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>

@@ -8,11 +8,9 @@
 #include <causeway/axis/every.hpp>
 #include <causeway/axis/speeds.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <span>
 #include <vector>
 

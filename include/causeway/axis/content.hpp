@@ -13,9 +13,7 @@
 #include <causeway/axis/parts.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {

@@ -165,11 +165,11 @@ struct two_level_mean {
   Across across{};
   Up up{};
   Down down{};
-  collective::told_regions told{};
+  collective::region_label label{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
     type made{regions, across.make(fragment), codec_type{up}, down_type{down}};
-    if (regions.size() == 0) made.tell_region(told);
+    if (regions.size() == 0) made.set_label(label);
     return made;
   }
 };

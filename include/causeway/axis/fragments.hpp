@@ -12,10 +12,8 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/tensor/parameters.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>

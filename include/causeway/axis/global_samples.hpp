@@ -22,7 +22,6 @@
 #include <list>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {

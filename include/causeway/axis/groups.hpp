@@ -11,11 +11,8 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
@@ -52,6 +49,9 @@ template <class G>
 inline constexpr bool groups_last = requires {
   requires G::lasting;
 };
+
+/// errc::invalid_argument where `named`: `what` names peers by their numbers, which change where peers come and go.
+CAUSEWAY_DECL result<void> refuse_numbers(const char* what, bool named);
 
 namespace detail {
 

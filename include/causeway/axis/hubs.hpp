@@ -9,7 +9,7 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/peer_groups.hpp>
 #include <causeway/collective/aggregator.hpp>
-#include <causeway/collective/told_regions.hpp>
+#include <causeway/collective/region_label.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/error.hpp>
@@ -36,7 +36,7 @@ struct hub_level {
 
 /// Requirements: `check(peers)`; `levels(peers)`, one hub_level each; `outers()`, a tuple of the outer optimizers of level
 /// 1 and up (the one of level 0 is the outer axis). Where peers come and go there is one hub of hubs at most, `levels(0)`
-/// are asked for no groups, and besides: `check_elastic()`; `told`, which group of level 0 this peer is in and how many
+/// are asked for no groups, and besides: `check_elastic()`; `label`, which group of level 0 this peer is in and how many
 /// there are; `record_samples`.
 template <class H>
 concept Hubs = H::decides == part::group&& requires(const H& h, std::uint32_t peers) {
@@ -44,14 +44,14 @@ concept Hubs = H::decides == part::group&& requires(const H& h, std::uint32_t pe
   { h.check_elastic() } -> std::same_as<result<void>>;
   { h.levels(peers) } -> std::same_as<std::vector<hub_level>>;
   h.outers();
-  h.told;
+  h.label;
   h.record_samples;
 };
 
 /// One peer holds the shared parameters for all.
 struct star {
   static constexpr part decides = part::group;
-  static constexpr collective::told_regions told{.fewest = 1};
+  static constexpr collective::region_label label{.fewest = 1};
 
   net::peer_index hub = 0;  ///< where peers come and go it is the first, and then the first that is left
   /// Where peers come and go: samples of all of them together from one record to the next. In a record all take the hub's
@@ -64,8 +64,8 @@ struct star {
   CAUSEWAY_DECL [[nodiscard]] static std::tuple<> outers();
 };
 
-/// Where peers come and go: what `told` and `record_samples` must be.
-CAUSEWAY_DECL [[nodiscard]] result<void> check_elastic_hubs(const char* who, const collective::told_regions& told,
+/// Where peers come and go: what `label` and `record_samples` must be.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_elastic_hubs(const char* who, const collective::region_label& label,
                                                             std::uint64_t record_samples);
 
 /// A hub in every region, which is a client of the first region's hub (HALoS, Kim et al. 2025): only hubs talk over the
@@ -82,7 +82,7 @@ struct regions {
   /// Where peers come and go, instead of `members`: this peer's region, and how many there may be, `fewest` of them, from 0
   /// on; equal on all peers. The hub of a region is its first peer, and then the first that is left; the global hub is one
   /// of these.
-  collective::told_regions told{};
+  collective::region_label label{};
   /// Where peers come and go, as of a star: in a record all regions push what they have, and take the answer.
   std::uint64_t record_samples = 0;
 
@@ -94,10 +94,10 @@ struct regions {
   [[nodiscard]] result<void> check_elastic() const {
     if (!members.empty() || pushes == 0 || !(upper_share >= 0 && upper_share <= 1)) {
       return fail(errc::invalid_argument, "regions",
-                  "`members` name peers by their numbers, but peers come and go: leave it empty, and say in `told` which "
+                  "`members` name peers by their numbers, but peers come and go: leave it empty, and say in `label` which "
                   "region this peer is in; `pushes` is at least 1 and `upper_share` between 0 and 1");
     }
-    return check_elastic_hubs("regions", told, record_samples);
+    return check_elastic_hubs("regions", label, record_samples);
   }
   [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
     return {{.groups = members}, {.groups = {hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};

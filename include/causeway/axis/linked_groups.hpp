@@ -15,7 +15,6 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>

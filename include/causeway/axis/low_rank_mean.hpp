@@ -16,7 +16,6 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/low_rank.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -43,7 +43,6 @@ class outer {
   static constexpr part decides = part::outer;
   static constexpr bool wants_mean_shared = false;
   static constexpr bool linear = optim::is_linear<O>;
-  using optimizer_type = O;
 
   explicit outer(float learning_rate = 0.7F, O optimizer = O{})
       : prototype_{std::move(optimizer)}, learning_rate_{learning_rate} {}

@@ -11,8 +11,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {

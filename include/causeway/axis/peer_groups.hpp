@@ -4,17 +4,16 @@
 
 // Peers of a fixed set in groups, by their numbers, the hub of each group first.
 
+#include <causeway/collective/group_view.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <cstdint>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 using peer_group = std::vector<net::peer_index>;
 
-/// Whether each of `peers` peers is in one group, and no group is empty.
-CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers);
+using collective::has_each_once;
 
 /// The first of each group.
 CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);

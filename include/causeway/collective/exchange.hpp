@@ -15,7 +15,6 @@
 #include <causeway/net/transport.hpp>
 
 #include <concepts>
-#include <cstdint>
 #include <span>
 #include <string_view>
 

@@ -12,10 +12,8 @@
 #include <causeway/core/error.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 

@@ -15,7 +15,6 @@
 #include <causeway/net/transport.hpp>
 #include <causeway/tensor/buffer.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

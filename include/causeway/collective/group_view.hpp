@@ -11,7 +11,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,6 +18,10 @@
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// Whether each of `peers` peers is in one group, and no group is empty.
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups,
+                                               std::uint32_t peers);
 
 /// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
 /// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at

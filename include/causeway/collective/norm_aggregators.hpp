@@ -15,7 +15,6 @@
 #include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>

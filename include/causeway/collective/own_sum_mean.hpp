@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <span>
 #include <string_view>
 #include <utility>
 

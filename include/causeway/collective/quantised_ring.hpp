@@ -26,7 +26,6 @@
 #include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 

@@ -12,11 +12,8 @@
 #include <causeway/net/transport.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>

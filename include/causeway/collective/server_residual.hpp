@@ -8,7 +8,6 @@
 
 #include <causeway/config/config.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>

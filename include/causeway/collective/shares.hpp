@@ -11,7 +11,6 @@
 
 #include <causeway/config/config.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>

@@ -13,7 +13,6 @@
 #include <causeway/kernels/targets.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

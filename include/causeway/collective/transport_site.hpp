@@ -14,11 +14,9 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 

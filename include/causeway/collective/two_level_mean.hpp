@@ -14,13 +14,12 @@
 #include <causeway/collective/group_view.hpp>
 #include <causeway/collective/message_codec.hpp>
 #include <causeway/collective/split_mean.hpp>
-#include <causeway/collective/told_regions.hpp>
+#include <causeway/collective/region_label.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/tensor/buffer.hpp>
 
-#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +35,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 namespace detail {
 
 /// Tells all peers this one's region, and finds out which ones there are.
-CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found);
+CAUSEWAY_DECL result<void> gather_regions(const exchange_port& port, const region_label& label, region_list& found);
+
+/// The region that a peer is in. errc::invalid_argument: they do not name each of `peers` peers once.
+CAUSEWAY_DECL result<std::size_t> region_of(net::peer_index peer, const region_list& regions, std::uint32_t peers);
 
 /// A transport that stays where it is when its owner moves. Assigning swaps: what still talks over it goes after it.
 class held_transport {
@@ -59,7 +61,7 @@ class held_transport {
 /// peers as there are regions, and a row encoded by DownCodec to each peer of its region; 16 bytes more for each message. 2
 /// latencies within a region and those of `Across`.
 ///
-/// Regions are those of `set_regions`, or, after `tell_region`, those that the peers say, in a message of 4 bytes to each
+/// Regions are those of `set_regions`, or, after `set_label`, those that the peers say, in a message of 4 bytes to each
 /// other peer, which `begin` waits for: a latency more, of the longest line. The result is the same, whatever the regions.
 ///
 /// The residual is what the own message left out. What `Across` loses of a region's mean is lost, unless it keeps that
@@ -82,7 +84,7 @@ class two_level_mean {
   /// For the next round, on all peers alike: as the group changes.
   void set_regions(region_list regions) { regions_ = std::move(regions); }
   /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
-  void tell_region(const told_regions& told) { told_ = told, asks_ = true; }
+  void set_label(const region_label& label) { label_ = label, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
   [[nodiscard]] Across& across() noexcept { return across_; }
 
@@ -93,7 +95,7 @@ class two_level_mean {
     self_ = port.transport.self();
     peers_ = port.transport.size();
     cancel();
-    if (asks_) CAUSEWAY_TRY(detail::ask_regions(port, told_, regions_));
+    if (asks_) CAUSEWAY_TRY(detail::gather_regions(port, label_, regions_));
     CAUSEWAY_TRY(find_region());
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
@@ -167,19 +169,8 @@ class two_level_mean {
   // ----------------------------------------------------------------------------------------------------------------
 
   result<void> find_region() {
-    std::vector<net::peer_index> all;
-    region_ = regions_.size();
-    for (std::size_t r = 0; r < regions_.size(); ++r) {
-      all.insert(all.end(), regions_[r].begin(), regions_[r].end());
-      if (std::find(regions_[r].begin(), regions_[r].end(), self_) != regions_[r].end()) region_ = r;
-    }
-    std::sort(all.begin(), all.end());
-    bool good = all.size() == peers_;
-    for (std::size_t p = 0; good && p < all.size(); ++p) good = all[p] == p;
-    for (const auto& r : regions_) good = good && !r.empty();
-    if (good) return {};
-    return fail(errc::invalid_argument, "two_level_mean",
-                "regions must name every peer of the group once; set_regions first");
+    CAUSEWAY_ASSIGN(region_, detail::region_of(self_, regions_, peers_));
+    return {};
   }
   [[nodiscard]] const std::vector<net::peer_index>& mine() const { return regions_[region_]; }
   [[nodiscard]] net::peer_index hub() const { return mine().front(); }
@@ -299,7 +290,7 @@ class two_level_mean {
   }
 
   region_list regions_;
-  told_regions told_;
+  region_label label_;
   bool asks_ = false;
   UpCodec up_;
   DownCodec down_;

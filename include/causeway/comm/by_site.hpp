@@ -26,7 +26,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -92,7 +91,7 @@ class by_site {
  public:
   static constexpr std::string_view name = "by_site";
   static constexpr comm_traits traits{.tolerates = peers::fixed,
-                                      .needs_global_step = true,
+                                      .exchanges_gradients = true,
                                       .identical_replicas = Across::traits.identical_replicas,
                                       .rounds_by_steps = Across::traits.rounds_by_steps};
   static constexpr std::uint32_t state_version = 1;

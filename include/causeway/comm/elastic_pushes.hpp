@@ -33,7 +33,7 @@ class elastic_pushes {
  public:
   result<void> start(auto& ctx, Core& c) {
     const auto outers = std::tuple_cat(std::tuple{c.outer}, c.hubs.outers());
-    record_.found(c.cuts, ctx.parameters(), c.hubs.told.fewest, c.hubs.told.own, outers);
+    record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers);
     auto alone = net::any_transport{};
     c.tiers.configure(c.hubs.levels(0));
     CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));

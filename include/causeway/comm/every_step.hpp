@@ -34,7 +34,7 @@ class every_step {
  public:
   static constexpr std::string_view name = "every_step";
   static constexpr comm_traits traits{.tolerates = peers::elastic,
-                                      .needs_global_step = true,
+                                      .exchanges_gradients = true,
                                       .sums_gradients = std::is_same_v<Codec, compress::none>,
                                       .moves_with_blocks = !std::is_same_v<Codec, compress::none>};
   static constexpr std::uint32_t state_version = 2;

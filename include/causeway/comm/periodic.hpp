@@ -125,7 +125,6 @@ class periodic {
     return {};
   }
 
-  [[nodiscard]] std::uint32_t steps_since_exchange() const noexcept { return since_; }
   [[nodiscard]] const periodic_options& options() const noexcept { return options_; }
   /// θ: what all peers have held alike since the last exchange. Where the outer optimizer has a memory of its own, there.
   [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }

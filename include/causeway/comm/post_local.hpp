@@ -28,12 +28,12 @@ struct post_local_options {
 /// Not built: peers that come and go. A newcomer would need the others' inner optimizer until step W, and none after it.
 template <class Rounds>
 class post_local {
-  static_assert(!Rounds::traits.needs_global_step && !detail::looks_ahead<Rounds>,
+  static_assert(!Rounds::traits.exchanges_gradients && !detail::looks_ahead<Rounds>,
                 "comm::post_local is given rounds of gradients, which are exchanged in every step already: leave it out");
 
  public:
   static constexpr std::string_view name = "post_local";
-  static constexpr comm_traits traits{.needs_global_step = true,
+  static constexpr comm_traits traits{.exchanges_gradients = true,
                                       .identical_replicas = Rounds::traits.identical_replicas,
                                       .rounds_by_steps = Rounds::traits.rounds_by_steps,
                                       .rounds_over_stages = Rounds::traits.rounds_over_stages,

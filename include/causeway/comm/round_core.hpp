@@ -30,7 +30,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <tuple>
@@ -310,10 +309,10 @@ struct round_core {
   /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
   /// trigger that asks them; and how far results move, where stages do: who knows the result, but has missed the vote,
   /// knows this as well.
-  [[nodiscard]] static bool has_words(auto& ctx) {
+  [[nodiscard]] static bool has_statistics(auto& ctx) {
     return (laws::mix.watches_movement && ctx.exchanges_at_once()) || (tells && ctx.elastic());
   }
-  result<void> say_words(auto& ctx, std::span<state* const> due) {
+  result<void> exchange_statistics(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
     if constexpr (tells) CAUSEWAY_TRY(trigger.tell(ctx, report_of(*due.front())));
     return ctx.left_exchange({});
@@ -329,7 +328,7 @@ struct round_core {
   /// The result is there: use it.
   result<void> apply(auto& ctx, state& s) {
     state* const one[]{&s};
-    if (!has_words(ctx)) CAUSEWAY_TRY(measure(ctx, one));
+    if (!has_statistics(ctx)) CAUSEWAY_TRY(measure(ctx, one));
     const axis::exchange_report report = report_of(s);
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);

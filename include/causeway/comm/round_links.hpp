@@ -5,11 +5,11 @@
 // What links cost, as the peers of comm::rounds measure them together while a run goes on, and the trees and groups that
 // follow it; and what waits for this peer's lines, of all fragments.
 
+#include <causeway/axis/groups.hpp>
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/link_times.hpp>
 #include <causeway/collective/ring_order.hpp>
 #include <causeway/collective/tree_relays.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 
@@ -29,22 +29,12 @@ class round_links {
   /// Where peers come and go, nothing may be said of them by number.
   static result<void> check(auto& ctx, const Recipe& recipe, const Group& group) {
     if (!ctx.elastic()) return {};
-    if (probe(recipe, group).every != 0) {
-      return fail(errc::invalid_argument, "links",
-                  "they are measured between peers by number, which change where peers come and go; leave it out there");
-    }
+    CAUSEWAY_TRY(axis::refuse_numbers("links", probe(recipe, group).every > 0));
     if constexpr (requires { recipe.options.shares; }) {
-      if (!recipe.options.shares.empty()) {
-        return fail(errc::invalid_argument, "shares",
-                    "they are of peers by number, which change where peers come and go; leave them out there");
-      }
+      CAUSEWAY_TRY(axis::refuse_numbers("shares", !recipe.options.shares.empty()));
     }
     if constexpr (requires { recipe.regions; }) {
-      if (!recipe.regions.empty()) {
-        return fail(errc::invalid_argument, "regions",
-                    "they are of peers by number, which change where peers come and go; leave them out there, and let each "
-                    "peer tell its own");
-      }
+      CAUSEWAY_TRY(axis::refuse_numbers("regions", !recipe.regions.empty()));
     }
     return {};
   }

@@ -96,17 +96,18 @@ constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting &
 /// Whether models are made of modules, of which each peer has a path: the same peers exchange a fragment each time, some.
 constexpr bool by_path(round_mix m) { return m.lasting && !m.everybody; }
 /// Rows that count unequally need an exchange that weighs, and one that takes no row out again as 1/M. Who shares a batch
-/// or is drawn is a matter of all peers. Who is left out of a mean of gradients would make another step than they, or none.
+/// or is drawn is a matter of all peers.
 constexpr bool a15(round_mix m) {
   const bool together = m.everybody || (own_parameters(m) && m.always && !m.trigger_talks);
-  const bool steps_alike = m.always || !m.before_inner_step;
-  return steps_alike && (!m.weighs || (!m.by_context && together && !m.own_is_fresh));
+  return !m.weighs || (!m.by_context && together && !m.own_is_fresh);
 }
 /// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
 constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
 /// Who has made other steps than the rest, or none, has a part in what steps moved; a step's gradient is of that step. What
 /// an exchange is about is decided when peers meet, and taken then.
 constexpr bool a17(round_mix m) { return !m.meets || (!m.before_inner_step && m.waits_at_once); }
+/// Who is left out of a mean of gradients would make another step than the others, or none.
+constexpr bool a18(round_mix m) { return m.always || !m.before_inner_step; }
 /// Whether all peers hold the same (shared) parameters after each exchange.
 constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
@@ -271,9 +272,8 @@ static_assert(
     "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
     "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
 static_assert(rules::a15(mix),
-              "causeway-A15: peers' rows must count by the samples behind them, and who is left out of a mean of "
-              "gradients would part from the others. Use axis::split_mean or axis::gather_mean among axis::all_peers, "
-              "without axis::eager; and axis::pseudo_gradient where lots are drawn. docs/reference/rules.md#a15");
+              "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
+              "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
 static_assert(rules::a16(mix),
               "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
               "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
@@ -281,6 +281,9 @@ static_assert(rules::a16(mix),
 static_assert(rules::a17(mix),
               "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
               "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
+static_assert(rules::a18(mix),
+              "causeway-A18: lots are drawn, and who is left out of a mean of gradients would make another step than the "
+              "others. Use axis::pseudo_gradient, or axis::everyone. docs/reference/rules.md#a18");
 }; }  // namespace causeway::CAUSEWAY_ABI
 }
 }  // namespace causeway::CAUSEWAY_ABI::comm

@@ -171,7 +171,7 @@ class round_turns {
   /// Exchanges that `receive` ends.
   [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
     if (due.empty() || ends_alike(ctx)) return due.empty() ? 0 : 1;
-    return due.size() + (Core::has_words(ctx) ? 1 : 0);
+    return due.size() + (Core::has_statistics(ctx) ? 1 : 0);
   }
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
@@ -183,7 +183,7 @@ class round_turns {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
     }
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
-    return Core::has_words(ctx) ? c.say_words(ctx, due) : result<void>{};
+    return Core::has_statistics(ctx) ? c.exchange_statistics(ctx, due) : result<void>{};
   }
   /// Calls `then` with the live parameters as they will be once what was received has been applied, and takes it back. Only
   /// where nothing is applied a round late. Memory meanwhile: what is applied, again.

@@ -60,7 +60,7 @@ class rounds : round_rules<Axes...> {
   static constexpr std::string_view name = "rounds";
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };  ///< it has the hook `compute`
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
-                                      .needs_global_step = content_type::before_inner_step,
+                                      .exchanges_gradients = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
                                       .rounds_over_stages = !laws::mix.meets,
@@ -75,9 +75,6 @@ class rounds : round_rules<Axes...> {
        : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
                                                                                               : 3) +
       (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0);
-
-  /// Numbers that it asks all stages for in one exchange, at most.
-  [[nodiscard]] std::size_t stage_sums() const noexcept { return laws::mix.watches_movement ? 2 * core_.states.size() : 0; }
 
   /// Whether its exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
   /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
@@ -99,6 +96,7 @@ class rounds : round_rules<Axes...> {
     const bool begins = core_.states.empty();
     CAUSEWAY_TRY(core_.start(ctx));
     if (begins && ctx.elastic()) turns_.found(core_);
+    if constexpr (laws::mix.watches_movement) ctx.stages().will_ask(2 * core_.states.size());
     if constexpr (laws::own_parameters) turns_.own().start(ctx, core_);
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);

@@ -11,7 +11,6 @@
 #include <causeway/policy/concepts.hpp>
 #include <causeway/tensor/parameters.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -58,7 +57,7 @@ class stacked {
   static constexpr std::string_view name = "stacked";
   static constexpr comm_traits traits{
       .tolerates = elastic ? peers::elastic : peers::fixed,
-      .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
+      .exchanges_gradients = First::traits.exchanges_gradients || Second::traits.exchanges_gradients,
       .identical_replicas = Second::traits.identical_replicas,
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
       .rounds_over_stages = in_stages<First> && in_stages<Second>,
@@ -71,9 +70,6 @@ class stacked {
   explicit stacked(First first = First{}, Second second = Second{})
       : first_{std::move(first)}, second_{std::move(second)} {}
 
-  [[nodiscard]] std::size_t stage_sums() const noexcept requires elastic {
-    return first_.stage_sums() + second_.stage_sums();
-  }
   [[nodiscard]] First& first() noexcept { return first_; }
   [[nodiscard]] Second& second() noexcept { return second_; }
 

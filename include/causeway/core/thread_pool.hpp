@@ -9,7 +9,6 @@
 #include <causeway/config/config.hpp>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <thread>

@@ -11,7 +11,6 @@
 #include <causeway/data/pre_tokenizer.hpp>
 #include <causeway/data/text.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -11,11 +11,8 @@
 #include <causeway/core/result.hpp>
 #include <causeway/data/k_means.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>

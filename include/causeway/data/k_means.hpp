@@ -11,10 +11,8 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <utility>

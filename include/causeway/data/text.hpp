@@ -8,14 +8,10 @@
 #include <causeway/core/result.hpp>
 #include <causeway/io/file.hpp>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 

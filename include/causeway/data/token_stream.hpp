@@ -8,10 +8,8 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <string>

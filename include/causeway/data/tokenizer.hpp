@@ -12,7 +12,6 @@
 #include <causeway/data/token_stream.hpp>
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -239,13 +239,13 @@
 #include <causeway/collective/impl/options.ipp>
 #include <causeway/collective/impl/pairs.ipp>
 #include <causeway/collective/impl/refusal.ipp>
+#include <causeway/collective/impl/region_label.ipp>
 #include <causeway/collective/impl/relay_paths.ipp>
 #include <causeway/collective/impl/ring_order.ipp>
 #include <causeway/collective/impl/server_residual.ipp>
 #include <causeway/collective/impl/shared_sum.ipp>
 #include <causeway/collective/impl/shares.ipp>
 #include <causeway/collective/impl/sum.ipp>
-#include <causeway/collective/impl/told_regions.ipp>
 #include <causeway/collective/impl/transport_site.ipp>
 #include <causeway/collective/impl/tree_relays.ipp>
 #include <causeway/collective/impl/two_level_mean.ipp>

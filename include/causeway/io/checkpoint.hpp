@@ -11,7 +11,6 @@
 #include <causeway/io/storage.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>

@@ -9,11 +9,9 @@
 #include <causeway/io/file_storage.hpp>
 #include <causeway/io/storage.hpp>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <span>
 #include <string>
 #include <utility>

@@ -8,7 +8,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/io/storage.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -11,7 +11,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/io/storage.hpp>
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>

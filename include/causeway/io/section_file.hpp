@@ -10,7 +10,6 @@
 #include <causeway/io/section.hpp>
 #include <causeway/io/storage.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

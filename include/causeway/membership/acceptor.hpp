@@ -9,9 +9,7 @@
 #include <causeway/membership/messages.hpp>
 #include <causeway/membership/situation.hpp>
 
-#include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -8,7 +8,6 @@
 #include <causeway/membership/situation.hpp>
 #include <causeway/net/deadline.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -9,7 +9,6 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/membership/peer_table.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <vector>

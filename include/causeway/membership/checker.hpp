@@ -14,7 +14,6 @@
 #include <causeway/membership/ledger.hpp>
 #include <causeway/membership/records.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -7,10 +7,7 @@
 #include <causeway/membership/durable_record.hpp>
 #include <causeway/membership/records.hpp>
 
-#include <algorithm>
 #include <cstddef>
-#include <map>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>

@@ -10,12 +10,10 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/membership/peer_table.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -53,8 +51,6 @@ class evidence {
   CAUSEWAY_DECL std::optional<told_commit> believed();
 
   [[nodiscard]] time_point next_wake() const noexcept { return told_.empty() ? no_deadline : next_; }
-  /// What is told and not believed; empty where there is nothing.
-  CAUSEWAY_DECL [[nodiscard]] std::string doubt() const;
 
  private:
   static constexpr std::size_t most_told = 4;

@@ -8,7 +8,6 @@
 #include <causeway/membership/follower.hpp>
 #include <causeway/membership/peer_table.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <set>

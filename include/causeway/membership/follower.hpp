@@ -9,7 +9,6 @@
 #include <causeway/membership/peer_table.hpp>
 #include <causeway/membership/proposal.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -12,9 +12,7 @@
 #include <causeway/membership/records.hpp>
 
 #include <array>
-#include <charconv>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -15,10 +15,7 @@
 #include <causeway/membership/proposal.hpp>
 #include <causeway/membership/takeover.hpp>
 
-#include <algorithm>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>

@@ -9,11 +9,8 @@
 #include <causeway/net/codec.hpp>
 #include <causeway/net/fabric.hpp>
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <vector>
 

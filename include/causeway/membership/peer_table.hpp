@@ -11,7 +11,6 @@
 #include <causeway/membership/term_limit.hpp>
 #include <causeway/net/deadline.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>

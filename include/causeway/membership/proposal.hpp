@@ -9,7 +9,6 @@
 #include <causeway/membership/records.hpp>
 #include <causeway/membership/takeover.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 

@@ -15,15 +15,12 @@
 #include <causeway/membership/peer_table.hpp>
 #include <causeway/membership/situation.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {

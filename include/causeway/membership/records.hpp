@@ -11,7 +11,6 @@
 #include <causeway/net/codec.hpp>
 #include <causeway/net/fabric.hpp>
 
-#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>

@@ -9,7 +9,6 @@
 #include <causeway/membership/peer_table.hpp>
 #include <causeway/net/deadline.hpp>
 
-#include <algorithm>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {

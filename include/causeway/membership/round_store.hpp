@@ -11,7 +11,6 @@
 #include <causeway/io/storage.hpp>
 #include <causeway/membership/durable_record.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

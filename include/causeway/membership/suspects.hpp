@@ -9,11 +9,9 @@
 #include <causeway/core/error.hpp>
 #include <causeway/membership/records.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {

@@ -8,7 +8,6 @@
 #include <causeway/membership/attempt.hpp>
 #include <causeway/membership/ledger.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

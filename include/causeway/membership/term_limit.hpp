@@ -8,7 +8,6 @@
 
 #include <causeway/core/clock.hpp>
 
-#include <algorithm>
 #include <cstdint>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <new>
 #include <string>
 #include <system_error>
 #include <utility>

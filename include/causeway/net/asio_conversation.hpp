@@ -11,7 +11,6 @@
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/frame.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <deque>

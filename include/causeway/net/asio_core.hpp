@@ -22,16 +22,12 @@
 #include <causeway/net/handshake_acceptor.hpp>
 #include <causeway/net/side_thread.hpp>
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <new>
 #include <optional>
 #include <string>
 #include <thread>

@@ -17,7 +17,6 @@
 #include <causeway/net/operations.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -11,12 +11,9 @@
 #include <causeway/net/frame.hpp>
 #include <causeway/net/inbox.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <memory>
 #include <optional>
 #include <utility>
 

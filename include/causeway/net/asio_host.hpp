@@ -10,12 +10,10 @@
 #include <causeway/net/asio_greeting.hpp>
 #include <causeway/net/asio_mesh.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {

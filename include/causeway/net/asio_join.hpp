@@ -8,12 +8,10 @@
 #include <causeway/net/asio_greeting.hpp>
 #include <causeway/net/asio_mesh.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 

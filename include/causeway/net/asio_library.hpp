@@ -24,9 +24,7 @@
 
 #include <chrono>
 #include <cstddef>
-#include <fstream>
 #include <functional>
-#include <string>
 #include <system_error>
 
 #if defined(__linux__)

@@ -21,11 +21,9 @@
 #include <causeway/net/inbox.hpp>
 #include <causeway/net/operations.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string>

@@ -10,7 +10,6 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/net/asio_library.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>

@@ -9,12 +9,10 @@
 #include <causeway/net/frame.hpp>
 #include <causeway/net/operations.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 

@@ -10,7 +10,6 @@
 #include <causeway/net/endpoint.hpp>
 #include <causeway/net/fabric.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -16,7 +16,6 @@
 #include <causeway/net/operations.hpp>
 #include <causeway/net/transport_options.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -17,7 +17,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 

@@ -8,9 +8,7 @@
 
 #include <causeway/core/result.hpp>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <utility>
 

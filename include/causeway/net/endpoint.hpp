@@ -6,7 +6,6 @@
 
 #include <causeway/core/result.hpp>
 
-#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -23,8 +23,6 @@
 #include <causeway/net/half_open.hpp>
 #include <causeway/net/stranger_log.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>

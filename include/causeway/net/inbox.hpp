@@ -15,10 +15,8 @@
 #include <causeway/net/memory_budget.hpp>
 #include <causeway/net/operations.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>

@@ -12,12 +12,9 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>

@@ -12,14 +12,9 @@
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/shared_pages.hpp>
 
-#include <algorithm>
-#include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
-#include <string>
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {

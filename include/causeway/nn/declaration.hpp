@@ -12,7 +12,6 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/tensor/parameters.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>

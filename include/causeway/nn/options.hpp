@@ -11,7 +11,6 @@
 #include <causeway/kernels/bf16_kernels.hpp>
 #include <causeway/tensor/dtype.hpp>
 
-#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>

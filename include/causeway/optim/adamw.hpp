@@ -7,10 +7,10 @@
 #include <causeway/config/config.hpp>
 #include <causeway/kernels/bf16_kernels.hpp>
 #include <causeway/kernels/optimizer.hpp>
+#include <causeway/optim/adam_state.hpp>
 #include <causeway/optim/optimizer.hpp>
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -71,33 +71,26 @@ class adamw {
   explicit adamw(adamw_options options = {}) noexcept : options_{options} {}
 
   [[nodiscard]] const adamw_options& options() const noexcept { return options_; }
-  [[nodiscard]] std::uint64_t steps() const noexcept { return clock_.steps(); }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return state_.clock.steps(); }
   /// First and second moments, in the layout of the parameters: for policies that average them over peers.
-  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
-    const auto length = static_cast<std::size_t>(first_.size());
-    return {std::span{first_.data(), length}, std::span{second_.data(), length}};
-  }
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept { return state_.moments(); }
 
-  void reset(std::int64_t length) {
-    first_ = state_buffer{length};
-    second_ = state_buffer{length};
-    clock_ = {};
-  }
+  void reset(std::int64_t length) { state_.reset(length); }
   /// As after `steps` steps whose moments are all zero.
   void resume(std::int64_t length, std::uint64_t steps) {
     reset(length);
-    clock_.resume(options_, steps);
+    state_.clock.resume(options_, steps);
   }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
-    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    const kernels::adamw_coefficients decayed = clock_.advance(options_, step);
+    CAUSEWAY_EXPECT(state_.first.size() == static_cast<std::int64_t>(view.values.size()));
+    const kernels::adamw_coefficients decayed = state_.clock.advance(options_, step);
     kernels::adamw_coefficients plain = decayed;
     plain.weight_decay = 0.0F;
     detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
       float* const values = view.values.data() + begin;
       const float* const gradients = view.gradients.data() + begin;
-      float *const first = first_.data() + begin, *const second = second_.data() + begin;
+      float *const first = state_.first.data() + begin, *const second = state_.second.data() + begin;
       if (view.copies != nullptr) {
         kernels::bf16_in_use().adamw_update(values, view.copies->values + begin, gradients, first, second, count,
                                             decay ? decayed : plain);
@@ -110,14 +103,12 @@ class adamw {
 
   template <class Archive>
   void serialize(Archive& ar) {
-    ar(first_, second_, clock_);
+    ar(state_);
   }
 
  private:
   adamw_options options_;
-  state_buffer first_;
-  state_buffer second_;
-  adam_clock clock_;
+  detail::adam_state<adam_clock> state_;
 };
 
 static_assert(Optimizer<adamw>);

@@ -10,6 +10,7 @@
 #include <causeway/kernels/reduce.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
+#include <causeway/optim/adam_state.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/tensor/scratch.hpp>
@@ -49,21 +50,13 @@ struct lamb_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* u, const float* p, const float* g, float* m, float* v, std::int64_t count,
                                          lamb_factors c) {
-    using kernels::detail::f32x16, kernels::detail::load, kernels::detail::square_root, kernels::detail::store;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, first, second;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(first, m + i, part);
-      load(second, v + i, part);
-      gradient *= c.gradient_scale;
-      first = c.beta1 * first + c.rest1 * gradient;
-      second = c.beta2 * second + c.rest2 * (gradient * gradient);
-      store(m + i, first, part);
-      store(v + i, second, part);
-      square_root(second);
-      store(u + i, c.moment_scale * first / (second * c.root_scale + c.epsilon) + c.decay * value, part);
+      kernels::detail::f32x16 value, gradient, first, root;
+      kernels::detail::load(value, p + i, part);
+      move_moments(gradient, first, root, g, m, v, i, part, c);
+      const auto update = c.moment_scale * first / (root * c.root_scale + c.epsilon) + c.decay * value;
+      kernels::detail::store(u + i, update, part);
     });
   }
 };
@@ -82,28 +75,21 @@ class lamb {
   explicit lamb(lamb_options options = {}) : options_{options} {}
 
   [[nodiscard]] const lamb_options& options() const noexcept { return options_; }
-  [[nodiscard]] std::uint64_t steps() const noexcept { return clock_.steps(); }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return state_.clock.steps(); }
   /// First and second moments, in the layout of the parameters: for policies that average them over peers.
-  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
-    const auto length = static_cast<std::size_t>(first_.size());
-    return {std::span{first_.data(), length}, std::span{second_.data(), length}};
-  }
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept { return state_.moments(); }
 
-  void reset(std::int64_t length) {
-    first_ = state_buffer{length};
-    second_ = state_buffer{length};
-    clock_ = {};
-  }
+  void reset(std::int64_t length) { state_.reset(length); }
   /// As after `steps` steps whose moments are all zero.
   void resume(std::int64_t length, std::uint64_t steps) {
     reset(length);
-    clock_.resume(adam(), steps);
+    state_.clock.resume(adam(), steps);
   }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
-    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    const kernels::adamw_coefficients c = clock_.advance(adam(), step);
-    if (view.segments.empty()) return step_tensor(pool, view, {0, first_.size()}, c);
+    CAUSEWAY_EXPECT(state_.first.size() == static_cast<std::int64_t>(view.values.size()));
+    const kernels::adamw_coefficients c = state_.clock.advance(adam(), step);
+    if (view.segments.empty()) return step_tensor(pool, view, {0, state_.first.size()}, c);
     for (const parameter_segment& s : view.segments) {
       kernels::adamw_coefficients own = c;
       if (!detail::decays(s.kind)) own.weight_decay = 0.0F;
@@ -113,7 +99,7 @@ class lamb {
 
   template <class Archive>
   void serialize(Archive& ar) {
-    ar(first_, second_, clock_);
+    ar(state_);
   }
 
  private:
@@ -152,10 +138,10 @@ class lamb {
     const auto level = kernels::detect_simd_level();
     kernels::detail::for_elements(pool, at.size(), [&](index_range part) {
       const std::int64_t begin = at.begin + part.begin;
-      kernels::detail::dispatch<detail::lamb_kernel>(level, update + part.begin,
-                                                     static_cast<const float*>(view.values.data()) + begin,
-                                                     static_cast<const float*>(view.gradients.data()) + begin,
-                                                     first_.data() + begin, second_.data() + begin, part.size(), factors);
+      kernels::detail::dispatch<detail::lamb_kernel>(
+          level, update + part.begin, static_cast<const float*>(view.values.data()) + begin,
+          static_cast<const float*>(view.gradients.data()) + begin, state_.first.data() + begin,
+          state_.second.data() + begin, part.size(), factors);
     });
   }
 
@@ -169,9 +155,7 @@ class lamb {
 
   lamb_options options_;
   scratch memory_;
-  state_buffer first_;
-  state_buffer second_;
-  adam_clock clock_;
+  detail::adam_state<adam_clock> state_;
 };
 
 static_assert(Optimizer<lamb>);

@@ -16,11 +16,10 @@
 #include <causeway/config/config.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
+#include <causeway/optim/adam_state.hpp>
 #include <causeway/optim/optimizer.hpp>
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
@@ -55,22 +54,13 @@ struct nadam_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count,
                                          nadam_coefficients c) {
-    using kernels::detail::f32x16, kernels::detail::load, kernels::detail::square_root, kernels::detail::store;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, first, second;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(first, m + i, part);
-      load(second, v + i, part);
-      gradient *= c.gradient_scale;
-      first = c.beta1 * first + c.rest1 * gradient;
-      second = c.beta2 * second + c.rest2 * (gradient * gradient);
-      store(m + i, first, part);
-      store(v + i, second, part);
-      square_root(second);
-      const f32x16 direction = c.moment_step * first + c.gradient_step * gradient;
-      store(p + i, value * c.decay - direction / (second * c.root_scale + c.epsilon), part);
+      kernels::detail::f32x16 value, gradient, first, root;
+      kernels::detail::load(value, p + i, part);
+      move_moments(gradient, first, root, g, m, v, i, part, c);
+      const auto direction = c.moment_step * first + c.gradient_step * gradient;
+      kernels::detail::store(p + i, value * c.decay - direction / (root * c.root_scale + c.epsilon), part);
     });
   }
 };
@@ -131,37 +121,31 @@ class nadam {
   }
 
   [[nodiscard]] const nadam_options& options() const noexcept { return options_; }
-  [[nodiscard]] std::uint64_t steps() const noexcept { return clock_.steps(); }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return state_.clock.steps(); }
 
-  void reset(std::int64_t length) {
-    first_ = state_buffer{length};
-    second_ = state_buffer{length};
-    clock_ = {};
-  }
+  void reset(std::int64_t length) { state_.reset(length); }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
-    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    const detail::nadam_coefficients decayed = clock_.advance(options_, step);
+    CAUSEWAY_EXPECT(state_.first.size() == static_cast<std::int64_t>(view.values.size()));
+    const detail::nadam_coefficients decayed = state_.clock.advance(options_, step);
     detail::nadam_coefficients plain = decayed;
     plain.decay = 1.0F;
     const auto level = kernels::detect_simd_level();
     detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
       kernels::detail::dispatch<detail::nadam_kernel>(
           level, view.values.data() + begin, static_cast<const float*>(view.gradients.data()) + begin,
-          first_.data() + begin, second_.data() + begin, count, decay ? decayed : plain);
+          state_.first.data() + begin, state_.second.data() + begin, count, decay ? decayed : plain);
     });
   }
 
   template <class Archive>
   void serialize(Archive& ar) {
-    ar(first_, second_, clock_);
+    ar(state_);
   }
 
  private:
   nadam_options options_;
-  state_buffer first_;
-  state_buffer second_;
-  detail::nadam_clock clock_;
+  detail::adam_state<detail::nadam_clock> state_;
 };
 
 static_assert(Optimizer<nadam>);

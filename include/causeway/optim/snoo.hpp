@@ -13,7 +13,6 @@
 #include <causeway/optim/optimizer.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstdint>
 #include <string_view>
 #include <utility>

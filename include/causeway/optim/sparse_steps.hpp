@@ -66,30 +66,21 @@ class sparse_adam {
   explicit sparse_adam(sparse_adam_options options = {}) noexcept
       : options_{options.beta1, options.beta2, options.epsilon, options.weight_decay} {}
 
-  [[nodiscard]] std::uint64_t steps() const noexcept { return clock_.steps(); }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return state_.clock.steps(); }
   /// First and second moments, in the layout of the parameters.
-  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
-    const auto length = static_cast<std::size_t>(first_.size());
-    return {std::span{first_.data(), length}, std::span{second_.data(), length}};
-  }
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept { return state_.moments(); }
 
-  void reset(std::int64_t length) {
-    first_ = state_buffer{length};
-    second_ = state_buffer{length};
-    clock_ = {};
-  }
+  void reset(std::int64_t length) { state_.reset(length); }
   CAUSEWAY_DECL void step(thread_pool& pool, parameter_view view, step_options step);
 
   template <class Archive>
   void serialize(Archive& ar) {
-    ar(first_, second_, clock_);
+    ar(state_);
   }
 
  private:
   adamw_options options_;  ///< its decay is the one of the gradient here
-  state_buffer first_;
-  state_buffer second_;
-  adam_clock clock_;
+  detail::adam_state<adam_clock> state_;
 };
 
 static_assert(Optimizer<sparse_sgd> && Optimizer<sparse_adam>);

@@ -11,7 +11,6 @@
 #include <causeway/net/codec.hpp>
 
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>

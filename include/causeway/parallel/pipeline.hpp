@@ -38,7 +38,6 @@
 #include <numeric>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>

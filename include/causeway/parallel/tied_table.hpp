@@ -15,13 +15,11 @@
 #include <causeway/stage/layout.hpp>
 #include <causeway/tensor/parameters.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

@@ -9,8 +9,6 @@
 
 #include <causeway/config/config.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <vector>

@@ -13,7 +13,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -12,7 +12,6 @@
 #include <causeway/plan/open_path.hpp>
 #include <causeway/plan/placement.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>

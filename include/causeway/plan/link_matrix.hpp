@@ -8,7 +8,6 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <span>

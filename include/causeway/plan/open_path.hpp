@@ -8,11 +8,8 @@
 
 #include <causeway/config/config.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>

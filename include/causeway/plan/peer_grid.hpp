@@ -8,7 +8,6 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>

@@ -8,14 +8,10 @@
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/timeline.hpp>
 
-#include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 

@@ -10,7 +10,6 @@
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/stage_costs.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

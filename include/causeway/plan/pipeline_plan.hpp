@@ -16,7 +16,6 @@
 #include <causeway/plan/step_estimate.hpp>
 #include <causeway/plan/transformer_cost.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>

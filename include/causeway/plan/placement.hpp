@@ -10,10 +10,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/plan/link_matrix.hpp>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>

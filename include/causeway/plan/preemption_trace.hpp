@@ -12,12 +12,10 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/rng.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <queue>
 #include <string>
 #include <utility>

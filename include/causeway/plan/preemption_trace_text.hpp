@@ -12,7 +12,6 @@
 #include <causeway/core/table_text.hpp>
 #include <causeway/plan/preemption_trace.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -14,13 +14,11 @@
 #include <causeway/plan/stage_costs.hpp>
 #include <causeway/plan/stage_split.hpp>
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {

@@ -12,13 +12,11 @@
 #include <causeway/plan/recovery.hpp>
 #include <causeway/plan/varuna_search.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {

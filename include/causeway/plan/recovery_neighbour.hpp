@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 

@@ -14,7 +14,6 @@
 #include <causeway/plan/liveput.hpp>
 #include <causeway/plan/recovery.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>

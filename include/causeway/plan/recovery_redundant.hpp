@@ -15,7 +15,6 @@
 #include <causeway/plan/peer_grid.hpp>
 #include <causeway/plan/recovery.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>

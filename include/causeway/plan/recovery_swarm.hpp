@@ -12,7 +12,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/plan/recovery.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>

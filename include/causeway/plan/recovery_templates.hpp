@@ -14,7 +14,6 @@
 #include <causeway/plan/template_reaction.hpp>
 #include <causeway/plan/templates.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -18,10 +18,8 @@
 #include <causeway/core/result.hpp>
 #include <causeway/plan/schedule.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <tuple>

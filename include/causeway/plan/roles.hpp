@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>

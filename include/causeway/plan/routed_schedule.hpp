@@ -12,7 +12,6 @@
 #include <causeway/plan/routed_time.hpp>
 #include <causeway/plan/schedule.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>

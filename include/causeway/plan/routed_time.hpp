@@ -15,7 +15,6 @@
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/stage_costs.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -11,7 +11,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/plan/schedule.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -11,7 +11,6 @@
 #include <causeway/plan/link_matrix.hpp>
 #include <causeway/plan/placement.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>

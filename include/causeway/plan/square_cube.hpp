@@ -10,7 +10,6 @@
 #include <causeway/plan/link_matrix.hpp>
 
 #include <cstddef>
-#include <limits>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 

@@ -11,8 +11,6 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/plan/schedule.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>

@@ -13,7 +13,6 @@
 #include <causeway/plan/link_matrix.hpp>
 #include <causeway/plan/placement.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -39,7 +38,6 @@ struct step_estimate {
   std::size_t replica = 0;          ///< the slowest
   std::size_t averaging_stage = 0;  ///< whose average takes the longest
 
-  [[nodiscard]] double exposed() const noexcept { return activations + averaging; }
   [[nodiscard]] double total() const noexcept { return compute + bubble + activations + averaging; }
 };
 

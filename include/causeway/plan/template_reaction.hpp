@@ -12,9 +12,7 @@
 #include <causeway/plan/template_choice.hpp>
 #include <causeway/plan/templates.hpp>
 
-#include <algorithm>
 #include <cstddef>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>

@@ -17,7 +17,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/plan/stage_split.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <string>

@@ -15,7 +15,6 @@
 #include <causeway/plan/schedule_cursor.hpp>
 #include <causeway/plan/stage_costs.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>

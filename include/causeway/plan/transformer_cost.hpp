@@ -14,7 +14,6 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
-#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 

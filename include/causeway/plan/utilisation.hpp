@@ -10,7 +10,6 @@
 
 #include <causeway/config/config.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <span>

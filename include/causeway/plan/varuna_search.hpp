@@ -19,11 +19,9 @@
 #include <causeway/plan/stage_split.hpp>
 #include <causeway/plan/timeline.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -31,7 +31,7 @@ constexpr bool c4(comm_traits c, parallel_traits p) {
 
 /// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean that all wait for.
 constexpr bool c5(comm_traits c, parallel_traits p) {
-  return !p.shares_gradient || c.sums_gradients || (c.needs_global_step && c.moves_with_blocks);
+  return !p.shares_gradient || c.sums_gradients || (c.exchanges_gradients && c.moves_with_blocks);
 }
 
 /// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
@@ -40,7 +40,7 @@ constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late ||
 /// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
 /// gradients.
 constexpr bool c7(comm_traits c, parallel_traits p) {
-  return !p.moves_blocks || (c.moves_with_blocks && !c.needs_global_step);
+  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
 }  // namespace rules

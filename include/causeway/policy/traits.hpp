@@ -23,11 +23,11 @@ enum class verdict : std::uint8_t {
 
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
-  peers tolerates = peers::fixed;   ///< whether it still works when peers come and go
-  bool needs_global_step = false;   ///< whether all who hold the same parameters make every step together, of one gradient
-  bool identical_replicas = true;   ///< whether all peers hold the same parameters after each committed round
-  bool rounds_by_steps = true;      ///< whether rounds come after the same steps on all peers, whatever they are given
-  bool rounds_over_stages = false;  ///< or if all stages of a model are asked (training_context::stages), or need not be
+  peers tolerates = peers::fixed;    ///< whether it still works when peers come and go
+  bool exchanges_gradients = false;  ///< whether all who hold the same parameters make every step together, of one gradient
+  bool identical_replicas = true;    ///< whether all peers hold the same parameters after each committed round
+  bool rounds_by_steps = true;       ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool rounds_over_stages = false;   ///< or if all stages of a model are asked (training_context::stages), or need not be
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =

@@ -16,7 +16,7 @@
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/norm_aggregators.hpp>
-#include <causeway/collective/told_regions.hpp>
+#include <causeway/collective/region_label.hpp>
 #include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/compress/bits.hpp>
@@ -110,7 +110,7 @@ struct halos_options {
   std::uint32_t global_period = 2;
   float global_share = 0.25F;  ///< α
   /// Where peers come and go, instead of `regions`: this peer's, and how many there may be.
-  collective::told_regions told{};
+  collective::region_label label{};
   std::uint64_t record_samples =
       0;  ///< where peers come and go, of all of them from one record to the next (axis::regions)
 };

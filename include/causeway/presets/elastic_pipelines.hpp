@@ -26,7 +26,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 

@@ -90,7 +90,7 @@ CAUSEWAY_DECL [[nodiscard]] bacombo make(const bacombo_options& o);
 struct ravnest_options {
   std::uint32_t local_steps = 20;
   collective::region_list clusters{{0, 1}, {2, 3}};  ///< all peers, hubs first; none where peers come and go
-  collective::told_regions told{};                   ///< where there are none: this peer's cluster
+  collective::region_label label{};                  ///< where there are none: this peer's cluster
 };
 using ravnest =
     comm::rounds<axis::every, axis::two_level_mean<axis::quantised_ring<compress::none>>, axis::outer<optim::sgd>>;

@@ -14,7 +14,6 @@
 #include <causeway/sim/sent_message.hpp>
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 

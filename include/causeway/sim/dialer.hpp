@@ -10,13 +10,10 @@
 #include <causeway/net/fabric.hpp>
 #include <causeway/sim/network.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>

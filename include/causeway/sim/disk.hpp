@@ -14,9 +14,7 @@
 #include <causeway/io/file_storage.hpp>
 #include <causeway/sim/disk_tree.hpp>
 
-#include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

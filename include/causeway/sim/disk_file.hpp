@@ -9,11 +9,9 @@
 #include <causeway/config/config.hpp>
 #include <causeway/io/storage.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <span>
 #include <vector>

@@ -9,7 +9,6 @@
 #include <causeway/io/storage.hpp>
 #include <causeway/sim/disk_file.hpp>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>

@@ -14,8 +14,6 @@
 #include <causeway/sim/network.hpp>
 #include <causeway/sim/process.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>

@@ -17,10 +17,8 @@
 #include <unistd.h>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <functional>
-#include <new>
 #include <utility>
 #include <vector>
 

@@ -8,7 +8,6 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <utility>

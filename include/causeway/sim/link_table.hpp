@@ -10,7 +10,6 @@
 #include <causeway/core/table_text.hpp>
 #include <causeway/sim/options.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>

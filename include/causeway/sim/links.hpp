@@ -8,9 +8,7 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/sim/options.hpp>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -14,11 +14,8 @@
 #include <causeway/net/transport.hpp>
 #include <causeway/sim/connection.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <deque>
 #include <string>
 #include <utility>

@@ -10,11 +10,9 @@
 #include <causeway/sim/connection.hpp>
 #include <causeway/sim/transit.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

@@ -17,13 +17,11 @@
 #include <causeway/sim/options.hpp>
 #include <causeway/sim/scheduler.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

@@ -9,7 +9,6 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/hash.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -17,15 +17,12 @@
 #include <causeway/sim/options.hpp>
 #include <causeway/sim/scheduler.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -11,11 +11,8 @@
 #include <causeway/sim/fabric.hpp>
 #include <causeway/sim/process.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>

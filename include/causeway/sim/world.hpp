@@ -16,12 +16,9 @@
 #include <causeway/sim/scheduler.hpp>
 #include <causeway/sim/transport.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>

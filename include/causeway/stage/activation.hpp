@@ -23,7 +23,6 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <type_traits>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 

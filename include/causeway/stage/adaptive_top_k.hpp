@@ -19,7 +19,6 @@
 #include <causeway/stage/activation.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -13,7 +13,6 @@
 #include <causeway/net/fabric.hpp>
 #include <causeway/nn/model_part.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

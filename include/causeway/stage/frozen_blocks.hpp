@@ -31,7 +31,6 @@
 #include <memory>
 #include <new>
 #include <span>
-#include <string>
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {

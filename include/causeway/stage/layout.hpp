@@ -11,12 +11,9 @@
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {

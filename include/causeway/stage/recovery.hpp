@@ -14,7 +14,6 @@
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/run_history.hpp>
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>

@@ -13,7 +13,6 @@
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>

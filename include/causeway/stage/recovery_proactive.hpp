@@ -20,12 +20,10 @@
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>

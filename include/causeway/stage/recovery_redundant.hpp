@@ -13,10 +13,8 @@
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>

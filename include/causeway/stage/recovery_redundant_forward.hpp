@@ -31,10 +31,8 @@
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>

@@ -19,11 +19,8 @@
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/schedules.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

@@ -11,9 +11,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/net/fabric.hpp>
 
-#include <algorithm>
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>

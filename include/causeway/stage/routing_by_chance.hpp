@@ -7,10 +7,8 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/stage/routing.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <string_view>
 #include <utility>

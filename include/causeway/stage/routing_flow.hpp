@@ -13,11 +13,9 @@
 #include <causeway/plan/flow_search.hpp>
 #include <causeway/stage/routing.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>

@@ -12,8 +12,6 @@
 #include <causeway/stage/routing.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 
-#include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <limits>

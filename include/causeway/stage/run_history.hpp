@@ -8,11 +8,9 @@
 #include <causeway/config/config.hpp>
 #include <causeway/stage/layout.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {

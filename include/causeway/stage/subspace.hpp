@@ -19,7 +19,6 @@
 #include <causeway/stage/subspace_basis.hpp>
 #include <causeway/tensor/scratch.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>

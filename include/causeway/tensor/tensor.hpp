@@ -101,16 +101,6 @@ class tensor {
   dtype type_ = dtype::f32;
 };
 
-/// A parameter as a rows × columns view of the store, and its gradient likewise. Valid while the store lives.
-[[nodiscard]] inline tensor value_view(parameter_store& store, std::size_t segment) noexcept {
-  const auto& s = store.segments()[segment];
-  return tensor::borrow(store.value(segment), {s.rows, s.columns});
-}
-[[nodiscard]] inline tensor gradient_view(parameter_store& store, std::size_t segment) noexcept {
-  const auto& s = store.segments()[segment];
-  return tensor::borrow(store.gradient(segment), {s.rows, s.columns});
-}
-
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TENSOR_TENSOR_HPP

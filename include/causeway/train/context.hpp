@@ -286,7 +286,7 @@ class training_context {
   /// Founds or joins the run with the state that `comm` and the context share.
   template <class Comm>
   result<void> open_membership(Comm& comm) {
-    shares_inner_ = Comm::traits.needs_global_step;
+    shares_inner_ = Comm::traits.exchanges_gradients;
     return elastic() ? env_.group->open(detail::shared_state_of(*this, comm), pool()) : result<void>{};
   }
 

@@ -37,7 +37,7 @@ struct shared_state {
   /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
   /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
-  /// Numbers that the policy asks all stages of a model for in one exchange, at most (training_context::stages).
+  /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
   /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
   /// with `divide`. None: it cannot be divided.

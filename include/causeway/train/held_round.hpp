@@ -18,12 +18,10 @@
 #include <causeway/train/member_waits.hpp>
 #include <causeway/train/spare_round.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -19,7 +19,6 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {

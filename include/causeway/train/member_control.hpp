@@ -21,10 +21,8 @@
 #include <causeway/train/member_record.hpp>
 #include <causeway/train/write_behind.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -107,7 +105,6 @@ class basic_member_control final : net::fabric_events, membership::effects, memb
   [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
   [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
   [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t hash) const;
-  [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
   /// Why a peer that has found nobody for `patience` should wait no longer; none while it should, or patience is 0.
   [[nodiscard]] std::optional<error> alone_too_long(duration patience) const;
 

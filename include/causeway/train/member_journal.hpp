@@ -10,7 +10,6 @@
 #include <causeway/net/fabric.hpp>
 #include <causeway/train/write_behind.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 

@@ -12,8 +12,6 @@
 #include <causeway/membership/round_store.hpp>
 #include <causeway/train/member_control.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

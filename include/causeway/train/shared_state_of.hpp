@@ -34,7 +34,7 @@ result<void> replay_round(Context& ctx, Comm& comm, std::span<const float> mean)
 template <class Context, class Comm>
 shared_state shared_state_of(Context& ctx, Comm& comm) {
   membership::image_collector parts;
-  if constexpr (Comm::traits.needs_global_step) {
+  if constexpr (Comm::traits.exchanges_gradients) {
     parts.view(ctx.parameters());
     parts(ctx.inner());
   }
@@ -50,7 +50,7 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   state.of_model = of_model;
   state.own = parts.own_parts();
   state.round_samples = ctx.contribution().round_samples();
-  if constexpr (requires { comm.stage_sums(); }) state.stage_sums = comm.stage_sums();
+  state.stage_sums = ctx.stages().most_asked();
   if constexpr (requires { comm.replay(ctx); }) {
     state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
   }

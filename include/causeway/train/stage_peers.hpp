@@ -14,6 +14,7 @@
 #include <causeway/net/transport.hpp>
 #include <causeway/tensor/parameters.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -42,6 +43,11 @@ class stage_peers {
   [[nodiscard]] std::size_t count() const noexcept { return members_.empty() ? 1 : members_.size(); }
   CAUSEWAY_DECL [[nodiscard]] bool is_first() const;
 
+  /// From a policy's start(): it will ask for sums of so many numbers in one exchange, at most. Of several policies, all
+  /// together.
+  void will_ask(std::size_t numbers) noexcept { most_asked_ += numbers; }
+  [[nodiscard]] std::size_t most_asked() const noexcept { return most_asked_; }
+
   /// values[i] ← its sum over all stages, added up in their order: the same bits on all, which must all call it, equally
   /// often. One latency, and 8 bytes a value to each. Nothing is sent where the model is whole.
   CAUSEWAY_DECL result<void> sum(std::span<double> values, const collective::collective_options& options);
@@ -66,6 +72,7 @@ class stage_peers {
   std::vector<net::peer_index> members_;
   std::vector<index_range> copies_;
   std::uint64_t asked_ = 0;  ///< names the messages of a sum
+  std::size_t most_asked_ = 0;
   void* asked_of_ = nullptr;
   result<void> (*ask_)(void*, std::span<double>, const collective::collective_options&) = nullptr;
 };

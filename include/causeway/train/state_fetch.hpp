@@ -14,7 +14,6 @@
 #include <causeway/train/member_control.hpp>
 #include <causeway/train/member_waits.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>

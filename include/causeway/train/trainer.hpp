@@ -266,7 +266,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
 
   // Where stages go on their own time a step may have no gradient yet: then there is none to exchange.
   bool has_update() noexcept {
-    if constexpr (Comm::traits.needs_global_step && !Parallel::traits.global_step) return !ctx_.skips_inner_step();
+    if constexpr (Comm::traits.exchanges_gradients && !Parallel::traits.global_step) return !ctx_.skips_inner_step();
     return true;
   }
 

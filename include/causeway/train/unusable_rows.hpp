@@ -9,7 +9,6 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 

@@ -10,7 +10,6 @@
 #include <causeway/net/link_transport.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -54,7 +54,7 @@ double loss_on_new_text(const parameters& all, std::int64_t layers) {
   }
   store.touch();
   const texts b{1000000, 128};
-  return *model.forward_backward(b.inputs, b.targets, b.sequences, 0.0F, 0) / static_cast<double>(b.inputs.size());
+  return *model.evaluate(b.inputs, b.targets, b.sequences) / static_cast<double>(b.inputs.size());
 }
 
 template <class Pipeline>

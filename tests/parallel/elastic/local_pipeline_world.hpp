@@ -170,25 +170,37 @@ inline parameters holders_agree(any_elastic_world& w, std::uint32_t hosts) {
 
 /// Of the whole model with these parameters, on a batch that nobody trained on.
 inline double held_out_loss(const parameters& all, std::int64_t layers) {
-  auto model = causeway::nn::gpt::create(small_gpt(layers), causeway::kernels::cpu_backend{1});
-  auto& store = model->parameters();
+  static std::map<std::int64_t, causeway::nn::gpt> models;  // sweeps ask after each run
+  auto at = models.find(layers);
+  if (at == models.end()) {
+    auto model = causeway::nn::gpt::create(small_gpt(layers), causeway::kernels::cpu_backend{1});
+    at = models.emplace(layers, std::move(*model)).first;
+  }
+  auto& store = at->second.parameters();
   for (std::size_t i = 0; i < store.segments().size(); ++i) {
     const auto& values = all.at(store.segments()[i].name);
     std::copy(values.begin(), values.end(), store.value(i));
   }
   store.touch();
   const token_batch b{0, 1000, 32};
-  const auto sum = model->forward_backward(b.inputs, b.targets, 32, 0.0F, 0);
-  return *sum / static_cast<double>(b.inputs.size());
+  return *at->second.evaluate(b.inputs, b.targets, 32) / static_cast<double>(b.inputs.size());
+}
+
+/// Where a run begins.
+inline const parameters& drawn_parameters(std::int64_t layers) {
+  static std::map<std::int64_t, parameters> drawn;
+  const auto [at, fresh] = drawn.try_emplace(layers);
+  if (fresh) {
+    auto model = causeway::nn::gpt::create(small_gpt(layers), causeway::kernels::cpu_backend{1});
+    detail::collect(model->parameters(), at->second);
+  }
+  return at->second;
 }
 
 /// How far `is` is from `was`, in parts of how far that is from where a run begins.
 inline double off(const parameters& is, const parameters& was, std::int64_t layers) {
-  auto fresh = causeway::nn::gpt::create(small_gpt(layers), causeway::kernels::cpu_backend{1});
-  parameters began;
-  detail::collect(fresh->parameters(), began);
   double apart = 0, moved = 0;
-  for (const auto& [name, values] : began) {
+  for (const auto& [name, values] : drawn_parameters(layers)) {
     if (!is.contains(name) || !was.contains(name)) return NAN;
     for (std::size_t i = 0; i < values.size(); ++i) {
       apart += std::pow(double{is.at(name)[i]} - double{was.at(name)[i]}, 2);

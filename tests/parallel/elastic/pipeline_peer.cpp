@@ -75,6 +75,9 @@ TEST_CASE("pipeline peer: it knows another attempt from the one that is under wa
   CHECK(peer.begin_attempt().value());
   ++group->next.round;
   CHECK(peer.begin_attempt().value());
+  peer.sums = 2;
+  CHECK_FALSE(peer.begin_attempt().value());
+  CHECK(peer.sums == 0);  // as on all of its peers
   const auto one = peer.named(pipeline_peer::sums_channel), two = peer.named(pipeline_peer::sums_channel, 1);
   CHECK(one.step != two.step);
   CHECK(one.channel != peer.named(pipeline_peer::inventory_channel).channel);
@@ -83,7 +86,10 @@ TEST_CASE("pipeline peer: it knows another attempt from the one that is under wa
 TEST_CASE("pipeline peer: it waits for what more peers would mend, and says so once", "[parallel][fast]") {
   pipeline_peer peer{std::make_shared<lone_group>()};
   std::vector<std::string> lines;
-  const log_sink log{[&](severity, std::string_view text) { lines.emplace_back(text); }};
+  const log_sink log{[&](severity level, std::string_view text) {
+    CHECK(level == severity::waiting);  // by which the launcher knows it
+    lines.emplace_back(text);
+  }};
   for (int i = 0; i < 3; ++i) {
     CHECK(peer.wait_for_more(log, "step 4", parallel::missing({2, 3})).code == errc::cancelled);
   }

@@ -6,6 +6,8 @@
 
 #include <causeway/axis/arrivals.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> one_by_one::check(std::uint32_t) const {

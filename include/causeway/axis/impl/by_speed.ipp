@@ -6,6 +6,9 @@
 
 #include <causeway/axis/by_speed.hpp>
 
+#include <algorithm>
+#include <iterator>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> by_speed::check(std::size_t) const {

@@ -6,6 +6,9 @@
 
 #include <causeway/axis/fragments.hpp>
 
+#include <algorithm>
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL void fragment::add(const parameter_segment& s, std::int64_t end) {

@@ -6,6 +6,9 @@
 
 #include <causeway/axis/groups.hpp>
 
+#include <algorithm>
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
 CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
@@ -18,6 +21,11 @@ CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng dra
 }}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL result<void> refuse_numbers(const char* what, bool named) {
+  if (!named) return {};
+  return fail(errc::invalid_argument, what, "of peers by number, which change where peers come and go; leave it out there");
+}
 
 CAUSEWAY_DECL std::vector<net::peer_index> all_peers::members(const group_question& q) const {
   std::vector<net::peer_index> all(q.peers);

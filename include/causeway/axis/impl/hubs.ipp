@@ -17,19 +17,19 @@ CAUSEWAY_DECL result<void> star::check(std::uint32_t peers) const {
   return fail(errc::invalid_argument, "star", "the hub is not one of the peers");
 }
 
-CAUSEWAY_DECL result<void> star::check_elastic() const { return check_elastic_hubs("star", told, record_samples); }
+CAUSEWAY_DECL result<void> star::check_elastic() const { return check_elastic_hubs("star", label, record_samples); }
 
-CAUSEWAY_DECL result<void> check_elastic_hubs(const char* who, const collective::told_regions& told,
+CAUSEWAY_DECL result<void> check_elastic_hubs(const char* who, const collective::region_label& label,
                                               std::uint64_t record_samples) {
   if (record_samples == 0) {
     return fail(errc::invalid_argument, who,
                 "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
                 "record to the next, such as 4 pushes of each peer");
   }
-  if (told.own == collective::told_regions::any ? told.fewest > 0 : told.own < told.fewest) return {};
+  if (label.own == collective::region_label::any ? label.fewest > 0 : label.own < label.fewest) return {};
   return fail(errc::invalid_argument, who,
-              "this peer says that it is in region " + std::to_string(told.own) + ", but there are " +
-                  std::to_string(told.fewest) + ", numbered from 0 on (`told`)");
+              "this peer says that it is in region " + std::to_string(label.own) + ", but there are " +
+                  std::to_string(label.fewest) + ", numbered from 0 on (`label`)");
 }
 
 CAUSEWAY_DECL std::vector<hub_level> star::levels(std::uint32_t peers) const {

@@ -6,16 +6,15 @@
 
 #include <causeway/axis/linked_groups.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
   if (size < 2 && peers > 1) {
     return fail(errc::invalid_argument, "linked_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
   }
-  if (peers == 0 && (!costs.empty() || links.every > 0)) {
-    return fail(errc::invalid_argument, "linked_groups",
-                "`costs` and `links` are of links between certain peers; leave them out where peers come and go");
-  }
+  CAUSEWAY_TRY(refuse_numbers("costs or links", peers == 0 && (!costs.empty() || links.every > 0)));
   const bool costly = std::all_of(costs.begin(), costs.end(), [](double c) { return c >= 0; });
   if (!costs.empty() && (costs.size() != std::size_t{peers} * peers || !costly)) {
     return fail(errc::invalid_argument, "linked_groups",

@@ -6,6 +6,7 @@
 
 #include <causeway/axis/low_rank_mean.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {

@@ -6,6 +6,9 @@
 
 #include <causeway/axis/participation.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> sampled_peers::check() const {

@@ -7,22 +7,8 @@
 #include <causeway/axis/peer_groups.hpp>
 
 #include <algorithm>
-#include <cstddef>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
-
-CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
-  peer_group all;
-  for (const peer_group& group : groups) {
-    if (group.empty()) return false;
-    all.insert(all.end(), group.begin(), group.end());
-  }
-  std::sort(all.begin(), all.end());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i] != i) return false;
-  }
-  return all.size() == peers;
-}
 
 CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
   peer_group hubs;

@@ -6,6 +6,9 @@
 
 #include <causeway/collective/exchange_message.hpp>
 
+#include <cmath>
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL void write_header(std::span<std::byte> room, float weight, std::size_t values, const refusal& bad) {

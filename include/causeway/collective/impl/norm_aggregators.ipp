@@ -6,6 +6,8 @@
 
 #include <causeway/collective/norm_aggregators.hpp>
 
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x) {

@@ -6,6 +6,8 @@
 
 #include <causeway/collective/pairs.hpp>
 
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {

@@ -6,6 +6,8 @@
 
 #include <causeway/collective/refusal.hpp>
 
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {

@@ -6,6 +6,10 @@
 
 #include <causeway/collective/ring_order.hpp>
 
+#include <bit>
+#include <limits>
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {

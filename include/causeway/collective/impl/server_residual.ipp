@@ -6,6 +6,8 @@
 
 #include <causeway/collective/server_residual.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL void server_residual::begin(std::uint64_t step) {

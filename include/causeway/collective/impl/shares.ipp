@@ -6,6 +6,8 @@
 
 #include <causeway/collective/shares.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL std::vector<double> best_shares(std::span<const double> bandwidths, const std::vector<bool>& reduces) {

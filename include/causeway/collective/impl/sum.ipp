@@ -6,6 +6,8 @@
 
 #include <causeway/collective/sum.hpp>
 
+#include <atomic>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,

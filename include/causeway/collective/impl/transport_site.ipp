@@ -6,6 +6,8 @@
 
 #include <causeway/collective/transport_site.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL transport_site::transport_site(net::any_transport& over, std::vector<net::peer_index> members,

@@ -10,14 +10,24 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
-CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found) {
-  std::vector<std::uint32_t> all(port.transport.size(), told.own);
+CAUSEWAY_DECL result<void> gather_regions(const exchange_port& port, const region_label& label, region_list& found) {
+  std::vector<std::uint32_t> all(port.transport.size(), label.own);
   net::message_id id = port.id;
   id.channel += 1;  // the first of ours has the rows
-  CAUSEWAY_TRY(all_gather(port.transport, id, std::as_bytes(std::span{&told.own, 1}),
+  CAUSEWAY_TRY(all_gather(port.transport, id, std::as_bytes(std::span{&label.own, 1}),
                           std::as_writable_bytes(std::span{all}), port.options));
-  found = regions_told(all, told.fewest);
+  found = regions_by_label(all, label.fewest);
   return {};
+}
+
+CAUSEWAY_DECL result<std::size_t> region_of(net::peer_index peer, const region_list& regions, std::uint32_t peers) {
+  if (!has_each_once(regions, peers)) {
+    return fail(errc::invalid_argument, "two_level_mean",
+                "regions must name every peer of the group once; set_regions first");
+  }
+  std::size_t region = 0;
+  while (std::find(regions[region].begin(), regions[region].end(), peer) == regions[region].end()) ++region;
+  return region;
 }
 
 CAUSEWAY_DECL void held_transport::hold(group_view group) {

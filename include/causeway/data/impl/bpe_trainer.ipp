@@ -6,6 +6,8 @@
 
 #include <causeway/data/bpe_trainer.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 CAUSEWAY_DECL bpe_trainer::bpe_trainer(const bpe_options& options) : options_{options} {}

@@ -6,6 +6,10 @@
 
 #include <causeway/data/document_router.hpp>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 namespace detail {

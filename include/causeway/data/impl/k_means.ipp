@@ -6,6 +6,9 @@
 
 #include <causeway/data/k_means.hpp>
 
+#include <algorithm>
+#include <limits>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 namespace detail {

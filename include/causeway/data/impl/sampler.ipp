@@ -6,6 +6,8 @@
 
 #include <causeway/data/sampler.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 CAUSEWAY_DECL result<sampler> sampler::make(std::int64_t tokens, const sampler_options& options) {

@@ -6,6 +6,10 @@
 
 #include <causeway/data/text.hpp>
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 CAUSEWAY_DECL result<std::string> load_text(const std::string& path, const text_options& options) {

@@ -6,6 +6,8 @@
 
 #include <causeway/data/token_shard.hpp>
 
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data { namespace detail {
 
 CAUSEWAY_DECL result<shard_kind> checked_shard(const shard_header& header, std::size_t file_bytes,

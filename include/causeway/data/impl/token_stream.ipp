@@ -6,6 +6,9 @@
 
 #include <causeway/data/token_stream.hpp>
 
+#include <algorithm>
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 CAUSEWAY_DECL token_stream::token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size,

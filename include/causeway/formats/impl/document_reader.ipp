@@ -10,7 +10,6 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/data/text.hpp>
 
-#include <algorithm>
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats { namespace detail {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats { namespace detail {

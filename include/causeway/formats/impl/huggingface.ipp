@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <variant>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats { namespace detail {
 

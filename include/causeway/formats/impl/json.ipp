@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats { namespace detail {

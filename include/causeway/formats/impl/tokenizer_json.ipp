@@ -14,7 +14,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats { namespace detail {
 

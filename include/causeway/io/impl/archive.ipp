@@ -6,6 +6,8 @@
 
 #include <causeway/io/archive.hpp>
 
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 namespace detail {

@@ -6,6 +6,8 @@
 
 #include <causeway/io/file.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL posix_file_system::file_type::file_type(detail::descriptor opened, std::string path)

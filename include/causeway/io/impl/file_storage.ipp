@@ -6,6 +6,8 @@
 
 #include <causeway/io/file_storage.hpp>
 
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL error os_error(const std::string& path, const std::string& doing, int code) {

@@ -6,6 +6,8 @@
 
 #include <causeway/io/memory_storage.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL memory_storage::memory_storage(storage_faults faults) : disk_{std::make_shared<disk>()} {

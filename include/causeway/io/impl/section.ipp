@@ -6,6 +6,8 @@
 
 #include <causeway/io/section.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)

@@ -6,6 +6,8 @@
 
 #include <causeway/io/section_file.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
 
 CAUSEWAY_DECL bool section_cursor::take(std::size_t length, std::string_view& text) noexcept {

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/acceptor.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL acceptor::acceptor(durable_record record, effects& fx) : durable_{std::move(record)}, fx_{&fx} {

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/attempt.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL bool attempt::voted(net::peer_id id) const { return votes_.contains(id); }

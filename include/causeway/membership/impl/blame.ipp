@@ -6,6 +6,8 @@
 
 #include <causeway/membership/blame.hpp>
 
+#include <set>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL blame::blame(peer_table& t) : t_{t} {}

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/candidate.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL candidate::candidate(peer_table& t) : t_{t} {}

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/checker.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL checker::checker(std::uint64_t quota, std::uint64_t budget) : ledger_{quota, budget} {}

@@ -6,6 +6,9 @@
 
 #include <causeway/membership/decision.hpp>
 
+#include <algorithm>
+#include <map>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,

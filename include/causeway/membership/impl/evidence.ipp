@@ -6,6 +6,9 @@
 
 #include <causeway/membership/evidence.hpp>
 
+#include <algorithm>
+#include <string>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL evidence::evidence(peer_table& t) : t_{t}, start_{static_cast<std::size_t>(mix(t.self, 0x61736bU))} {}
@@ -59,12 +62,6 @@ CAUSEWAY_DECL std::optional<told_commit> evidence::believed() {
   }
   if (t_.now >= next_) ask();
   return std::nullopt;
-}
-
-CAUSEWAY_DECL std::string evidence::doubt() const {
-  if (told_.empty()) return {};
-  return "peer " + std::to_string(*told_.front().tellers.begin()) + " tells of round " +
-         std::to_string(told_.front().record.round) + "; waits for the word of another member of the last round known here";
 }
 
 CAUSEWAY_DECL bool evidence::in_time(const commit_record& record) const {

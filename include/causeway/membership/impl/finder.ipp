@@ -6,6 +6,8 @@
 
 #include <causeway/membership/finder.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL finder::finder(peer_table& t, follower& f) : t_{t}, follower_{f} {}

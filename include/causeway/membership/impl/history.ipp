@@ -6,6 +6,10 @@
 
 #include <causeway/membership/history.hpp>
 
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL void add_field(std::string& line, std::string_view name, std::uint64_t value) {

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/leader.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL leader::leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, there_{t} {}
@@ -84,9 +86,8 @@ CAUSEWAY_DECL void leader::asked_for_time(net::peer_id from, const transfer_need
 }
 
 CAUSEWAY_DECL void leader::peer_up(net::peer_id id) {
-  if (!active_) return;
-  t_.entry(id).rounds_down = 0;
-  t_.post(id, make_beat());
+  if (active_) t_.entry(id).rounds_down = 0;
+  if (active_) t_.post(id, make_beat());
 }
 
 CAUSEWAY_DECL void leader::peer_down(net::peer_id id) {

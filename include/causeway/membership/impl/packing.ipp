@@ -6,6 +6,10 @@
 
 #include <causeway/membership/packing.hpp>
 
+#include <algorithm>
+#include <bit>
+#include <map>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value) {

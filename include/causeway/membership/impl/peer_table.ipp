@@ -6,6 +6,8 @@
 
 #include <causeway/membership/peer_table.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL peer_table::peer_table(options o, durable_record record, effects& fx)

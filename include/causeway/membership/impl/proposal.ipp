@@ -6,6 +6,8 @@
 
 #include <causeway/membership/proposal.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who) {

@@ -6,6 +6,10 @@
 
 #include <causeway/membership/protocol.hpp>
 
+#include <algorithm>
+#include <optional>
+#include <variant>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL protocol::protocol(options o, durable_record record, effects& fx)

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/records.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL std::uint64_t commit_record::contribution_of(net::peer_id peer) const noexcept {

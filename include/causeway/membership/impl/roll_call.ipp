@@ -6,6 +6,8 @@
 
 #include <causeway/membership/roll_call.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL void roll_call::called(time_point now) {

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/round_store.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL round_store::round_store(io::any_storage storage, std::string folder, unsigned keep)

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/state_image.hpp>
 
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {

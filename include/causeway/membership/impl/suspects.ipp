@@ -6,6 +6,8 @@
 
 #include <causeway/membership/suspects.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/takeover.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL void takeover::begin_round(const ledger& samples, const std::vector<net::peer_id>& members) {

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/term_limit.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL bool term_limit::allow(std::uint32_t known, std::uint32_t wanted, time_point now) {

@@ -12,10 +12,8 @@
 #include <causeway/membership/transfer/transfer_options.hpp>
 #include <causeway/membership/transfer/transfer_wire.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>

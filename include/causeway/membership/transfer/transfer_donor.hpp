@@ -14,7 +14,6 @@
 #include <causeway/membership/transfer/transfer_wire.hpp>
 #include <causeway/net/float_packing.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>

@@ -11,7 +11,6 @@
 #include <causeway/net/fabric.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -14,7 +14,6 @@
 #include <causeway/net/fabric.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>

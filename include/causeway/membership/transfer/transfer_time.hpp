@@ -7,13 +7,10 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/net/fabric.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <optional>
-#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 

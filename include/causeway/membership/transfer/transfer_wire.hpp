@@ -10,7 +10,6 @@
 #include <causeway/net/codec.hpp>
 #include <causeway/net/fabric.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>

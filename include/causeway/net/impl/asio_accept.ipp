@@ -6,6 +6,8 @@
 
 #include <causeway/net/asio_accept.hpp>
 
+#include <new>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL accepting::accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken,

@@ -6,6 +6,8 @@
 
 #include <causeway/net/asio_conversation.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL error wrong_run() {

@@ -7,6 +7,10 @@
 #include <causeway/net/asio_core.hpp>
 #include <causeway/net/asio_port.hpp>
 
+#include <algorithm>
+#include <mutex>
+#include <new>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_LAZY basic_fabric_core<Whole>::basic_fabric_core(listener at, fabric_options options)

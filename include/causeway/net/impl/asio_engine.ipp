@@ -6,6 +6,8 @@
 
 #include <causeway/net/asio_engine.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL operation engine::start(pending_operation what) {

@@ -6,6 +6,10 @@
 
 #include <causeway/net/asio_frame_reader.hpp>
 
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL std::byte* frame_reader::place(const stream& s) const {

@@ -6,6 +6,8 @@
 
 #include <causeway/net/asio_host.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL host_session::host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome,

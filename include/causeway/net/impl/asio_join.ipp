@@ -6,6 +6,8 @@
 
 #include <causeway/net/asio_join.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL join_session::join_session(listener& own, endpoint host, const rendezvous_options& options)

@@ -6,6 +6,8 @@
 
 #include <causeway/net/asio_library.hpp>
 
+#include <fstream>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept {

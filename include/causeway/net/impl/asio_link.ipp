@@ -6,6 +6,9 @@
 
 #include <causeway/net/asio_link.hpp>
 
+#include <algorithm>
+#include <mutex>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL link::link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)

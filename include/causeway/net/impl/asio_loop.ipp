@@ -6,6 +6,8 @@
 
 #include <causeway/net/asio_loop.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when, time_point now) {

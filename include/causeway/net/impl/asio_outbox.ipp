@@ -6,6 +6,8 @@
 
 #include <causeway/net/asio_outbox.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL outbox::outbox(link_context& shared, std::size_t chunk) : shared_{&shared}, chunk_{chunk} {}

@@ -6,6 +6,8 @@
 
 #include <causeway/net/asio_roster.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL roster::roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers)

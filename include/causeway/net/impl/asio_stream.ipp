@@ -6,6 +6,8 @@
 
 #include <causeway/net/asio_stream.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL stream::stream(tcp::socket s) : socket{std::move(s)}, staging(staging_bytes) {}

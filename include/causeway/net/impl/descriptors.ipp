@@ -6,6 +6,8 @@
 
 #include <causeway/net/descriptors.hpp>
 
+#include <algorithm>
+
 #include <unistd.h>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {

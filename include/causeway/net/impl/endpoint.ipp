@@ -6,6 +6,8 @@
 
 #include <causeway/net/endpoint.hpp>
 
+#include <charconv>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL std::string endpoint::text() const {

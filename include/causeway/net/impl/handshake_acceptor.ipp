@@ -6,6 +6,8 @@
 
 #include <causeway/net/handshake_acceptor.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL handshake_acceptor::handshake_acceptor(asio::io_context& io, std::mutex& mutex,

@@ -6,6 +6,9 @@
 
 #include <causeway/net/inbox.hpp>
 
+#include <algorithm>
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL inbox::inbox(operation_table& operations, peer_index peer, const inbox_limits& limits)

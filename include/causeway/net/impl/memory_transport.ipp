@@ -6,6 +6,10 @@
 
 #include <causeway/net/memory_transport.hpp>
 
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL void memory_hub::pending::end(result<std::size_t> outcome) { done.emplace(std::move(outcome)); }

@@ -6,6 +6,11 @@
 
 #include <causeway/net/shared_rings.hpp>
 
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 

@@ -6,6 +6,8 @@
 
 #include <causeway/net/side_thread.hpp>
 
+#include <system_error>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_INLINE side_thread::~side_thread() {

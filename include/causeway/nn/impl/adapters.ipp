@@ -6,6 +6,8 @@
 
 #include <causeway/nn/adapters.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL bool adapter_shape::fits(const map_sizes& sizes) const noexcept {

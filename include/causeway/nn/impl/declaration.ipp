@@ -7,6 +7,7 @@
 #include <causeway/nn/declaration.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 

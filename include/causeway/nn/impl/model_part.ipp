@@ -6,6 +6,8 @@
 
 #include <causeway/nn/model_part.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL stage_way stage_way::of(const block_range& r, std::int64_t blocks, bool joined_ends,

@@ -6,6 +6,8 @@
 
 #include <causeway/nn/options.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
 
 CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {

@@ -28,16 +28,16 @@ CAUSEWAY_DECL void sparse_sgd::step(thread_pool& pool, parameter_view view, step
 }
 
 CAUSEWAY_DECL void sparse_adam::step(thread_pool& pool, parameter_view view, step_options step) {
-  CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
+  CAUSEWAY_EXPECT(state_.first.size() == static_cast<std::int64_t>(view.values.size()));
   if (std::all_of(view.gradients.begin(), view.gradients.end(), [](float g) { return g == 0; })) return;
-  const kernels::adamw_coefficients c = clock_.advance(options_, step);
+  const kernels::adamw_coefficients c = state_.clock.advance(options_, step);
   detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
     const float weight_decay = decay ? c.weight_decay : 0.0F;
     for (std::int64_t i = begin; i < begin + count; ++i) {
       float g = view.gradients[static_cast<std::size_t>(i)];
       if (g == 0) continue;
       float& p = view.values[static_cast<std::size_t>(i)];
-      float &m = first_.data()[i], &v = second_.data()[i];
+      float &m = state_.first.data()[i], &v = state_.second.data()[i];
       g = c.gradient_scale * g + weight_decay * p;
       m = c.beta1 * m + (1 - c.beta1) * g;
       v = c.beta2 * v + (1 - c.beta2) * g * g;

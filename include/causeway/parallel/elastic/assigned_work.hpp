@@ -22,7 +22,6 @@
 #include <causeway/stage/schedules.hpp>
 #include <causeway/tensor/batch.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>

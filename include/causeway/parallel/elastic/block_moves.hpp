@@ -16,8 +16,6 @@
 #include <causeway/stage/recovery.hpp>
 #include <causeway/tensor/parameters.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -15,7 +15,6 @@
 #include <causeway/parallel/elastic/block_moves.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>

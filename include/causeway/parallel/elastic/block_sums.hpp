@@ -17,7 +17,6 @@
 #include <causeway/stage/layout.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>

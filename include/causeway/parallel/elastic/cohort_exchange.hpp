@@ -15,10 +15,8 @@
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/stage/layout.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <vector>

@@ -15,10 +15,8 @@
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>

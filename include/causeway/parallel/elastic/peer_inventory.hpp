@@ -15,9 +15,6 @@
 #include <causeway/parallel/elastic/step_turns.hpp>
 #include <causeway/stage/recovery.hpp>
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -78,6 +78,7 @@ struct pipeline_peer {
   std::string said{};       ///< what this peer waits for
   bool leaves = false;      ///< after the next step
   std::size_t staying = 0;  ///< peers of the attempt that do not
+  std::uint64_t sums = 0;   ///< of this attempt, by `sum`: names their messages
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
 
@@ -120,8 +121,8 @@ struct pipeline_peer {
   }
 
   /// values[i] ← its sum over the blocks of the model, each counted at one of its holders; the same bits on all peers of
-  /// the attempt, which must all call it, once in an exchange. 8 bytes a value to each.
-  CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options) const;
+  /// the attempt, which must all call it, equally often. 8 bytes a value to each.
+  CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options);
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 

@@ -7,8 +7,6 @@
 
 #include <causeway/config/config.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>

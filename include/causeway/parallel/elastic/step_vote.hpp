@@ -14,7 +14,6 @@
 #include <causeway/parallel/elastic/step_group.hpp>
 
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 

@@ -26,7 +26,6 @@
 #include <causeway/tensor/batch.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>

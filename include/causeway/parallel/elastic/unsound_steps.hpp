@@ -10,7 +10,6 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -13,17 +13,14 @@
 #include <causeway/parallel/experts/expert_messages.hpp>
 #include <causeway/stage/expert_directory.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

@@ -15,10 +15,8 @@
 #include <causeway/stage/expert_directory.hpp>
 #include <causeway/stage/product_key_gate.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>

@@ -12,8 +12,6 @@
 #include <causeway/parallel/envelope.hpp>
 #include <causeway/stage/expert_directory.hpp>
 
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>

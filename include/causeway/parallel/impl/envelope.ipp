@@ -6,6 +6,8 @@
 
 #include <causeway/parallel/envelope.hpp>
 
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace envelope {
 
 CAUSEWAY_DECL double get_real(net::byte_reader& in) {

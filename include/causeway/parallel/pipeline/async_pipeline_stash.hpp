@@ -9,7 +9,6 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/thread_pool.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>

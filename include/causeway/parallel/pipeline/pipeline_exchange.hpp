@@ -19,10 +19,8 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/plan/schedule.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>

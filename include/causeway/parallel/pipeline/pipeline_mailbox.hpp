@@ -23,7 +23,6 @@
 #include <causeway/stage/activation.hpp>
 #include <causeway/tensor/batch.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>

@@ -12,7 +12,6 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/plan/schedule.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>

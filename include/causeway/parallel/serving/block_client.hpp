@@ -24,7 +24,6 @@
 #include <causeway/stage/block_routing.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -32,12 +32,10 @@
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/tensor/tensor.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 

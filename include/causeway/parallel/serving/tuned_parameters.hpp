@@ -16,11 +16,8 @@
 #include <causeway/parallel/serving/block_client.hpp>
 #include <causeway/tensor/parameters.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>

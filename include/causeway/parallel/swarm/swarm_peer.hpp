@@ -209,7 +209,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   result<void> sum(std::span<double> values, const collective::collective_options&) override {
     decisions_.ask(values);
     if (decisions_.asked().size() <= most_asked_) return {};
-    return fail(errc::invalid_argument, "policy", "it asks the stages for more numbers than its stage_sums() says");
+    return fail(errc::invalid_argument, "policy",
+                "it asks the stages for more numbers than it said at its start (stage_peers::will_ask)");
   }
   std::span<std::byte> decision(std::size_t most) override { return decisions_.memory(most_asked_ = most); }
 
@@ -371,7 +372,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     waited_ += with_lock([&] { return fabric_->now() - begin; });
     if (waited_ >= say_at_) {
       say_at_ = 2 * waited_;
-      log_(severity::warning,
+      log_(severity::waiting,
            "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: " + describe());
     }
     return {};

@@ -6,6 +6,9 @@
 
 #include <causeway/plan/availability.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL availability_model fit_availability(std::span<const std::size_t> history) {

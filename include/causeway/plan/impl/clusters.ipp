@@ -6,6 +6,8 @@
 
 #include <causeway/plan/clusters.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL cluster_search::cluster_search(std::span<const cluster_peer> peers, const cluster_task& task,

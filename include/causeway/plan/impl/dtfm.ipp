@@ -6,6 +6,8 @@
 
 #include <causeway/plan/dtfm.hpp>
 
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL dtfm_search::dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options)

@@ -6,6 +6,8 @@
 
 #include <causeway/plan/dtfm_score.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL dtfm_scorer::dtfm_scorer(const link_matrix& links, const pipeline_task& task)

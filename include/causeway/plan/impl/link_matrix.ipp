@@ -6,6 +6,8 @@
 
 #include <causeway/plan/link_matrix.hpp>
 
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL link_matrix::link_matrix(std::size_t devices, const link_cost& everywhere)

@@ -6,6 +6,8 @@
 
 #include <causeway/plan/liveput.hpp>
 
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL preemption_draws::preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost,

@@ -6,6 +6,8 @@
 
 #include <causeway/plan/matching.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL double bottleneck_matcher::solve(std::span<const double> costs, std::size_t size) {

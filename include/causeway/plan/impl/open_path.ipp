@@ -6,6 +6,10 @@
 
 #include <causeway/plan/open_path.hpp>
 
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double cost_of_path(std::span<const double> costs, std::size_t places, std::span<const std::size_t> order) {

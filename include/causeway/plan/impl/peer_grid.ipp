@@ -6,6 +6,8 @@
 
 #include <causeway/plan/peer_grid.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL peer_grid::peer_grid(std::size_t stages) : stages_{stages} { CAUSEWAY_EXPECT(stages > 0); }

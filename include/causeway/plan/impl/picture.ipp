@@ -6,6 +6,11 @@
 
 #include <causeway/plan/picture.hpp>
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL double natural_unit(const timeline& t) {

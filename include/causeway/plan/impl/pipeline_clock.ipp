@@ -6,6 +6,8 @@
 
 #include <causeway/plan/pipeline_clock.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL pipeline_clock::pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)

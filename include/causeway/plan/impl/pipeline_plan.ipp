@@ -6,6 +6,8 @@
 
 #include <causeway/plan/pipeline_plan.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL pipeline_planner::pipeline_planner(const transformer_shape& shape, const link_matrix& links,

@@ -6,6 +6,9 @@
 
 #include <causeway/plan/placement.hpp>
 
+#include <algorithm>
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL std::size_t placement::device(std::size_t stage, std::size_t replica) const {

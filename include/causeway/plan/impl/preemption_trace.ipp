@@ -6,6 +6,9 @@
 
 #include <causeway/plan/preemption_trace.hpp>
 
+#include <algorithm>
+#include <limits>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL trace_summary summary_of(const preemption_trace& trace) {

@@ -6,6 +6,8 @@
 
 #include <causeway/plan/preemption_trace_text.hpp>
 
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL trace_reader::trace_reader(const trace_text_options& o)

@@ -6,6 +6,8 @@
 
 #include <causeway/plan/recovery.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double recovery_job::sample_seconds() const {

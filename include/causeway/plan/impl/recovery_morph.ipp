@@ -6,6 +6,8 @@
 
 #include <causeway/plan/recovery_morph.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL varuna_calibration calibration_of(const recovery_job& job) {

@@ -6,6 +6,8 @@
 
 #include <causeway/plan/recovery_proactive.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL proactive_recovery::proactive_recovery(const recovery_job& job, const proactive_options& options)

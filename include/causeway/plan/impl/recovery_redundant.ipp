@@ -6,6 +6,8 @@
 
 #include <causeway/plan/recovery_redundant.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL redundant_recovery::redundant_recovery(cut_job cut, const redundant_options& options)

@@ -6,6 +6,8 @@
 
 #include <causeway/plan/recovery_reroute.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL reroute_recovery::reroute_recovery(cut_job cut) : cut_{std::move(cut)}, grid_{cut_.stages()} {}

@@ -6,6 +6,8 @@
 
 #include <causeway/plan/recovery_swarm.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL swarm_recovery::swarm_recovery(cut_job cut, const swarm_options& options)

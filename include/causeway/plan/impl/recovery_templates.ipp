@@ -6,6 +6,8 @@
 
 #include <causeway/plan/recovery_templates.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL template_recovery::template_recovery(const recovery_job& job, template_set set)

@@ -6,6 +6,9 @@
 
 #include <causeway/plan/resumed_order.hpp>
 
+#include <algorithm>
+#include <limits>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t micro_batches) {

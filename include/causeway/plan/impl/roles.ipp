@@ -6,6 +6,8 @@
 
 #include <causeway/plan/roles.hpp>
 
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL role_search::role_search(std::span<const role_peer> peers, double batch, double bytes)

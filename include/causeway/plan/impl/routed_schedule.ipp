@@ -6,6 +6,8 @@
 
 #include <causeway/plan/routed_schedule.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {

@@ -6,6 +6,8 @@
 
 #include <causeway/plan/routed_time.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {

@@ -6,6 +6,7 @@
 
 #include <causeway/plan/schedules.hpp>
 
+#include <algorithm>
 #include <array>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {

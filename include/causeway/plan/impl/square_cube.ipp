@@ -6,6 +6,8 @@
 
 #include <causeway/plan/square_cube.hpp>
 
+#include <limits>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double square_cube::ratio() const noexcept {

@@ -6,6 +6,9 @@
 
 #include <causeway/plan/stage_costs.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage, const edge_cost& edge) {

@@ -6,6 +6,9 @@
 
 #include <causeway/plan/stage_split.hpp>
 
+#include <cmath>
+#include <cstdio>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL block_cost& block_cost::operator+=(const block_cost& o) noexcept {

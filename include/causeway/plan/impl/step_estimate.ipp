@@ -6,6 +6,8 @@
 
 #include <causeway/plan/step_estimate.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL double replica_seconds(const step_work& work, const placement& where, std::span<const double> speeds,

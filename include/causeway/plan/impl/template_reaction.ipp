@@ -6,6 +6,9 @@
 
 #include <causeway/plan/template_reaction.hpp>
 
+#include <algorithm>
+#include <map>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> held_blocks(const template_set& set,

@@ -6,6 +6,8 @@
 
 #include <causeway/plan/templates.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double pipeline_template::seconds(std::size_t micro_batches) const noexcept {

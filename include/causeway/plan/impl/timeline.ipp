@@ -6,6 +6,8 @@
 
 #include <causeway/plan/timeline.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double timeline::busy(std::uint32_t rank) const {

@@ -6,6 +6,8 @@
 
 #include <causeway/plan/utilisation.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL step_timeline::step_timeline(const training_step& step, const exchange_pattern& pattern,

@@ -6,6 +6,8 @@
 
 #include <causeway/plan/varuna_search.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance) {

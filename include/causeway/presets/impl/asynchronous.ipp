@@ -47,7 +47,7 @@ CAUSEWAY_DECL halos make(const halos_options& o) {
                                .pushes = o.pushes,
                                .upper_share = o.global_share,
                                .upper = upper,
-                               .told = o.told,
+                               .label = o.label,
                                .record_samples = o.record_samples},
                detail::outer_of_pushes(o.region_learning_rate, o.region_momentum, o.region_period)};
 }

@@ -27,7 +27,7 @@ CAUSEWAY_DECL bacombo make(const bacombo_options& o) {
 
 CAUSEWAY_DECL ravnest make(const ravnest_options& o) {
   axis::two_level_mean<axis::quantised_ring<compress::none>> exchange{o.clusters};
-  exchange.told = o.told;
+  exchange.label = o.label;
   return ravnest{axis::every{o.local_steps}, exchange, axis::outer<optim::sgd>{1.0F}};
 }
 

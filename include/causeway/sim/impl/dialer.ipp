@@ -6,6 +6,8 @@
 
 #include <causeway/sim/dialer.hpp>
 
+#include <chrono>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 CAUSEWAY_DECL std::string address_text(network& net, host_index host, std::uint32_t port) {

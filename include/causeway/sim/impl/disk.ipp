@@ -6,6 +6,9 @@
 
 #include <causeway/sim/disk.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_DECL disk::disk(disk_options options) : shared_{std::make_shared<shared>(options)} {}

@@ -6,6 +6,9 @@
 
 #include <causeway/sim/disk_file.hpp>
 
+#include <algorithm>
+#include <iterator>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 CAUSEWAY_DECL void disk_file::truncate(std::size_t page_bytes) {

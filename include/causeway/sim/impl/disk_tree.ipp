@@ -6,6 +6,8 @@
 
 #include <causeway/sim/disk_tree.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 CAUSEWAY_DECL std::uint64_t disk_folder::find(const std::string& name) const {

@@ -6,6 +6,9 @@
 
 #include <causeway/sim/fabric.hpp>
 
+#include <algorithm>
+#include <chrono>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_LAZY basic_fabric<Whole>::basic_fabric(process& owner, net::peer_id id, std::uint32_t first_port)

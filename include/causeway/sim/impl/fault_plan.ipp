@@ -6,6 +6,9 @@
 
 #include <causeway/sim/fault_plan.hpp>
 
+#include <charconv>
+#include <limits>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_DECL bool fault_plan::is_undo(std::size_t i) const {

@@ -6,6 +6,8 @@
 
 #include <causeway/sim/fault_profile.hpp>
 
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_DECL fault_profile hostile_profile() {

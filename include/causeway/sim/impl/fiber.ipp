@@ -6,6 +6,9 @@
 
 #include <causeway/sim/fiber.hpp>
 
+#include <cstring>
+#include <new>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_DECL stack_pool::stack_pool(std::size_t bytes) : page_{static_cast<std::size_t>(sysconf(_SC_PAGESIZE))} {

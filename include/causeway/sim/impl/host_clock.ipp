@@ -6,6 +6,8 @@
 
 #include <causeway/sim/host_clock.hpp>
 
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_DECL host_clock::host_clock(std::shared_ptr<const time_point> world) : world_{std::move(world)} {}

@@ -6,6 +6,8 @@
 
 #include <causeway/sim/link_table.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_DECL std::optional<std::uint32_t> link_table::index_of(std::string_view region) const {

@@ -6,6 +6,9 @@
 
 #include <causeway/sim/links.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 CAUSEWAY_DECL link_map::link_map(const link_options& otherwise) : otherwise_{otherwise} {}

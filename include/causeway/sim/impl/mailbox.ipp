@@ -6,6 +6,10 @@
 
 #include <causeway/sim/mailbox.hpp>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 CAUSEWAY_DECL mailbox::mailbox(traffic& counters) : counters_{counters} {}

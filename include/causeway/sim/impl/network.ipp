@@ -6,6 +6,8 @@
 
 #include <causeway/sim/network.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 CAUSEWAY_DECL network::network(const world_options& options, scheduler& events)

@@ -6,6 +6,8 @@
 
 #include <causeway/sim/scheduler.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_DECL virtual_clock::virtual_clock(std::shared_ptr<const time_point> now) : now_{std::move(now)} {}

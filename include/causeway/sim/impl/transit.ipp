@@ -6,6 +6,9 @@
 
 #include <causeway/sim/transit.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 CAUSEWAY_DECL machine::machine(std::shared_ptr<const time_point> now) : clock{std::move(now)} {}

@@ -6,6 +6,9 @@
 
 #include <causeway/sim/transport.hpp>
 
+#include <algorithm>
+#include <chrono>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 CAUSEWAY_DECL meeting::meeting(fabric& here, std::uint32_t self, std::vector<std::string> addresses)

@@ -6,6 +6,9 @@
 
 #include <causeway/sim/world.hpp>
 
+#include <algorithm>
+#include <exception>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_DECL world::world(const world_options& options) : core_{options} {}

@@ -6,6 +6,8 @@
 
 #include <causeway/stage/adaptive_top_k.hpp>
 
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL result<void> validate(const edge_speeds& speeds) {

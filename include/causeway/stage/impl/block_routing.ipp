@@ -6,6 +6,8 @@
 
 #include <causeway/stage/block_routing.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL span_directory::span_directory(std::int64_t layers, const span_directory_options& options)

@@ -6,6 +6,8 @@
 
 #include <causeway/stage/layout.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {

@@ -6,6 +6,8 @@
 
 #include <causeway/stage/recovery.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) const {

@@ -6,6 +6,9 @@
 
 #include <causeway/stage/recovery_proactive.hpp>
 
+#include <algorithm>
+#include <set>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery { namespace detail {
 
 CAUSEWAY_DECL shape_speeds::shape_speeds(const plan::recovery_job& job, double device_memory)

@@ -6,6 +6,9 @@
 
 #include <causeway/stage/recovery_redundant_forward.hpp>
 
+#include <algorithm>
+#include <map>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 CAUSEWAY_DECL result<layout> redundant_forward::arrange(const cluster_snapshot& g) {

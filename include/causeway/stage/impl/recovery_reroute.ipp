@@ -6,6 +6,9 @@
 
 #include <causeway/stage/recovery_reroute.hpp>
 
+#include <algorithm>
+#include <map>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 CAUSEWAY_DECL reroute::reroute(std::int64_t stages, plan::stage_costs costs)

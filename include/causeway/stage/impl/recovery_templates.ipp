@@ -6,6 +6,8 @@
 
 #include <causeway/stage/recovery_templates.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 CAUSEWAY_DECL templates::templates(templates_options options) : options_{std::move(options)} {}

@@ -6,6 +6,8 @@
 
 #include <causeway/stage/routing.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
 CAUSEWAY_DECL roster::roster(std::uint32_t stages, double smoothing) : stages_(stages), smoothing_{smoothing} {

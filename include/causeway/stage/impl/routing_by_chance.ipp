@@ -6,6 +6,9 @@
 
 #include <causeway/stage/routing_by_chance.hpp>
 
+#include <algorithm>
+#include <limits>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
 CAUSEWAY_DECL least_load::least_load(least_load_options options) : options_{options}, random_{options.seed, 0x6C6F6164} {}

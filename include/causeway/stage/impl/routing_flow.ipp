@@ -6,6 +6,9 @@
 
 #include <causeway/stage/routing_flow.hpp>
 
+#include <algorithm>
+#include <limits>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing { namespace detail {
 
 CAUSEWAY_DECL flow_graph::flow_graph(std::size_t vertices) : out_(vertices) {}

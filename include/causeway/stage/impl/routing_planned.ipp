@@ -6,6 +6,10 @@
 
 #include <causeway/stage/routing_planned.hpp>
 
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
 CAUSEWAY_DECL result<void> check(const std::vector<path>& paths, std::uint32_t stages) {

@@ -6,6 +6,9 @@
 
 #include <causeway/stage/run_history.hpp>
 
+#include <algorithm>
+#include <limits>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {

@@ -6,6 +6,8 @@
 
 #include <causeway/stage/subspace.hpp>
 
+#include <atomic>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) {

@@ -6,6 +6,8 @@
 
 #include <causeway/stage/subspace_adamw.hpp>
 
+#include <iterator>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL subspace_adamw::subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces,

@@ -7,7 +7,6 @@
 #include <causeway/train/common_cut.hpp>
 
 #include <algorithm>
-#include <cstddef>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 

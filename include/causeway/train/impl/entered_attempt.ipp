@@ -8,6 +8,8 @@
 
 #include <causeway/net/epochs.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL entered_attempt::entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control,

@@ -6,6 +6,8 @@
 
 #include <causeway/train/held_round.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL held_round::held_round(member_control& control, member_waits& waits, const member_options& options,

@@ -6,6 +6,8 @@
 
 #include <causeway/train/member.hpp>
 
+#include <exception>
+
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_LAZY basic_member<Whole>::basic_member(std::shared_ptr<net::fabric> fabric, io::any_storage storage,

@@ -6,6 +6,9 @@
 
 #include <causeway/train/member_control.hpp>
 
+#include <algorithm>
+#include <exception>
+
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_LAZY basic_member_control<Whole>::basic_member_control(std::shared_ptr<net::fabric> fabric,

@@ -6,6 +6,8 @@
 
 #include <causeway/train/member_journal.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL member_journal::member_journal(const net::fabric& fabric, write_behind& behind, bool kept)

@@ -34,7 +34,7 @@ CAUSEWAY_DECL void member_waits::say_waiting() const {
   const situation s = look();
   const std::string since = "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: ";
   if (!joined_in(s.is) || s.is == situation::kind::fetch) {
-    log_(severity::warning, since + std::string{to_string(s.is)} + (s.why.empty() ? "" : ", " + s.why));
+    log_(severity::waiting, since + std::string{to_string(s.is)} + (s.why.empty() ? "" : ", " + s.why));
   }
   log_(severity::info, since + describe());
 }

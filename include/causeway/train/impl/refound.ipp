@@ -6,6 +6,8 @@
 
 #include <causeway/train/refound.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL std::vector<survivor> survivors_in(io::any_storage& storage, std::span<const std::string> folders,

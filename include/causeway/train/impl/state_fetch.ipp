@@ -6,6 +6,8 @@
 
 #include <causeway/train/state_fetch.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL state_fetch::state_fetch(member_control& control, member_waits& waits, const member_options& options,

@@ -7,6 +7,8 @@
 #include <causeway/train/swarm_group.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 

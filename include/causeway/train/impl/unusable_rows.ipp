@@ -6,6 +6,8 @@
 
 #include <causeway/train/unusable_rows.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL result<void> unusable_rows::add(const error& why, std::uint64_t round, const log_sink& log) {

@@ -6,6 +6,8 @@
 
 #include <causeway/train/view_transport.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL void suspicion::add(net::peer_index rank) {

@@ -6,6 +6,9 @@
 
 #include <causeway/membership/transfer/transfer_catch_up.hpp>
 
+#include <algorithm>
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL std::shared_ptr<const kept_bytes> kept_bytes::copy_of(const state_image& image) {

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/transfer/transfer_donor.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL donor::donor(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx} {}

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/transfer/transfer_fetcher.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL fetcher::fetcher(const transfer_options& options, transfer_effects& fx)

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/transfer/transfer_holder.hpp>
 
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL void transfer_pace::answered(duration latency, unsigned out) noexcept {

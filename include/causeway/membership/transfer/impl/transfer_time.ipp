@@ -6,6 +6,8 @@
 
 #include <causeway/membership/transfer/transfer_time.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL transfer_time::transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}

@@ -6,6 +6,8 @@
 
 #include <causeway/membership/transfer/transfer_wire.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL bool is_transfer_message(std::span<const std::byte> message) noexcept {

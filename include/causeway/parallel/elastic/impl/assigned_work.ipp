@@ -6,6 +6,8 @@
 
 #include <causeway/parallel/elastic/assigned_work.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
 CAUSEWAY_DECL assigned_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {

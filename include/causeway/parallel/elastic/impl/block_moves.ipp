@@ -6,6 +6,9 @@
 
 #include <causeway/parallel/elastic/block_moves.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::cluster_snapshot& g) {

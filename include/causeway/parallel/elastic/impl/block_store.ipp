@@ -6,6 +6,7 @@
 
 #include <causeway/parallel/elastic/block_store.hpp>
 
+#include <algorithm>
 #include <cstring>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

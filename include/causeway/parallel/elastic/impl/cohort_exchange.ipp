@@ -8,6 +8,9 @@
 
 #include <causeway/core/hash.hpp>
 
+#include <algorithm>
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,

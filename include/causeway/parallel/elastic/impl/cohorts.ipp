@@ -6,6 +6,9 @@
 
 #include <causeway/parallel/elastic/cohorts.hpp>
 
+#include <algorithm>
+#include <map>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 namespace detail {

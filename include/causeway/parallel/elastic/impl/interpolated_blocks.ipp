@@ -6,6 +6,8 @@
 
 #include <causeway/parallel/elastic/interpolated_blocks.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const stage::made_up_block> lost, const stage::layout& to,

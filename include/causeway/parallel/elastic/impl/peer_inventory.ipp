@@ -6,6 +6,10 @@
 
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
 CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r) {

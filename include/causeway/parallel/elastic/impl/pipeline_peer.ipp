@@ -8,6 +8,7 @@
 
 #include <causeway/parallel/micro_batches.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
@@ -41,6 +42,7 @@ CAUSEWAY_DECL result<bool> pipeline_peer::begin_attempt() {
   const std::uint32_t before = attempt.attempt;
   const std::uint64_t round = attempt.round;
   CAUSEWAY_ASSIGN(attempt, group->begin_attempt());
+  sums = 0;
   return attempt.attempt != before || attempt.round != round;
 }
 
@@ -73,7 +75,7 @@ CAUSEWAY_DECL result<cluster_inventory> pipeline_peer::gather(const net::message
 
 CAUSEWAY_DECL error pipeline_peer::wait_for_more(const log_sink& log, const std::string& what, const error& why) {
   if (leaves || (why.code != errc::out_of_memory && why.code != errc::not_found)) return why;
-  if (why.message != said) log(severity::warning, what + " waits: " + why.text());
+  if (why.message != said) log(severity::waiting, what + " waits: " + why.text());
   said = why.message;
   return fail(errc::cancelled, what, "too few peers are there");
 }
@@ -124,7 +126,7 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
   return entry;
 }
 
-CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collective::collective_options options) const {
+CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collective::collective_options options) {
   net::any_transport& peers = *attempt.transport;
   options.deadline = attempt.deadline;
   std::vector<double> all(peers.size() * values.size());
@@ -132,7 +134,7 @@ CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collecti
   const bool counts = assignment != nullptr && holders_of_stage(layout, place.rank).peers.front() == identity();
   if (counts) std::copy(values.begin(), values.end(), own.begin());
   if (peers.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(peers, named(sums_channel), std::as_bytes(own),
+    CAUSEWAY_TRY(collective::all_gather(peers, named(sums_channel, sums++), std::as_bytes(own),
                                         std::as_writable_bytes(std::span{all}), options));
   }
   std::fill(values.begin(), values.end(), 0.0);

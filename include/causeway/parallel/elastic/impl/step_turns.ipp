@@ -6,6 +6,9 @@
 
 #include <causeway/parallel/elastic/step_turns.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::uint32_t step_turn::order() const noexcept {

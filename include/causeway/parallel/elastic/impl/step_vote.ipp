@@ -6,6 +6,8 @@
 
 #include <causeway/parallel/elastic/step_vote.hpp>
 
+#include <bit>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL result<void> step_vote::propose(step_group& group) {

@@ -6,6 +6,8 @@
 
 #include <causeway/parallel/elastic/unsound_steps.hpp>
 
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL result<void> check_sound(double loss, float norm) {

@@ -6,6 +6,10 @@
 
 #include <causeway/parallel/experts/expert_client.hpp>
 
+#include <algorithm>
+#include <numeric>
+#include <variant>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL result<std::unique_ptr<expert_client>> expert_client::create(std::shared_ptr<net::fabric> fabric,

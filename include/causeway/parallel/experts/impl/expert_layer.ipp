@@ -6,6 +6,8 @@
 
 #include <causeway/parallel/experts/expert_layer.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void layer_directory::extensions(stage::expert_id prefix, std::size_t axis,

@@ -6,6 +6,9 @@
 
 #include <causeway/parallel/experts/expert_messages.hpp>
 
+#include <bit>
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire { namespace detail {
 
 CAUSEWAY_DECL void put_values(net::byte_writer& out, std::span<const float> values) {

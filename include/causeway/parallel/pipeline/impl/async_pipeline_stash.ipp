@@ -6,6 +6,8 @@
 
 #include <causeway/parallel/pipeline/async_pipeline_stash.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void weight_stash::keep(thread_pool& pool, std::uint64_t step, std::span<const float> values) {

@@ -6,6 +6,9 @@
 
 #include <causeway/parallel/pipeline/pipeline_exchange.hpp>
 
+#include <cmath>
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL net::message_id pipeline_exchange::on(std::uint32_t kind) const noexcept {

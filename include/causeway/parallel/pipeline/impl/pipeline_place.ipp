@@ -6,6 +6,10 @@
 
 #include <causeway/parallel/pipeline/pipeline_place.hpp>
 
+#include <causeway/collective/group_view.hpp>
+
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
 CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
@@ -22,15 +26,10 @@ CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(con
 }
 
 CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows, std::uint32_t peers) {
-  std::vector<net::peer_index> all;
   for (const auto& row : rows) {
     if (row.empty() || row.size() != rows[0].size()) return wrong_placement("all replicas need equally many ranks");
-    all.insert(all.end(), row.begin(), row.end());
   }
-  std::sort(all.begin(), all.end());
-  bool once = all.size() == peers;
-  for (std::size_t i = 0; once && i < all.size(); ++i) once = all[i] == i;
-  if (once) return {};
+  if (collective::has_each_once(rows, peers)) return {};
   return wrong_placement("every one of the " + std::to_string(peers) + " peers needs exactly one place");
 }
 

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <string>
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

@@ -6,6 +6,9 @@
 
 #include <causeway/parallel/serving/block_request_handler.hpp>
 
+#include <algorithm>
+#include <variant>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL block_request_handler::block_request_handler(std::shared_ptr<net::fabric> fabric,

@@ -6,6 +6,9 @@
 
 #include <causeway/parallel/serving/block_server_directory.hpp>
 
+#include <algorithm>
+#include <variant>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL block_server_directory::block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run,

@@ -6,6 +6,9 @@
 
 #include <causeway/parallel/serving/tuned_parameters.hpp>
 
+#include <cmath>
+#include <new>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL result<tuned_parameters> tuned_parameters::create(const tuning_options& o, const span_model& model,

@@ -1,4 +1,4 @@
-// expect: causeway-A15
+// expect: causeway-A18
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/axis/participation.hpp>
 

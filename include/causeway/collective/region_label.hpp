@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_COLLECTIVE_TOLD_REGIONS_HPP
-#define CAUSEWAY_COLLECTIVE_TOLD_REGIONS_HPP
+#ifndef CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
+#define CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
 
 // Regions of peers that are near each other: listed by the peers' numbers, or as the peers say.
 
@@ -16,7 +16,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 using region_list = std::vector<std::vector<net::peer_index>>;
 
 /// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
-struct told_regions {
+struct region_label {
   static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
 
   std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
@@ -25,12 +25,12 @@ struct told_regions {
 
 /// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
 /// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
-CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/collective/impl/told_regions.ipp>
+#include <causeway/collective/impl/region_label.ipp>
 #endif
 
-#endif  // CAUSEWAY_COLLECTIVE_TOLD_REGIONS_HPP
+#endif  // CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP

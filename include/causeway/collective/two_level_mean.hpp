@@ -13,8 +13,8 @@
 #include <causeway/collective/exchange_message.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/collective/message_codec.hpp>
-#include <causeway/collective/split_mean.hpp>
 #include <causeway/collective/region_label.hpp>
+#include <causeway/collective/split_mean.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>

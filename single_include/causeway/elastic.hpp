@@ -675,7 +675,13 @@ static_assert(Clock<steady_clock> && Clock<any_clock>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-enum class severity : std::uint8_t { debug, info, warning, error };
+enum class severity : std::uint8_t {
+  debug,
+  info,
+  warning,
+  waiting,  ///< a warning: why this peer does not go on
+  error
+};
 
 /// Where messages for people go. Copyable; may be called from the trainer's thread and from the transport's.
 class log_sink {
@@ -1035,9 +1041,6 @@ class fabric {
 // mostly alike. A thousand members that stay are four bytes. Ids and hashes have 256 bits on the wire and on disk, so that
 // keys and longer hashes find room; in memory they have 64 for now, and a reader refuses others.
 
-#include <algorithm>
-#include <map>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 /// An id or a hash: its 64 bits, low byte first, then 24 zero bytes.
@@ -1076,6 +1079,9 @@ CAUSEWAY_DECL std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::s
 #define CAUSEWAY_MEMBERSHIP_IMPL_PACKING_IPP
 
 // Bodies of membership/packing.hpp.
+
+#include <algorithm>
+#include <map>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -1406,6 +1412,8 @@ CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, co
 
 // Bodies of membership/records.hpp.
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL std::uint64_t commit_record::contribution_of(net::peer_id peer) const noexcept {
@@ -1613,6 +1621,8 @@ CAUSEWAY_DECL std::uint64_t commit_record::chain() const {
 // Who trains on which samples, so that each is in exactly one commit. Samples are numbered 0, 1, 2, ...; every number is in
 // one of four places: done, held by one peer, in the pool, or not handed out yet (from next() on). The ledger is a function
 // of the commit records alone: whoever applied the same records has the same ledger.
+
+#include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -2726,8 +2736,6 @@ CAUSEWAY_DECL result<message> decode_message(std::uint64_t run, std::span<const 
 // for and learns; whoever drives it adds what it trained, held and accepted. membership/checker.hpp says what must be true
 // of the histories of all peers together.
 
-#include <charconv>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 /// One thing that one peer did. Fields that a kind does not use stay 0 or empty.
@@ -2809,6 +2817,9 @@ namespace detail {
 #define CAUSEWAY_MEMBERSHIP_IMPL_HISTORY_IPP
 
 // Bodies of membership/history.hpp.
+
+#include <charconv>
+#include <system_error>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -3417,6 +3428,7 @@ CAUSEWAY_DECL void acceptor::fork(const commit_record& record) {
 
 // A leader's book-keeping: who was asked to make a round and what they answered, and how long such things take.
 
+#include <map>
 #include <set>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
@@ -5811,8 +5823,6 @@ class evidence {
   CAUSEWAY_DECL std::optional<told_commit> believed();
 
   [[nodiscard]] time_point next_wake() const noexcept { return told_.empty() ? no_deadline : next_; }
-  /// What is told and not believed; empty where there is nothing.
-  CAUSEWAY_DECL [[nodiscard]] std::string doubt() const;
 
  private:
   static constexpr std::size_t most_told = 4;
@@ -5958,12 +5968,6 @@ CAUSEWAY_DECL std::optional<told_commit> evidence::believed() {
   }
   if (t_.now >= next_) ask();
   return std::nullopt;
-}
-
-CAUSEWAY_DECL std::string evidence::doubt() const {
-  if (told_.empty()) return {};
-  return "peer " + std::to_string(*told_.front().tellers.begin()) + " tells of round " +
-         std::to_string(told_.front().record.round) + "; waits for the word of another member of the last round known here";
 }
 
 CAUSEWAY_DECL bool evidence::in_time(const commit_record& record) const {
@@ -7242,9 +7246,8 @@ CAUSEWAY_DECL void leader::asked_for_time(net::peer_id from, const transfer_need
 }
 
 CAUSEWAY_DECL void leader::peer_up(net::peer_id id) {
-  if (!active_) return;
-  t_.entry(id).rounds_down = 0;
-  t_.post(id, make_beat());
+  if (active_) t_.entry(id).rounds_down = 0;
+  if (active_) t_.post(id, make_beat());
 }
 
 CAUSEWAY_DECL void leader::peer_down(net::peer_id id) {
@@ -8844,7 +8847,8 @@ CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> w
   if (same && !newer) return {};
   const std::string sides = " The file has: " + listing() + ". This program reads: " + (wants.empty() ? "nothing" : wants);
   if (!same) return fail(errc::wrong_model, name_, "written by a trainer of other parts; use the same policies." + sides);
-  return fail(errc::version_mismatch, name_, "written by a newer library; use that one." + sides);
+  return fail(errc::version_mismatch, name_,
+              "written by a newer library, or by a policy that is composed otherwise; use that one." + sides);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::io
@@ -10865,8 +10869,6 @@ CAUSEWAY_DECL void kept_for_us::send(net::peer_id to, std::uint64_t index) {
 // What a fetcher knows about one holder of the state it wants: what was asked of it, how quickly it answers, and how far it
 // can be relied on. Requests are answered in order, so a holder is overdue when nothing at all came from it for too long.
 
-#include <cmath>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 /// How many requests to keep out at one holder, and how long it may be silent. With n requests out, an answer that takes t
@@ -10976,6 +10978,8 @@ struct transfer_holder {
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDER_IPP
 
 // Bodies of membership/transfer/transfer_holder.hpp.
+
+#include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -12050,13 +12054,13 @@ enum class verdict : std::uint8_t {
 
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
-  peers tolerates = peers::fixed;   ///< whether it still works when peers come and go
-  bool needs_global_step = false;   ///< whether all who hold the same parameters make every step together, of one gradient
-  bool identical_replicas = true;   ///< whether all peers hold the same parameters after each committed round
-  bool rounds_by_steps = true;      ///< whether rounds come after the same steps on all peers, whatever they are given
-  bool rounds_over_stages = false;  ///< or if all stages of a model are asked (training_context::stages), or need not be
+  peers tolerates = peers::fixed;    ///< whether it still works when peers come and go
+  bool exchanges_gradients = false;  ///< whether all who hold the same parameters make every step together, of one gradient
+  bool identical_replicas = true;    ///< whether all peers hold the same parameters after each committed round
+  bool rounds_by_steps = true;       ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool rounds_over_stages = false;   ///< or if all stages of a model are asked (training_context::stages), or need not be
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
+  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -12072,6 +12076,7 @@ struct parallel_traits {
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
+  bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -12922,7 +12927,9 @@ result<void> restore_state(parameter_store& store, const io::section_file& file,
   CAUSEWAY_TRY(restore_parameters(store, file, archiver));
   for (const state_entry<A>& entry : state.entries) {
     CAUSEWAY_ASSIGN(const io::section_view found, file.find(entry.section));
-    CAUSEWAY_TRY(entry.from_bytes(archiver, found.bytes, entry.object));
+    if (const auto read = entry.from_bytes(archiver, found.bytes, entry.object); !read) {
+      return fail(read.error().code, entry.section, read.error().message);
+    }
   }
   return {};
 }
@@ -13641,6 +13648,10 @@ result<void> broadcast(T& transport, const net::message_id& id, net::peer_index 
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+/// Whether each of `peers` peers is in one group, and no group is empty.
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups,
+                                               std::uint32_t peers);
+
 /// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
 /// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
 /// once needs different ones. Errors of the transport name its peers, not ranks.
@@ -13689,6 +13700,19 @@ static_assert(net::Transport<group_view>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups, std::uint32_t peers) {
+  std::vector<net::peer_index> all;
+  for (const auto& group : groups) {
+    if (group.empty()) return false;
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  std::sort(all.begin(), all.end());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] != i) return false;
+  }
+  return all.size() == peers;
+}
+
 CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
     : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
   CAUSEWAY_EXPECT(self_ < members_.size());
@@ -13731,8 +13755,6 @@ CAUSEWAY_DECL bool group_view::are_distinct() const {
 
 // Peers two by two: who meets whom, and the mean of what the two hold.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
@@ -13754,6 +13776,8 @@ CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer
 #define CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
 
 // Bodies of collective/pairs.hpp.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -13945,6 +13969,8 @@ CAUSEWAY_DECL std::string model_part::text(const block_range& r) {
 // What an optimizer is, and what all of them need: state beside the flat parameters, and a walk over the parameters that
 // knows which are decayed. An optimizer is a regular value; it sees the flat buffers and the segments, never the model.
 
+#include <stdexcept>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 
 /// What changes from step to step.
@@ -13998,6 +14024,9 @@ class state_buffer {
     }
     std::uint64_t length = values_.size();
     ar(length);
+    if constexpr (requires { ar.left(); }) {  // no more memory than there are bytes; the pieces notice what is missing
+      length = std::min<std::uint64_t>(length, ar.left() / sizeof(float));
+    }
     if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length), source_};
     constexpr std::size_t most = std::size_t{1} << 20U;
     std::vector<float> piece;
@@ -14005,7 +14034,8 @@ class state_buffer {
       const std::size_t count = std::min(most, values_.size() - begin);
       piece.assign(values_.data() + begin, values_.data() + begin + count);
       ar(piece);
-      std::copy_n(piece.data(), std::min(count, piece.size()), values_.data() + begin);
+      if (piece.size() != count) throw std::length_error{"a buffer is shorter than it says"};  // which from_bytes() catches
+      std::copy_n(piece.data(), count, values_.data() + begin);
     }
   }
 
@@ -14112,6 +14142,12 @@ class contribution {
     samples_ += own;
     trained_ += own;
   }
+  /// More, for an exchange that has been tried already: what it is to bring has changed.
+  void add_late(std::uint64_t samples) noexcept {
+    add(samples);
+    late_ = true;
+  }
+  [[nodiscard]] bool has_late() noexcept { return std::exchange(late_, false); }  ///< says so once
   /// Of those that are added next this peer trained so many; others have the rest.
   void takes_part(std::uint64_t samples) noexcept { own_ = samples; }
   /// What is trained from now on is for the exchange after the next one; until `open`, or until it is closed again.
@@ -14120,6 +14156,8 @@ class contribution {
 
   [[nodiscard]] std::uint64_t all() const noexcept { return samples_; }
   [[nodiscard]] std::uint64_t ever() const noexcept { return trained_; }  ///< whatever became of them
+  /// Of them, those after the first `used`, which becomes how many there are now.
+  [[nodiscard]] std::uint64_t after(std::uint64_t& used) const noexcept { return trained_ - std::exchange(used, trained_); }
   /// Of them, the last ones, which are for the exchange after the next one.
   [[nodiscard]] std::uint64_t later() const noexcept { return closed_at_ ? std::min(samples_, trained_ - *closed_at_) : 0; }
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
@@ -14154,6 +14192,7 @@ class contribution {
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
   std::optional<std::uint64_t> gathered_;
+  bool late_ = false;
   bool paused_ = false;
   std::uint32_t passed_ = 0;  ///< rounds
   time_point drawn_at_{};
@@ -14187,7 +14226,7 @@ struct shared_state {
   /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
   /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
-  /// Numbers that the policy asks all stages of a model for in one exchange, at most (training_context::stages).
+  /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
   /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
   /// with `divide`. None: it cannot be divided.
@@ -14350,6 +14389,7 @@ class opened_group {
 
 // Learning rates as pure functions of the step, so that a run continued from a checkpoint needs no schedule state.
 
+#include <cmath>
 #include <numbers>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
@@ -14730,6 +14770,8 @@ CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t co
 
 // Sixteen lanes at a time, written once with the compilers' generic vectors; the kernel copies of targets.hpp decide what
 // they become (one AVX-512 register, two AVX2, four SSE2). Arithmetic is the built-in operators; what they lack is here.
+// Some of it also takes eight lanes: GCC keeps vectors wider than the machine's in memory where they live across a loop or
+// come out of one of two ways.
 // Everything takes and returns vectors by reference: a vector by value in a function that is not compiled for its register
 // size has no settled calling convention, and compilers say so, even where all is inlined.
 
@@ -14747,9 +14789,32 @@ using i32x16 [[gnu::vector_size(64)]] = std::int32_t;
 using u32x16 [[gnu::vector_size(64)]] = std::uint32_t;
 using u16x16 [[gnu::vector_size(32)]] = std::uint16_t;
 using f32x8 [[gnu::vector_size(32)]] = float;
+using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
+using u32x8 [[gnu::vector_size(32)]] = std::uint32_t;
+using u16x8 [[gnu::vector_size(16)]] = std::uint16_t;
 using f32x4 [[gnu::vector_size(16)]] = float;
 
 inline constexpr std::int64_t vector_lanes = 16;
+
+/// The integers, and the half-wide ones, with as many lanes as a vector of floats.
+template <class Floats>
+struct lanes_of;
+template <>
+struct lanes_of<f32x16> {
+  using bits = u32x16;
+  using integers = i32x16;
+  using halves = u16x16;
+};
+template <>
+struct lanes_of<f32x8> {
+  using bits = u32x8;
+  using integers = i32x8;
+  using halves = u16x8;
+};
+template <class Floats>
+using bits_of = typename lanes_of<Floats>::bits;
+template <class Floats>
+using halves_of = typename lanes_of<Floats>::halves;
 
 /// Marks a whole vector of lanes, against `tail`: the first `count` of them.
 struct whole {};
@@ -14757,99 +14822,115 @@ struct tail {
   std::int64_t count;
 };
 
-/// Calls `body(i, whole)` for i = 0, 16, ... and `body(i, tail)` for what is left of [0, count).
-template <class Body>
+/// Calls `body(i, whole)` for i = 0, 16, ... (8, ... with vectors of eight lanes) and `body(i, tail)` for what is left of
+/// [0, count).
+template <class Floats = f32x16, class Body>
 CAUSEWAY_ALWAYS_INLINE void for_lanes(std::int64_t count, Body&& body) {
+  constexpr auto lanes = static_cast<std::int64_t>(sizeof(Floats) / sizeof(float));
   std::int64_t i = 0;
-  for (; i + vector_lanes <= count; i += vector_lanes) body(i, whole{});
+  for (; i + lanes <= count; i += lanes) body(i, whole{});
   if (i < count) body(i, tail{count - i});
 }
 
 // ---- loads and stores: f32 in registers, f32, bf16 or f16 in memory ------------------------------------------------
 
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const float* p, whole) { std::memcpy(&v, p, sizeof v); }
-CAUSEWAY_ALWAYS_INLINE void store(float* p, const f32x16& v, whole) { std::memcpy(p, &v, sizeof v); }
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const float* p, whole) {
+  std::memcpy(&v, p, sizeof v);
+}
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void store(float* p, const Floats& v, whole) {
+  std::memcpy(p, &v, sizeof v);
+}
 
-CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const bf16*) {
-  const u32x16 bits = __builtin_convertvector(raw, u32x16) << 16U;
-  v = reinterpret_cast<f32x16>(bits);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const bf16*) {
+  const bits_of<Floats> bits = __builtin_convertvector(raw, bits_of<Floats>) << 16U;
+  v = reinterpret_cast<Floats>(bits);
 }
 
 // Below, lanes are told apart by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into
 // single elements: a mask of all ones where `least` > value, for values whose sign bit is not set.
-CAUSEWAY_ALWAYS_INLINE void mask_below(u32x16& mask, const u32x16& value, std::int32_t least) {
-  mask = reinterpret_cast<u32x16>((reinterpret_cast<i32x16>(value) - least) >> 31);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void mask_below(bits_of<Floats>& mask, const bits_of<Floats>& value, std::int32_t least) {
+  using integers = typename lanes_of<Floats>::integers;
+  mask = reinterpret_cast<bits_of<Floats>>((reinterpret_cast<integers>(value) - least) >> 31);
 }
-CAUSEWAY_ALWAYS_INLINE void mask_above(u32x16& mask, const u32x16& value, std::int32_t most) {
-  mask = reinterpret_cast<u32x16>((most - reinterpret_cast<i32x16>(value)) >> 31);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void mask_above(bits_of<Floats>& mask, const bits_of<Floats>& value, std::int32_t most) {
+  using integers = typename lanes_of<Floats>::integers;
+  mask = reinterpret_cast<bits_of<Floats>>((most - reinterpret_cast<integers>(value)) >> 31);
 }
 inline constexpr std::int32_t f32_infinity = 0x7F800000;
 
 /// Rounds to nearest even; a NaN stays one.
-CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const bf16*) {
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const u32x16 rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
-  u32x16 not_a_number;
-  mask_above(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
-  const u32x16 result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
-  raw = __builtin_convertvector(result >> 16U, u16x16);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, const bf16*) {
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(v);
+  const bits_of<Floats> rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
+  bits_of<Floats> not_a_number;
+  mask_above<Floats>(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
+  const bits_of<Floats> result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
+  raw = __builtin_convertvector(result >> 16U, halves_of<Floats>);
 }
 
 /// The exponent is moved by a multiplication, which also makes subnormals right.
-CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
-  const u32x16 half = __builtin_convertvector(raw, u32x16);
-  const u32x16 shifted = (half & 0x7FFFU) << 13U;
-  const f32x16 scaled = reinterpret_cast<f32x16>(shifted) * 0x1.0p112F;
-  u32x16 infinite;
-  mask_above(infinite, shifted, 0x0F7FFFFF);
-  const u32x16 magnitude = reinterpret_cast<u32x16>(scaled) | (infinite & 0x7F800000U);
-  const u32x16 bits = magnitude | ((half & 0x8000U) << 16U);
-  v = reinterpret_cast<f32x16>(bits);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const f16*) {
+  const bits_of<Floats> half = __builtin_convertvector(raw, bits_of<Floats>);
+  const bits_of<Floats> shifted = (half & 0x7FFFU) << 13U;
+  const Floats scaled = reinterpret_cast<Floats>(shifted) * 0x1.0p112F;
+  bits_of<Floats> infinite;
+  mask_above<Floats>(infinite, shifted, 0x0F7FFFFF);
+  const bits_of<Floats> magnitude = reinterpret_cast<bits_of<Floats>>(scaled) | (infinite & 0x7F800000U);
+  const bits_of<Floats> bits = magnitude | ((half & 0x8000U) << 16U);
+  v = reinterpret_cast<Floats>(bits);
 }
 
 /// Rounds to nearest even. Subnormals are rounded by the addition of a number whose last bit is theirs.
-CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const f16*) {
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  const u32x16 normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
-  const f32x16 shifted = reinterpret_cast<f32x16>(magnitude) + 0.5F;
-  const u32x16 subnormal = reinterpret_cast<u32x16>(shifted) - 0x3F000000U;
-  u32x16 is_subnormal, is_infinite, is_not_a_number;
-  mask_below(is_subnormal, magnitude, 0x38800000);
-  mask_above(is_infinite, magnitude, 0x477FEFFF);
-  mask_above(is_not_a_number, magnitude, f32_infinity);
-  u32x16 half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, const f16*) {
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(v);
+  const bits_of<Floats> magnitude = bits & 0x7FFFFFFFU;
+  const bits_of<Floats> normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
+  const Floats shifted = reinterpret_cast<Floats>(magnitude) + 0.5F;
+  const bits_of<Floats> subnormal = reinterpret_cast<bits_of<Floats>>(shifted) - 0x3F000000U;
+  bits_of<Floats> is_subnormal, is_infinite, is_not_a_number;
+  mask_below<Floats>(is_subnormal, magnitude, 0x38800000);
+  mask_above<Floats>(is_infinite, magnitude, 0x477FEFFF);
+  mask_above<Floats>(is_not_a_number, magnitude, f32_infinity);
+  bits_of<Floats> half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
   half = (half & ~is_infinite) | (0x7C00U & is_infinite) | (0x200U & is_not_a_number);
-  raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), u16x16);
+  raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), halves_of<Floats>);
 }
 
-template <class Half>
+template <class Floats, class Half>
   requires(sizeof(Half) == 2)
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const Half* p, whole) {
-  u16x16 raw;
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const Half* p, whole) {
+  halves_of<Floats> raw;
   std::memcpy(&raw, p, sizeof raw);
   widen(v, raw, p);
 }
 
-template <class Half>
+template <class Floats, class Half>
   requires(sizeof(Half) == 2)
-CAUSEWAY_ALWAYS_INLINE void store(Half* p, const f32x16& v, whole) {
-  u16x16 raw;
+CAUSEWAY_ALWAYS_INLINE void store(Half* p, const Floats& v, whole) {
+  halves_of<Floats> raw;
   narrow(raw, v, p);
   std::memcpy(static_cast<void*>(p), &raw, sizeof raw);
 }
 
 /// Lanes beyond the tail read as zero.
-template <class T>
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const T* p, tail part) {
-  T padded[vector_lanes] = {};
+template <class Floats, class T>
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const T* p, tail part) {
+  T padded[sizeof(Floats) / sizeof(float)] = {};
   std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(T));
   load(v, padded, whole{});
 }
 
-template <class T>
-CAUSEWAY_ALWAYS_INLINE void store(T* p, const f32x16& v, tail part) {
-  T padded[vector_lanes];
+template <class Floats, class T>
+CAUSEWAY_ALWAYS_INLINE void store(T* p, const Floats& v, tail part) {
+  T padded[sizeof(Floats) / sizeof(float)];
   store(padded, v, whole{});
   std::memcpy(static_cast<void*>(p), padded, static_cast<std::size_t>(part.count) * sizeof(T));
 }
@@ -14878,38 +14959,41 @@ CAUSEWAY_ALWAYS_INLINE void square_root(f32x16& v) {
 }
 
 /// What is beyond ±87 becomes ±87; NaN stays. By masks: comparisons would cost six times as much as all of e^x with AVX2.
-CAUSEWAY_ALWAYS_INLINE void clamp_to_87(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void clamp_to_87(Floats& x) {
   constexpr std::uint32_t limit = 0x42AE0000;  // 87
-  const u32x16 bits = reinterpret_cast<u32x16>(x);
-  const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  u32x16 beyond, not_a_number;
-  mask_above(beyond, magnitude, limit);
-  mask_above(not_a_number, magnitude, f32_infinity);
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(x);
+  const bits_of<Floats> magnitude = bits & 0x7FFFFFFFU;
+  bits_of<Floats> beyond, not_a_number;
+  mask_above<Floats>(beyond, magnitude, limit);
+  mask_above<Floats>(not_a_number, magnitude, f32_infinity);
   beyond &= ~not_a_number;
-  x = reinterpret_cast<f32x16>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
+  x = reinterpret_cast<Floats>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
 }
 
 /// e^x in place, relative error below 1e-7 (Cephes' polynomial). Arguments beyond ±87 are taken as ±87, so that neither
 /// the result nor its reciprocal is subnormal or infinite; NaN stays NaN.
-CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void exponential(Floats& x) {
   constexpr float round = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
   clamp_to_87(x);
-  const f32x16 shifted = x * 1.44269504088896341F + round;
-  const f32x16 n = shifted - round;
-  const f32x16 r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
-  f32x16 p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  const Floats shifted = x * 1.44269504088896341F + round;
+  const Floats n = shifted - round;
+  const Floats r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
+  Floats p = r * 1.9875691500e-4F + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   p = p * (r * r) + r;
-  const u32x16 power = (reinterpret_cast<u32x16>(shifted) + (127U - 0x4B400000U)) << 23U;
-  const f32x16 scale = reinterpret_cast<f32x16>(power);
+  const bits_of<Floats> power = (reinterpret_cast<bits_of<Floats>>(shifted) + (127U - 0x4B400000U)) << 23U;
+  const Floats scale = reinterpret_cast<Floats>(power);
   x = p * scale + scale;
 }
 
 /// The logistic function of -x in place: 1 / (1 + e^x).
-CAUSEWAY_ALWAYS_INLINE void sigmoid_of_minus(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void sigmoid_of_minus(Floats& x) {
   exponential(x);
   x = 1.0F / (1.0F + x);
 }
@@ -14966,6 +15050,18 @@ class lane_sum {
   f32x8 low_{}, high_{};
 };
 
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_SIMD_MATH_HPP
+
+// ---- causeway/kernels/finite.hpp ----
+#ifndef CAUSEWAY_KERNELS_FINITE_HPP
+#define CAUSEWAY_KERNELS_FINITE_HPP
+
+// The look for NaN and infinity, alone or while values are converted to f32: one loop for all who read what others sent.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
 /// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
 /// highest bit. In vectors of 32 bytes, as sums are.
 template <class Element>
@@ -15003,9 +15099,56 @@ class exponent_watch {
   vector seen_[parts] = {};
 };
 
+/// Whether all elements are finite; with `to`, they also become f32 there, bit by bit where they are.
+struct finite_kernel {
+  static constexpr bool exact = true;
+
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
+    return look(from, count, [](std::int64_t, auto) CAUSEWAY_INLINE_LAMBDA {});
+  }
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
+    return look(from, count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, from + i, part);
+      store(to + i, v, part);
+    });
+  }
+
+ private:
+  template <class Element, class Also>
+  CAUSEWAY_ALWAYS_INLINE static bool look(const Element* from, std::int64_t count, Also&& also) {
+    exponent_watch<Element> watch;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
+      also(i, part);
+    });
+    return watch.all_finite();
+  }
+};
+
+/// finite_kernel by all threads: whether all of `from` are finite, and, with `to`, what they are in f32.
+template <class Element, class... To>
+bool look_for_finite(thread_pool& pool, simd_level level, std::int64_t count, const Element* from, To*... to) {
+  std::atomic<bool> finite{true};
+  for_elements(pool, count, [&](index_range r) {
+    const bool good = dispatch<finite_kernel>(level, from + r.begin, (to + r.begin)..., r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
-#endif  // CAUSEWAY_KERNELS_SIMD_MATH_HPP
+CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), finite_kernel)
+
+#endif  // CAUSEWAY_KERNELS_FINITE_HPP
 
 // ---- causeway/kernels/impl/reduce.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
@@ -15100,15 +15243,6 @@ struct dot_kernel {
   }
 };
 
-struct finite_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
-    exponent_watch<float> watch;
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(x + i, part); });
-    return watch.all_finite();
-  }
-};
-
 inline constexpr std::int64_t reduction_blocks = 64;
 
 /// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
@@ -15154,9 +15288,7 @@ CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int6
 }
 
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-           return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
-         }) == 0.0;
+  return detail::look_for_finite(pool, level, count, x);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -15420,29 +15552,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 namespace detail {
 
-struct finite_values_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
-    kernels::detail::exponent_watch<float> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(p + i, part); });
-    return watch.all_finite();
-  }
-};
-
-struct copy_finite_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* from, float* to, std::int64_t count) {
-    kernels::detail::exponent_watch<float> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      watch.see(from + i, part);
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, from + i, part);
-      kernels::detail::store(to + i, v, part);
-    });
-    return watch.all_finite();
-  }
-};
-
 /// Block by block; a block whose sum is not finite is not stored, so that the culprit can be looked for afterwards.
 struct sum_parts_kernel {
   static constexpr bool exact = true;
@@ -15471,7 +15580,7 @@ struct sum_parts_kernel {
       sum *= factor;
       kernels::detail::store(sums + i, sum, part);
     });
-    if (!finite_values_kernel::run(sums, count)) return false;
+    if (!kernels::detail::finite_kernel::run(sums, count)) return false;
     std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
     return true;
   }
@@ -15516,19 +15625,13 @@ CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> pa
 }
 
 CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level) {
-  return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
-                                                                 static_cast<std::int64_t>(values.size()));
+  return kernels::detail::dispatch<kernels::detail::finite_kernel>(level, values.data(),
+                                                                   static_cast<std::int64_t>(values.size()));
 }
 
 CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
                                kernels::simd_level level) {
-  std::atomic<bool> finite{true};
-  pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
-    const bool good =
-        kernels::detail::dispatch<detail::copy_finite_kernel>(level, from.data() + r.begin, to.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load(std::memory_order_relaxed);
+  return kernels::detail::look_for_finite(pool, level, static_cast<std::int64_t>(from.size()), from.data(), to.data());
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -16864,7 +16967,8 @@ namespace detail {
 inline constexpr float gelu_double_scale = 1.5957691216057308F;  // 2·sqrt(2/pi)
 inline constexpr float gelu_cube_factor = 0.044715F;
 
-CAUSEWAY_ALWAYS_INLINE void gelu_gate(f32x16& gate, const f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void gelu_gate(Floats& gate, const Floats& x) {
   gate = x * (-gelu_double_scale * gelu_cube_factor * (x * x) - gelu_double_scale);
   sigmoid_of_minus(gate);
 }
@@ -17551,7 +17655,8 @@ finish_args<Out> finish_at(const gemm_args<In, Out>& args, std::int64_t i, std::
           .ldc = args.ldc};
 }
 
-/// Turns `height` x `width` sums, rows `ld` apart, into C.
+/// Turns `height` x `width` sums, rows `ld` apart, into C, in vectors of `Floats`.
+template <class Floats>
 struct finish_kernel {
   static constexpr bool exact = false;
 
@@ -17559,8 +17664,8 @@ struct finish_kernel {
   CAUSEWAY_ALWAYS_INLINE static void run(const float* sums, std::int64_t ld, std::int64_t height, std::int64_t width,
                                          const finish_args<Out>* to) {
     for (std::int64_t i = 0; i < height; ++i) {
-      for_lanes(width,
-                [&](std::int64_t j, auto part) CAUSEWAY_INLINE_LAMBDA { finish(sums + i * ld + j, i, j, part, *to); });
+      for_lanes<Floats>(
+          width, [&](std::int64_t j, auto part) CAUSEWAY_INLINE_LAMBDA { finish(sums + i * ld + j, i, j, part, *to); });
     }
   }
 
@@ -17568,14 +17673,14 @@ struct finish_kernel {
   template <class Out, class Part>
   CAUSEWAY_ALWAYS_INLINE static void finish(const float* sums, std::int64_t i, std::int64_t j, Part part,
                                             const finish_args<Out>& to) {
-    f32x16 value;
+    Floats value;
     load(value, sums, part);
     if (to.partial != nullptr) add(value, to.partial + i * to.ld_partial + j, part);
     if (to.accumulate) add(value, to.c + i * to.ldc + j, part);
     if (to.bias != nullptr) add(value, to.bias + j, part);
     if (to.pre_activation != nullptr) store(to.pre_activation + i * to.ldc + j, value, part);
     if (to.act == activation::gelu) {
-      f32x16 gate;
+      Floats gate;
       gelu_gate(gate, value);
       value = value * gate;
     }
@@ -17584,12 +17689,23 @@ struct finish_kernel {
   }
 
   template <class T, class Part>
-  CAUSEWAY_ALWAYS_INLINE static void add(f32x16& value, const T* from, Part part) {
-    f32x16 other;
+  CAUSEWAY_ALWAYS_INLINE static void add(Floats& value, const T* from, Part part) {
+    Floats other;
     load(other, from, part);
     value = value + other;
   }
 };
+
+/// finish_kernel with registers as wide as the machine's: `value` comes out of one of two ways at each step.
+template <class Out>
+void finish_sums(simd_level level, const float* sums, std::int64_t ld, std::int64_t height, std::int64_t width,
+                 const finish_args<Out>* to) {
+#if CAUSEWAY_X86_SIMD
+  if (level >= simd_level::avx512) return run_avx512<finish_kernel<f32x16>>(sums, ld, height, width, to);
+  if (level == simd_level::avx2) return run_avx2<finish_kernel<f32x8>>(sums, ld, height, width, to);
+#endif
+  run_portable<finish_kernel<f32x8>>(sums, ld, height, width, to);
+}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
@@ -19744,14 +19860,21 @@ struct avx2_values {
     if (count >= 8) return _mm256_loadu_ps(from);
     return _mm256_maskload_ps(from, first(count));
   }
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const bf16* from, std::int64_t count) noexcept {
-    bf16 copy[8] = {};
-    if (count < 8) {
-      for (std::int64_t i = 0; i < count; ++i) copy[i] = from[i];
-      from = copy;
+  /// Five to seven, as panels of A have: two loads that overlap. A load of what was just written one by one would wait.
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m128i load_bits(const bf16* from, std::int64_t count) noexcept {
+    if (count >= 8) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    std::uint64_t low = 0, high = 0;
+    if (count > 4) {
+      std::memcpy(&low, from, sizeof low);
+      std::memcpy(&high, from + count - 4, sizeof high);
+      high >>= static_cast<unsigned>(16 * (8 - count));
+    } else {
+      std::memcpy(&low, from, static_cast<std::size_t>(std::max<std::int64_t>(count, 0)) * sizeof(bf16));
     }
-    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    return _mm_set_epi64x(static_cast<long long>(high), static_cast<long long>(low));
+  }
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const bf16* from, std::int64_t count) noexcept {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_bits(from, count)), 16));
   }
 };
 
@@ -19832,6 +19955,37 @@ struct avx2_tile : tile_defaults {
     CAUSEWAY_UNROLL
     for (int i = 0; i < 8; ++i) {
       if (i < depth) _mm256_storeu_ps(out + i * width, r[i]);
+    }
+  }
+
+  /// Widened last: twice as many values are moved by each step before. r[i] holds lanes i and i + 4.
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<bf16> source, int lanes, int lane,
+                                                                          std::int64_t p, std::int64_t depth, int width,
+                                                                          packed* out) {
+    const int last = lanes - 1;
+    __m128i row[8];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      row[i] = avx2_values::load_bits(source.data + std::min(lane + i, last) * source.lane_stride + p, depth);
+    }
+    __m256i r[4], t[4];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 4; ++i) r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(row[i]), row[i + 4], 1);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 4; i += 2) {  // pairs of lanes: four steps of depth in t[i], four in t[i + 1]
+      t[i] = _mm256_unpacklo_epi16(r[i], r[i + 1]);
+      t[i + 1] = _mm256_unpackhi_epi16(r[i], r[i + 1]);
+    }
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 2; ++i) {  // all lanes: two steps of depth in each
+      r[2 * i] = _mm256_unpacklo_epi32(t[i], t[i + 2]);
+      r[2 * i + 1] = _mm256_unpackhi_epi32(t[i], t[i + 2]);
+    }
+    const __m256i zero = _mm256_setzero_si256();
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const __m256i wide = i % 2 == 0 ? _mm256_unpacklo_epi16(zero, r[i / 2]) : _mm256_unpackhi_epi16(zero, r[i / 2]);
+      if (i < depth) _mm256_storeu_ps(out + i * width, _mm256_castsi256_ps(wide));
     }
   }
 
@@ -20188,7 +20342,7 @@ class packed_product {
 
   template <class T>
   static void finish(const float* tile, int height, int width, const finish_args<T>& to) {
-    dispatch<finish_kernel>(Tile::level, tile, std::int64_t{Tile::columns}, std::int64_t{height}, std::int64_t{width}, &to);
+    finish_sums(Tile::level, tile, Tile::columns, height, width, &to);
   }
 
   const gemm_args<In, Out>& args_;
@@ -21807,7 +21961,7 @@ result<void> replay_round(Context& ctx, Comm& comm, std::span<const float> mean)
 template <class Context, class Comm>
 shared_state shared_state_of(Context& ctx, Comm& comm) {
   membership::image_collector parts;
-  if constexpr (Comm::traits.needs_global_step) {
+  if constexpr (Comm::traits.exchanges_gradients) {
     parts.view(ctx.parameters());
     parts(ctx.inner());
   }
@@ -21823,7 +21977,7 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   state.of_model = of_model;
   state.own = parts.own_parts();
   state.round_samples = ctx.contribution().round_samples();
-  if constexpr (requires { comm.stage_sums(); }) state.stage_sums = comm.stage_sums();
+  state.stage_sums = ctx.stages().most_asked();
   if constexpr (requires { comm.replay(ctx); }) {
     state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
   }
@@ -21866,6 +22020,11 @@ class stage_peers {
   [[nodiscard]] std::size_t count() const noexcept { return members_.empty() ? 1 : members_.size(); }
   CAUSEWAY_DECL [[nodiscard]] bool is_first() const;
 
+  /// From a policy's start(): it will ask for sums of so many numbers in one exchange, at most. Of several policies, all
+  /// together.
+  void will_ask(std::size_t numbers) noexcept { most_asked_ += numbers; }
+  [[nodiscard]] std::size_t most_asked() const noexcept { return most_asked_; }
+
   /// values[i] ← its sum over all stages, added up in their order: the same bits on all, which must all call it, equally
   /// often. One latency, and 8 bytes a value to each. Nothing is sent where the model is whole.
   CAUSEWAY_DECL result<void> sum(std::span<double> values, const collective::collective_options& options);
@@ -21890,6 +22049,7 @@ class stage_peers {
   std::vector<net::peer_index> members_;
   std::vector<index_range> copies_;
   std::uint64_t asked_ = 0;  ///< names the messages of a sum
+  std::size_t most_asked_ = 0;
   void* asked_of_ = nullptr;
   result<void> (*ask_)(void*, std::span<double>, const collective::collective_options&) = nullptr;
 };
@@ -21988,6 +22148,8 @@ CAUSEWAY_DECL double stage_peers::squares(thread_pool& pool, std::span<const flo
 // What policies see of a run: parameters and gradients, peers, time, randomness, and the exchanges built from them. It is
 // the only door: a policy that needs the network, a clock or a random number takes it from here, so that a simulated run is
 // the same run. All members are for the trainer's thread.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -22232,15 +22394,16 @@ class training_context {
   /// Founds or joins the run with the state that `comm` and the context share.
   template <class Comm>
   result<void> open_membership(Comm& comm) {
-    shares_inner_ = Comm::traits.needs_global_step;
+    shares_inner_ = Comm::traits.exchanges_gradients;
     return elastic() ? env_.group->open(detail::shared_state_of(*this, comm), pool()) : result<void>{};
   }
 
-  /// One exchange without a step before it: `exchange` is the policy's part, left out when nobody has anything to give.
-  template <class Exchange>
-  result<void> attend(Exchange&& exchange) {
+  /// One exchange without a step before it: `exchange` is the policy's part, or `admit` when nobody has anything to give.
+  template <class Exchange, class Admit>
+  result<void> attend(Exchange&& exchange, Admit&& admit) {
     CAUSEWAY_TRY(attendance_.enter());
     if (!entry().empty) return exchange();
+    CAUSEWAY_TRY(admit());
     contribution().passed();
     commit_round();
     return {};
@@ -22773,8 +22936,6 @@ CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::s
 // The part of a member that works while its trainer computes: hands the fabric's events to the membership protocol and to
 // the transfer of state, and carries out what they want done. Everything here runs with the fabric's lock held.
 
-#include <exception>
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 template <class Whole>
@@ -22848,7 +23009,6 @@ class basic_member_control final : net::fabric_events, membership::effects, memb
   [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
   [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
   [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t hash) const;
-  [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
   /// Why a peer that has found nobody for `patience` should wait no longer; none while it should, or patience is 0.
   [[nodiscard]] std::optional<error> alone_too_long(duration patience) const;
 
@@ -22986,6 +23146,8 @@ class basic_member_control final : net::fabric_events, membership::effects, memb
 #define CAUSEWAY_TRAIN_IMPL_MEMBER_CONTROL_IPP
 
 // Bodies of train/member_control.hpp.
+
+#include <exception>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -23677,7 +23839,7 @@ CAUSEWAY_DECL net::any_transport entered_attempt::lasting() {
 
 CAUSEWAY_DECL std::uint64_t entered_attempt::exchanged() {
   overdue_.reset();
-  if (view_.members.size() < 2) return 0;
+  if (view_.members.size() < 2 || view_.total() == 0) return 0;
   exchange_times_.observe(now() - entered_at_);
   return fabric_.stats().bytes_received - received_before_;
 }
@@ -24171,7 +24333,7 @@ CAUSEWAY_DECL void member_waits::say_waiting() const {
   const situation s = look();
   const std::string since = "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: ";
   if (!joined_in(s.is) || s.is == situation::kind::fetch) {
-    log_(severity::warning, since + std::string{to_string(s.is)} + (s.why.empty() ? "" : ", " + s.why));
+    log_(severity::waiting, since + std::string{to_string(s.is)} + (s.why.empty() ? "" : ", " + s.why));
   }
   log_(severity::info, since + describe());
 }
@@ -24962,6 +25124,8 @@ class basic_member final : public elastic_group {
 
 // Bodies of train/member.hpp.
 
+#include <exception>
+
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_LAZY basic_member<Whole>::basic_member(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
@@ -25697,7 +25861,8 @@ struct step_record {
   std::uint64_t state = 0;  ///< names the parameters after them
   double norm = 0;          ///< of the last step's gradient, over the whole model
   stage::run_history history{};
-  double loss = 0;  ///< of the last step, summed over the tokens of the global batch
+  double loss = 0;            ///< of the last step, summed over the tokens of the global batch
+  std::uint64_t updates = 0;  ///< of the parameters: fewer than steps, where gradients are gathered over several
 
   friend bool operator==(const step_record&, const step_record&) = default;
 };
@@ -25729,6 +25894,8 @@ struct exchange_hooks {
   std::function<result<void>(std::span<const float> mean)> exchanged{};
   /// Whether the step under way is the run's last, so that everything is exchanged after it.
   std::function<bool()> run_ends{};
+  /// Of a policy that gathers gradients: whether there are enough with the step under way, so that they are exchanged.
+  std::function<bool()> enough{};
 };
 
 /// What the communication policy keeps from round to round.
@@ -25741,6 +25908,7 @@ struct exchange_state {
   std::function<result<void>()> forget{};  ///< that
   std::function<bool()> exchanges_next{};  ///< after the step under way
   std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
+  std::uint64_t round_samples = 0;         ///< as shared_state's
 };
 
 /// All calls from the trainer's thread.
@@ -25821,6 +25989,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   [[nodiscard]] bool moves_blocks() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  bool announce(std::uint64_t, std::uint64_t) override { return !rounds_.enough || rounds_.enough(); }
   void received(std::span<const float> row, const std::vector<index_range>* where) override;
   result<void> exchanged(std::span<const float> mean) override;
 
@@ -25895,6 +26064,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.forget = std::move(state.forget);
   state_.divide = std::move(state.divide);
   state_.exchanges_next = std::move(state.exchanges_next);
+  state_.round_samples = state.round_samples;
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }
@@ -27914,6 +28084,7 @@ class basic_swarm_group final : public elastic_group {
   result<void> open(shared_state state, thread_pool& pool) override;
 
   result<round_entry> enter(std::uint64_t samples, std::uint64_t) override;
+  bool announce(std::uint64_t, std::uint64_t gathered) override { return run_ends() || gathered >= round_samples_; }
 
   void received(std::span<const float> row, const std::vector<index_range>* where) override;
   result<void> exchanged(std::span<const float> sum) override;
@@ -27978,10 +28149,11 @@ class basic_swarm_group final : public elastic_group {
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
   bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
   // Where rows are exchanged:
-  std::vector<float> rows_;     // of the exchange entered last, and what else came of it
-  std::uint64_t samples_ = 0;   // behind this peer's
-  std::uint32_t row_of_ = 0;    // the attempt that this peer sent one in last, of this round
-  std::uint32_t sum_of_ = 0;    // the attempt that the sum is of which it has
+  std::vector<float> rows_;          // of the exchange entered last, and what else came of it
+  std::uint64_t samples_ = 0;        // behind this peer's
+  std::uint64_t round_samples_ = 0;  // that all peers gather together; 0: that is not how rounds come
+  std::uint32_t row_of_ = 0;         // the attempt that this peer sent one in last, of this round
+  std::uint32_t sum_of_ = 0;         // the attempt that the sum is of which it has
   std::uint32_t known_of_ = 0;  // the attempt that the result is of which the exchange entered last passes on; or itself
   bool leaves_ = false;
   bool gives_up_ = false;  // what this peer has of the round
@@ -28023,6 +28195,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
     if (inner) inner({});
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
+  round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty()) swarm_->meets_in_groups();
   averages_ = !steps_alone() && state.divide;
   if (averages_) CAUSEWAY_TRY(swarm_->exchange_means());
@@ -28353,33 +28526,6 @@ struct encode_elements {
   }
 };
 
-/// True when all values are finite.
-struct decode_elements {
-  static constexpr bool exact = true;
-  template <class Element>
-  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
-    kernels::detail::exponent_watch<Element> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      watch.see(from + i, part);
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, from + i, part);
-      kernels::detail::store(to + i, v, part);
-    });
-    return watch.all_finite();
-  }
-};
-
-/// Without converting them.
-struct finite_elements {
-  static constexpr bool exact = true;
-  template <class Element>
-  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
-    kernels::detail::exponent_watch<Element> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(from + i, part); });
-    return watch.all_finite();
-  }
-};
-
 struct add_elements {
   static constexpr bool exact = true;
   template <class Element>
@@ -28410,12 +28556,8 @@ result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std:
     return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
   }
   const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    const bool good = kernels::detail::dispatch<decode_elements>(level, from + r.begin, values.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (!kernels::detail::look_for_finite(pool, level, count, from, values.data())) return not_finite(codec);
   return {};
 }
 
@@ -28428,12 +28570,7 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
   }
   const auto* const from = reinterpret_cast<const Element*>(bytes.data());
   const auto count = static_cast<std::int64_t>(sum.size());
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, count, [&](index_range r) {
-    const bool good = kernels::detail::dispatch<finite_elements>(level, from + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  if (!kernels::detail::look_for_finite(pool, level, count, from)) return not_finite(codec);
   kernels::detail::for_elements(pool, count, [&](index_range r) {
     kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
   });
@@ -28443,16 +28580,10 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
 CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, f16*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 
 #endif  // CAUSEWAY_COMPRESS_ELEMENT_HPP
@@ -28658,7 +28789,6 @@ class periodic {
     return {};
   }
 
-  [[nodiscard]] std::uint32_t steps_since_exchange() const noexcept { return since_; }
   [[nodiscard]] const periodic_options& options() const noexcept { return options_; }
   /// θ: what all peers have held alike since the last exchange. Where the outer optimizer has a memory of its own, there.
   [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
@@ -28705,6 +28835,61 @@ static_assert(CommunicationPolicy<periodic<>>);
 }}}  // namespace causeway::CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_PERIODIC_HPP
+
+// ---- causeway/optim/adam_state.hpp ----
+#ifndef CAUSEWAY_OPTIM_ADAM_STATE_HPP
+#define CAUSEWAY_OPTIM_ADAM_STATE_HPP
+
+// What Adam and its kin keep of each parameter, and how a gradient moves it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim { namespace detail {
+
+/// Both moments, in the layout of the parameters, and the steps that were made. 8 bytes a parameter.
+template <class Clock>
+struct adam_state {
+  state_buffer first;
+  state_buffer second;
+  Clock clock;
+
+  void reset(std::int64_t length) {
+    first = state_buffer{length};
+    second = state_buffer{length};
+    clock = {};
+  }
+
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first.size());
+    return {std::span{first.data(), length}, std::span{second.data(), length}};
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(first, second, clock);
+  }
+};
+
+/// gradient = gradient_scale·g; m = beta1·m + rest1·gradient; v = beta2·v + rest2·gradient², of the lanes at `i`: what
+/// optimizers of other steps than AdamW's begin with. Leaves the gradient, m and the root of v.
+template <class Part, class Factors>
+CAUSEWAY_ALWAYS_INLINE void move_moments(kernels::detail::f32x16& gradient, kernels::detail::f32x16& first,
+                                         kernels::detail::f32x16& root, const float* g, float* m, float* v, std::int64_t i,
+                                         Part part, const Factors& c) {
+  CAUSEWAY_EXACT_BODY
+  using kernels::detail::load, kernels::detail::store;
+  load(gradient, g + i, part);
+  load(first, m + i, part);
+  load(root, v + i, part);
+  gradient *= c.gradient_scale;
+  first = c.beta1 * first + c.rest1 * gradient;
+  root = c.beta2 * root + c.rest2 * (gradient * gradient);
+  store(m + i, first, part);
+  store(v + i, root, part);
+  kernels::detail::square_root(root);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::optim::detail
+
+#endif  // CAUSEWAY_OPTIM_ADAM_STATE_HPP
 
 // ---- causeway/optim/adamw.hpp ----
 #ifndef CAUSEWAY_OPTIM_ADAMW_HPP
@@ -28768,33 +28953,26 @@ class adamw {
   explicit adamw(adamw_options options = {}) noexcept : options_{options} {}
 
   [[nodiscard]] const adamw_options& options() const noexcept { return options_; }
-  [[nodiscard]] std::uint64_t steps() const noexcept { return clock_.steps(); }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return state_.clock.steps(); }
   /// First and second moments, in the layout of the parameters: for policies that average them over peers.
-  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
-    const auto length = static_cast<std::size_t>(first_.size());
-    return {std::span{first_.data(), length}, std::span{second_.data(), length}};
-  }
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept { return state_.moments(); }
 
-  void reset(std::int64_t length) {
-    first_ = state_buffer{length};
-    second_ = state_buffer{length};
-    clock_ = {};
-  }
+  void reset(std::int64_t length) { state_.reset(length); }
   /// As after `steps` steps whose moments are all zero.
   void resume(std::int64_t length, std::uint64_t steps) {
     reset(length);
-    clock_.resume(options_, steps);
+    state_.clock.resume(options_, steps);
   }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
-    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    const kernels::adamw_coefficients decayed = clock_.advance(options_, step);
+    CAUSEWAY_EXPECT(state_.first.size() == static_cast<std::int64_t>(view.values.size()));
+    const kernels::adamw_coefficients decayed = state_.clock.advance(options_, step);
     kernels::adamw_coefficients plain = decayed;
     plain.weight_decay = 0.0F;
     detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
       float* const values = view.values.data() + begin;
       const float* const gradients = view.gradients.data() + begin;
-      float *const first = first_.data() + begin, *const second = second_.data() + begin;
+      float *const first = state_.first.data() + begin, *const second = state_.second.data() + begin;
       if (view.copies != nullptr) {
         kernels::bf16_in_use().adamw_update(values, view.copies->values + begin, gradients, first, second, count,
                                             decay ? decayed : plain);
@@ -28807,14 +28985,12 @@ class adamw {
 
   template <class Archive>
   void serialize(Archive& ar) {
-    ar(first_, second_, clock_);
+    ar(state_);
   }
 
  private:
   adamw_options options_;
-  state_buffer first_;
-  state_buffer second_;
-  adam_clock clock_;
+  detail::adam_state<adam_clock> state_;
 };
 
 static_assert(Optimizer<adamw>);
@@ -29078,15 +29254,16 @@ constexpr bool c2(parallel_traits p, fault_traits f) {
 /// Stages that go on their own time exchange after the same number of steps at every holder, or they wait in a circle.
 constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !(c.gathers_samples || c.rounds_by_clock); }
 
-/// Stages that make the same steps must also make the same rounds, each in its own group of peers: by counting, or by
-/// asking each other.
+/// Stages that make the same steps must also make the same rounds, each in its own group of peers: by counting steps, or
+/// the samples of all peers where all know them, or by asking each other.
 constexpr bool c4(comm_traits c, parallel_traits p) {
-  return !p.staged || !p.global_step || c.rounds_by_steps || (p.sums_over_stages && c.rounds_over_stages);
+  return !p.staged || !p.global_step || c.rounds_by_steps || (p.sums_over_stages && c.rounds_over_stages) ||
+         (p.gathers_together && c.gathers_samples);
 }
 
 /// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean that all wait for.
 constexpr bool c5(comm_traits c, parallel_traits p) {
-  return !p.shares_gradient || c.sums_gradients || (c.needs_global_step && c.moves_with_blocks);
+  return !p.shares_gradient || c.sums_gradients || (c.exchanges_gradients && c.moves_with_blocks);
 }
 
 /// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
@@ -29095,7 +29272,7 @@ constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late ||
 /// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
 /// gradients.
 constexpr bool c7(comm_traits c, parallel_traits p) {
-  return !p.moves_blocks || (c.moves_with_blocks && !c.needs_global_step);
+  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
 }  // namespace rules
@@ -29120,7 +29297,8 @@ struct compatible {
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
                 "quick enough or have enough to say, and stages do not ask each other. Use a policy whose rounds come "
                 "after a number of steps; where stages can be asked, also one that asks all of them "
-                "(comm_traits::rounds_over_stages). docs/reference/rules.md#c4");
+                "(comm_traits::rounds_over_stages); in elastic pipelines and swarms with local steps, also one "
+                "that gathers samples. docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
       "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step, and "
@@ -29300,7 +29478,11 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
     for (;;) {
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
       if constexpr (requires { comm_.stand_by(ctx_); }) comm_.stand_by(ctx_);
-      const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); });
+      const auto admit = [&] {
+        if constexpr (requires { comm_.admit(ctx_); }) return comm_.admit(ctx_);
+        return result<void>{};
+      };
+      const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); }, admit);
       CAUSEWAY_ASSIGN(const verdict judged, fault_.end_step(ctx_, outcome));
       if (judged == verdict::commit) return {};
       if (judged == verdict::abort) return outcome;
@@ -29389,7 +29571,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
 
   // Where stages go on their own time a step may have no gradient yet: then there is none to exchange.
   bool has_update() noexcept {
-    if constexpr (Comm::traits.needs_global_step && !Parallel::traits.global_step) return !ctx_.skips_inner_step();
+    if constexpr (Comm::traits.exchanges_gradients && !Parallel::traits.global_step) return !ctx_.skips_inner_step();
     return true;
   }
 

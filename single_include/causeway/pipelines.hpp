@@ -352,7 +352,6 @@ class [[nodiscard]] result<void> {
 // 45 microseconds to wake, which is longer than many kernels.
 
 #include <atomic>
-#include <cstddef>
 #include <thread>
 #include <vector>
 
@@ -493,6 +492,7 @@ class thread_pool {
 
 #include <bit>
 #include <concepts>
+#include <cstddef>
 #include <span>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
@@ -929,6 +929,8 @@ inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
 
 // Sixteen lanes at a time, written once with the compilers' generic vectors; the kernel copies of targets.hpp decide what
 // they become (one AVX-512 register, two AVX2, four SSE2). Arithmetic is the built-in operators; what they lack is here.
+// Some of it also takes eight lanes: GCC keeps vectors wider than the machine's in memory where they live across a loop or
+// come out of one of two ways.
 // Everything takes and returns vectors by reference: a vector by value in a function that is not compiled for its register
 // size has no settled calling convention, and compilers say so, even where all is inlined.
 
@@ -949,9 +951,32 @@ using i32x16 [[gnu::vector_size(64)]] = std::int32_t;
 using u32x16 [[gnu::vector_size(64)]] = std::uint32_t;
 using u16x16 [[gnu::vector_size(32)]] = std::uint16_t;
 using f32x8 [[gnu::vector_size(32)]] = float;
+using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
+using u32x8 [[gnu::vector_size(32)]] = std::uint32_t;
+using u16x8 [[gnu::vector_size(16)]] = std::uint16_t;
 using f32x4 [[gnu::vector_size(16)]] = float;
 
 inline constexpr std::int64_t vector_lanes = 16;
+
+/// The integers, and the half-wide ones, with as many lanes as a vector of floats.
+template <class Floats>
+struct lanes_of;
+template <>
+struct lanes_of<f32x16> {
+  using bits = u32x16;
+  using integers = i32x16;
+  using halves = u16x16;
+};
+template <>
+struct lanes_of<f32x8> {
+  using bits = u32x8;
+  using integers = i32x8;
+  using halves = u16x8;
+};
+template <class Floats>
+using bits_of = typename lanes_of<Floats>::bits;
+template <class Floats>
+using halves_of = typename lanes_of<Floats>::halves;
 
 /// Marks a whole vector of lanes, against `tail`: the first `count` of them.
 struct whole {};
@@ -959,99 +984,115 @@ struct tail {
   std::int64_t count;
 };
 
-/// Calls `body(i, whole)` for i = 0, 16, ... and `body(i, tail)` for what is left of [0, count).
-template <class Body>
+/// Calls `body(i, whole)` for i = 0, 16, ... (8, ... with vectors of eight lanes) and `body(i, tail)` for what is left of
+/// [0, count).
+template <class Floats = f32x16, class Body>
 CAUSEWAY_ALWAYS_INLINE void for_lanes(std::int64_t count, Body&& body) {
+  constexpr auto lanes = static_cast<std::int64_t>(sizeof(Floats) / sizeof(float));
   std::int64_t i = 0;
-  for (; i + vector_lanes <= count; i += vector_lanes) body(i, whole{});
+  for (; i + lanes <= count; i += lanes) body(i, whole{});
   if (i < count) body(i, tail{count - i});
 }
 
 // ---- loads and stores: f32 in registers, f32, bf16 or f16 in memory ------------------------------------------------
 
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const float* p, whole) { std::memcpy(&v, p, sizeof v); }
-CAUSEWAY_ALWAYS_INLINE void store(float* p, const f32x16& v, whole) { std::memcpy(p, &v, sizeof v); }
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const float* p, whole) {
+  std::memcpy(&v, p, sizeof v);
+}
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void store(float* p, const Floats& v, whole) {
+  std::memcpy(p, &v, sizeof v);
+}
 
-CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const bf16*) {
-  const u32x16 bits = __builtin_convertvector(raw, u32x16) << 16U;
-  v = reinterpret_cast<f32x16>(bits);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const bf16*) {
+  const bits_of<Floats> bits = __builtin_convertvector(raw, bits_of<Floats>) << 16U;
+  v = reinterpret_cast<Floats>(bits);
 }
 
 // Below, lanes are told apart by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into
 // single elements: a mask of all ones where `least` > value, for values whose sign bit is not set.
-CAUSEWAY_ALWAYS_INLINE void mask_below(u32x16& mask, const u32x16& value, std::int32_t least) {
-  mask = reinterpret_cast<u32x16>((reinterpret_cast<i32x16>(value) - least) >> 31);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void mask_below(bits_of<Floats>& mask, const bits_of<Floats>& value, std::int32_t least) {
+  using integers = typename lanes_of<Floats>::integers;
+  mask = reinterpret_cast<bits_of<Floats>>((reinterpret_cast<integers>(value) - least) >> 31);
 }
-CAUSEWAY_ALWAYS_INLINE void mask_above(u32x16& mask, const u32x16& value, std::int32_t most) {
-  mask = reinterpret_cast<u32x16>((most - reinterpret_cast<i32x16>(value)) >> 31);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void mask_above(bits_of<Floats>& mask, const bits_of<Floats>& value, std::int32_t most) {
+  using integers = typename lanes_of<Floats>::integers;
+  mask = reinterpret_cast<bits_of<Floats>>((most - reinterpret_cast<integers>(value)) >> 31);
 }
 inline constexpr std::int32_t f32_infinity = 0x7F800000;
 
 /// Rounds to nearest even; a NaN stays one.
-CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const bf16*) {
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const u32x16 rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
-  u32x16 not_a_number;
-  mask_above(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
-  const u32x16 result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
-  raw = __builtin_convertvector(result >> 16U, u16x16);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, const bf16*) {
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(v);
+  const bits_of<Floats> rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
+  bits_of<Floats> not_a_number;
+  mask_above<Floats>(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
+  const bits_of<Floats> result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
+  raw = __builtin_convertvector(result >> 16U, halves_of<Floats>);
 }
 
 /// The exponent is moved by a multiplication, which also makes subnormals right.
-CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
-  const u32x16 half = __builtin_convertvector(raw, u32x16);
-  const u32x16 shifted = (half & 0x7FFFU) << 13U;
-  const f32x16 scaled = reinterpret_cast<f32x16>(shifted) * 0x1.0p112F;
-  u32x16 infinite;
-  mask_above(infinite, shifted, 0x0F7FFFFF);
-  const u32x16 magnitude = reinterpret_cast<u32x16>(scaled) | (infinite & 0x7F800000U);
-  const u32x16 bits = magnitude | ((half & 0x8000U) << 16U);
-  v = reinterpret_cast<f32x16>(bits);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const f16*) {
+  const bits_of<Floats> half = __builtin_convertvector(raw, bits_of<Floats>);
+  const bits_of<Floats> shifted = (half & 0x7FFFU) << 13U;
+  const Floats scaled = reinterpret_cast<Floats>(shifted) * 0x1.0p112F;
+  bits_of<Floats> infinite;
+  mask_above<Floats>(infinite, shifted, 0x0F7FFFFF);
+  const bits_of<Floats> magnitude = reinterpret_cast<bits_of<Floats>>(scaled) | (infinite & 0x7F800000U);
+  const bits_of<Floats> bits = magnitude | ((half & 0x8000U) << 16U);
+  v = reinterpret_cast<Floats>(bits);
 }
 
 /// Rounds to nearest even. Subnormals are rounded by the addition of a number whose last bit is theirs.
-CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const f16*) {
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  const u32x16 normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
-  const f32x16 shifted = reinterpret_cast<f32x16>(magnitude) + 0.5F;
-  const u32x16 subnormal = reinterpret_cast<u32x16>(shifted) - 0x3F000000U;
-  u32x16 is_subnormal, is_infinite, is_not_a_number;
-  mask_below(is_subnormal, magnitude, 0x38800000);
-  mask_above(is_infinite, magnitude, 0x477FEFFF);
-  mask_above(is_not_a_number, magnitude, f32_infinity);
-  u32x16 half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, const f16*) {
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(v);
+  const bits_of<Floats> magnitude = bits & 0x7FFFFFFFU;
+  const bits_of<Floats> normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
+  const Floats shifted = reinterpret_cast<Floats>(magnitude) + 0.5F;
+  const bits_of<Floats> subnormal = reinterpret_cast<bits_of<Floats>>(shifted) - 0x3F000000U;
+  bits_of<Floats> is_subnormal, is_infinite, is_not_a_number;
+  mask_below<Floats>(is_subnormal, magnitude, 0x38800000);
+  mask_above<Floats>(is_infinite, magnitude, 0x477FEFFF);
+  mask_above<Floats>(is_not_a_number, magnitude, f32_infinity);
+  bits_of<Floats> half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
   half = (half & ~is_infinite) | (0x7C00U & is_infinite) | (0x200U & is_not_a_number);
-  raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), u16x16);
+  raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), halves_of<Floats>);
 }
 
-template <class Half>
+template <class Floats, class Half>
   requires(sizeof(Half) == 2)
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const Half* p, whole) {
-  u16x16 raw;
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const Half* p, whole) {
+  halves_of<Floats> raw;
   std::memcpy(&raw, p, sizeof raw);
   widen(v, raw, p);
 }
 
-template <class Half>
+template <class Floats, class Half>
   requires(sizeof(Half) == 2)
-CAUSEWAY_ALWAYS_INLINE void store(Half* p, const f32x16& v, whole) {
-  u16x16 raw;
+CAUSEWAY_ALWAYS_INLINE void store(Half* p, const Floats& v, whole) {
+  halves_of<Floats> raw;
   narrow(raw, v, p);
   std::memcpy(static_cast<void*>(p), &raw, sizeof raw);
 }
 
 /// Lanes beyond the tail read as zero.
-template <class T>
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const T* p, tail part) {
-  T padded[vector_lanes] = {};
+template <class Floats, class T>
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const T* p, tail part) {
+  T padded[sizeof(Floats) / sizeof(float)] = {};
   std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(T));
   load(v, padded, whole{});
 }
 
-template <class T>
-CAUSEWAY_ALWAYS_INLINE void store(T* p, const f32x16& v, tail part) {
-  T padded[vector_lanes];
+template <class Floats, class T>
+CAUSEWAY_ALWAYS_INLINE void store(T* p, const Floats& v, tail part) {
+  T padded[sizeof(Floats) / sizeof(float)];
   store(padded, v, whole{});
   std::memcpy(static_cast<void*>(p), padded, static_cast<std::size_t>(part.count) * sizeof(T));
 }
@@ -1080,38 +1121,41 @@ CAUSEWAY_ALWAYS_INLINE void square_root(f32x16& v) {
 }
 
 /// What is beyond ±87 becomes ±87; NaN stays. By masks: comparisons would cost six times as much as all of e^x with AVX2.
-CAUSEWAY_ALWAYS_INLINE void clamp_to_87(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void clamp_to_87(Floats& x) {
   constexpr std::uint32_t limit = 0x42AE0000;  // 87
-  const u32x16 bits = reinterpret_cast<u32x16>(x);
-  const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  u32x16 beyond, not_a_number;
-  mask_above(beyond, magnitude, limit);
-  mask_above(not_a_number, magnitude, f32_infinity);
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(x);
+  const bits_of<Floats> magnitude = bits & 0x7FFFFFFFU;
+  bits_of<Floats> beyond, not_a_number;
+  mask_above<Floats>(beyond, magnitude, limit);
+  mask_above<Floats>(not_a_number, magnitude, f32_infinity);
   beyond &= ~not_a_number;
-  x = reinterpret_cast<f32x16>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
+  x = reinterpret_cast<Floats>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
 }
 
 /// e^x in place, relative error below 1e-7 (Cephes' polynomial). Arguments beyond ±87 are taken as ±87, so that neither
 /// the result nor its reciprocal is subnormal or infinite; NaN stays NaN.
-CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void exponential(Floats& x) {
   constexpr float round = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
   clamp_to_87(x);
-  const f32x16 shifted = x * 1.44269504088896341F + round;
-  const f32x16 n = shifted - round;
-  const f32x16 r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
-  f32x16 p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  const Floats shifted = x * 1.44269504088896341F + round;
+  const Floats n = shifted - round;
+  const Floats r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
+  Floats p = r * 1.9875691500e-4F + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   p = p * (r * r) + r;
-  const u32x16 power = (reinterpret_cast<u32x16>(shifted) + (127U - 0x4B400000U)) << 23U;
-  const f32x16 scale = reinterpret_cast<f32x16>(power);
+  const bits_of<Floats> power = (reinterpret_cast<bits_of<Floats>>(shifted) + (127U - 0x4B400000U)) << 23U;
+  const Floats scale = reinterpret_cast<Floats>(power);
   x = p * scale + scale;
 }
 
 /// The logistic function of -x in place: 1 / (1 + e^x).
-CAUSEWAY_ALWAYS_INLINE void sigmoid_of_minus(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void sigmoid_of_minus(Floats& x) {
   exponential(x);
   x = 1.0F / (1.0F + x);
 }
@@ -1168,6 +1212,18 @@ class lane_sum {
   f32x8 low_{}, high_{};
 };
 
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_SIMD_MATH_HPP
+
+// ---- causeway/kernels/finite.hpp ----
+#ifndef CAUSEWAY_KERNELS_FINITE_HPP
+#define CAUSEWAY_KERNELS_FINITE_HPP
+
+// The look for NaN and infinity, alone or while values are converted to f32: one loop for all who read what others sent.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
 /// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
 /// highest bit. In vectors of 32 bytes, as sums are.
 template <class Element>
@@ -1205,9 +1261,56 @@ class exponent_watch {
   vector seen_[parts] = {};
 };
 
+/// Whether all elements are finite; with `to`, they also become f32 there, bit by bit where they are.
+struct finite_kernel {
+  static constexpr bool exact = true;
+
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
+    return look(from, count, [](std::int64_t, auto) CAUSEWAY_INLINE_LAMBDA {});
+  }
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
+    return look(from, count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, from + i, part);
+      store(to + i, v, part);
+    });
+  }
+
+ private:
+  template <class Element, class Also>
+  CAUSEWAY_ALWAYS_INLINE static bool look(const Element* from, std::int64_t count, Also&& also) {
+    exponent_watch<Element> watch;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
+      also(i, part);
+    });
+    return watch.all_finite();
+  }
+};
+
+/// finite_kernel by all threads: whether all of `from` are finite, and, with `to`, what they are in f32.
+template <class Element, class... To>
+bool look_for_finite(thread_pool& pool, simd_level level, std::int64_t count, const Element* from, To*... to) {
+  std::atomic<bool> finite{true};
+  for_elements(pool, count, [&](index_range r) {
+    const bool good = dispatch<finite_kernel>(level, from + r.begin, (to + r.begin)..., r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
-#endif  // CAUSEWAY_KERNELS_SIMD_MATH_HPP
+CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), finite_kernel)
+
+#endif  // CAUSEWAY_KERNELS_FINITE_HPP
 
 // ---- causeway/compress/element.hpp ----
 #ifndef CAUSEWAY_COMPRESS_ELEMENT_HPP
@@ -1265,33 +1368,6 @@ struct encode_elements {
   }
 };
 
-/// True when all values are finite.
-struct decode_elements {
-  static constexpr bool exact = true;
-  template <class Element>
-  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
-    kernels::detail::exponent_watch<Element> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      watch.see(from + i, part);
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, from + i, part);
-      kernels::detail::store(to + i, v, part);
-    });
-    return watch.all_finite();
-  }
-};
-
-/// Without converting them.
-struct finite_elements {
-  static constexpr bool exact = true;
-  template <class Element>
-  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
-    kernels::detail::exponent_watch<Element> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(from + i, part); });
-    return watch.all_finite();
-  }
-};
-
 struct add_elements {
   static constexpr bool exact = true;
   template <class Element>
@@ -1322,12 +1398,8 @@ result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std:
     return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
   }
   const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    const bool good = kernels::detail::dispatch<decode_elements>(level, from + r.begin, values.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (!kernels::detail::look_for_finite(pool, level, count, from, values.data())) return not_finite(codec);
   return {};
 }
 
@@ -1340,12 +1412,7 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
   }
   const auto* const from = reinterpret_cast<const Element*>(bytes.data());
   const auto count = static_cast<std::int64_t>(sum.size());
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, count, [&](index_range r) {
-    const bool good = kernels::detail::dispatch<finite_elements>(level, from + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  if (!kernels::detail::look_for_finite(pool, level, count, from)) return not_finite(codec);
   kernels::detail::for_elements(pool, count, [&](index_range r) {
     kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
   });
@@ -1355,16 +1422,10 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
 CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, f16*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 
 #endif  // CAUSEWAY_COMPRESS_ELEMENT_HPP
@@ -1590,7 +1651,13 @@ static_assert(Clock<steady_clock> && Clock<any_clock>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-enum class severity : std::uint8_t { debug, info, warning, error };
+enum class severity : std::uint8_t {
+  debug,
+  info,
+  warning,
+  waiting,  ///< a warning: why this peer does not go on
+  error
+};
 
 /// Where messages for people go. Copyable; may be called from the trainer's thread and from the transport's.
 class log_sink {
@@ -2007,13 +2074,13 @@ enum class verdict : std::uint8_t {
 
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
-  peers tolerates = peers::fixed;   ///< whether it still works when peers come and go
-  bool needs_global_step = false;   ///< whether all who hold the same parameters make every step together, of one gradient
-  bool identical_replicas = true;   ///< whether all peers hold the same parameters after each committed round
-  bool rounds_by_steps = true;      ///< whether rounds come after the same steps on all peers, whatever they are given
-  bool rounds_over_stages = false;  ///< or if all stages of a model are asked (training_context::stages), or need not be
+  peers tolerates = peers::fixed;    ///< whether it still works when peers come and go
+  bool exchanges_gradients = false;  ///< whether all who hold the same parameters make every step together, of one gradient
+  bool identical_replicas = true;    ///< whether all peers hold the same parameters after each committed round
+  bool rounds_by_steps = true;       ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool rounds_over_stages = false;   ///< or if all stages of a model are asked (training_context::stages), or need not be
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
+  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -2029,6 +2096,7 @@ struct parallel_traits {
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
+  bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -3044,8 +3112,24 @@ class dense_message {
 
 namespace detail {
 
+/// Stands for what is no codec, so that its refusal (P8) is the only error.
+struct refused_codec {
+  static constexpr std::string_view name = "none";
+  static constexpr codec_traits traits{};
+  static constexpr bool raw = true;
+
+  template <class T>
+  explicit refused_codec(const T&);
+  [[nodiscard]] std::size_t block() const;
+  [[nodiscard]] std::size_t encoded_size(std::size_t) const;
+  std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) const;
+  result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) const;
+};
+
 template <class C>
-struct message_for;
+struct message_for {
+  using type = dense_message<refused_codec>;
+};
 template <MessageCodec C>
 struct message_for<C> {
   using type = C;
@@ -3060,8 +3144,11 @@ struct message_for<C> {
 
 /// The message codec that `C` is, or makes: C, or dense_message<C>. `as_message<C>{codec}` works for both.
 template <class C>
-  requires MessageCodec<C> || Codec<C>
 using as_message = typename detail::message_for<C>::type;
+
+/// Whether `as_message` made `M` of a codec.
+template <class M>
+inline constexpr bool is_of_codec = !std::is_same_v<M, dense_message<detail::refused_codec>>;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
@@ -5165,6 +5252,27 @@ CAUSEWAY_ALWAYS_INLINE void unpack_highest(kernels::detail::u32x16& lanes, const
   unpack_highest(lanes, packed, kernels::detail::whole{});
 }
 
+/// Whether code 0, which no encoder of levels about zero makes, is among packed codes.
+template <unsigned Bits>
+struct find_unused_code {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const std::byte* codes, std::int64_t count) {
+    i8x16 found{};
+    std::int64_t i = 0;
+    u8x16 code;
+    for (; i + 16 <= count; i += 16) {
+      unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::whole{});
+      found |= code == 0;
+    }
+    const u64x2 halves = reinterpret_cast<u64x2>(found);
+    bool any = (halves[0] | halves[1]) != 0;
+    if (i == count) return any;
+    unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::tail{count - i});
+    for (std::int64_t lane = 0; lane < count - i; ++lane) any |= code[lane] == 0;
+    return any;
+  }
+};
+
 /// Whether the bits behind the last code are zero.
 inline bool spare_bits_clear(std::span<const std::byte> packed, std::size_t codes, unsigned bits) {
   const std::size_t used = codes * bits % 8;
@@ -5258,6 +5366,15 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
   v += least;
 }
 
+/// Lanes of a magnitude above `most` become plus or minus that.
+CAUSEWAY_ALWAYS_INLINE void clamp_magnitudes(kernels::detail::f32x16& v, float most) {
+  using kernels::detail::i32x16;
+  const i32x16 bits = reinterpret_cast<i32x16>(v);
+  const i32x16 below_most = std::bit_cast<std::int32_t>(most) - (bits & 0x7FFFFFFF);
+  const i32x16 clamped = bits + (below_most & (below_most >> 31));
+  v = reinterpret_cast<kernels::detail::f32x16>(clamped);
+}
+
 /// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind
 /// the last whole sixteen.
 template <class Term, class Last>
@@ -5274,9 +5391,9 @@ CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term
 }
 
 /// As two vectors of 32 bytes: where registers are no wider g++ would put one of 64 together in memory.
-CAUSEWAY_ALWAYS_INLINE void store_halves(float* to, const kernels::detail::f32x16& v) {
-  const kernels::detail::f32x8 low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
-  const kernels::detail::f32x8 high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+CAUSEWAY_ALWAYS_INLINE void store_halves(std::uint32_t* to, const kernels::detail::u32x16& v) {
+  const kernels::detail::u32x8 low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+  const kernels::detail::u32x8 high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
   std::memcpy(to, &low, sizeof low);
   std::memcpy(to + 8, &high, sizeof high);
 }
@@ -5386,9 +5503,22 @@ struct bit_levels {
   static constexpr int half = 1 << (Bits - 1);
   static constexpr int top = with_zero ? half - 1 : 2 * half - 1;
 
+  /// Codes count the levels from `first` steps below zero on; a value of the top level has so many steps.
+  static constexpr std::int32_t first = with_zero ? half : 0;
+  static constexpr float largest = with_zero ? top : 0.5F * top;
+
+  /// Stochastic rounding adds so many random bits behind the point and drops what is then there. With more than 22 - Bits,
+  /// a largest value that is a rounding error above its level would count as more than that.
+  static constexpr unsigned fraction = Bits <= 6 ? 16 : 22 - Bits;
+
   /// The top level over the root mean square at which a uniform quantiser has the least square error for normal values.
   static constexpr float best_top[8] = {0.79788F, 1.49353F, 1.95231F, 2.47388F, 2.89873F, 3.27011F, 3.60746F, 3.92050F};
 };
+
+/// Adding it leaves the nearest number with so many bits behind the point, ties to even, in the low bits.
+CAUSEWAY_HD constexpr float fraction_rounder(unsigned fraction) noexcept {
+  return 1.5F * static_cast<float>(1U << (23 - fraction));
+}
 
 struct bits_task {
   const float* x;
@@ -5399,21 +5529,20 @@ struct bits_task {
   std::uint64_t key;
 };
 
-/// Uniform in [0, 1), from a value's bits, its place in the bucket and a key: the finaliser of MurmurHash3 between the
-/// three. The value's own bits are what makes buckets differ, since a codec does not know which bucket of the row it sees.
-CAUSEWAY_ALWAYS_INLINE void uniform_of(kernels::detail::f32x16& u, const kernels::detail::f32x16& x, std::int64_t place,
-                                       std::uint64_t key) {
+/// Random in the upper half, from a value's bits, its place in the bucket and a key: the finaliser of MurmurHash3 between
+/// the three. The value's own bits are what makes buckets differ, since a codec does not know which bucket of the row it
+/// sees.
+CAUSEWAY_ALWAYS_INLINE void draw_bits(kernels::detail::u32x16& h, const kernels::detail::f32x16& x, std::int64_t place,
+                                      std::uint64_t key) {
   using kernels::detail::u32x16;
   const u32x16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  u32x16 h = reinterpret_cast<u32x16>(x) ^ static_cast<std::uint32_t>(key);
+  h = reinterpret_cast<u32x16>(x) ^ static_cast<std::uint32_t>(key);
   h = (h ^ (h >> 16U)) * 0x85EBCA6BU;
   constexpr std::uint32_t golden = 0x9E3779B1U;
   const auto base = static_cast<std::uint32_t>(place) * golden + static_cast<std::uint32_t>(key >> 32U);
   h = (h ^ (h >> 13U)) + (lane * golden + base);  // lane and place times golden: one multiplication less for vectors
   h = (h ^ (h >> 15U)) * 0xC2B2AE35U;
   h = (h ^ (h >> 13U)) * 0x85EBCA6BU;
-  h = (h ^ (h >> 16U)) >> 8U;
-  u = __builtin_convertvector(reinterpret_cast<kernels::detail::i32x16>(h), kernels::detail::f32x16) * 0x1.0p-24F;
 }
 
 /// Encodes whole buckets and perhaps a last shorter one, starting at a bucket's start.
@@ -5435,23 +5564,12 @@ struct encode_bits {
       const std::int64_t end = std::min(first + group, buckets);
       float scales[group];
       for (std::int64_t b = first; b < end; ++b) scales[b - first] = find_scale(t, b);
-      if constexpr (Stochastic) {
-        for (std::int64_t at = first * bucket, length = 0; at < std::min(end * bucket, t.count); at += length) {
-          const std::int64_t b = at / bucket;
-          length = std::min({tile, (b + 1) * bucket - at, t.count - at});
+      for (std::int64_t b = first; b < end; ++b) {
+        const std::int64_t stop = std::min((b + 1) * bucket, t.count);
+        for (std::int64_t at = b * bucket; at < stop; at += tile) {
+          const std::int64_t length = std::min(tile, stop - at);
           fetch_ahead(t, at + group * bucket, length);
           encode_tile(t, at, at - b * bucket, length, scales[b - first]);
-        }
-      } else {
-        for (std::int64_t b = first; b < end; ++b) {
-          const std::int64_t at = b * bucket, length = std::min(bucket, t.count - at);
-          std::byte* const codes = t.codes + (at >> 3) * Bits;
-          fetch_ahead(t, at + group * bucket, length);
-          if (t.options.scale == bucket_scale::rms) {
-            encode_values<true>(t.x + at, codes, length, scales[b - first], nullptr);
-          } else {  // rounds to no level beyond the largest value's
-            encode_values<false>(t.x + at, codes, length, scales[b - first], nullptr);
-          }
         }
       }
     }
@@ -5472,30 +5590,51 @@ struct encode_bits {
     return store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
   }
 
-  /// The random numbers of some values first, then their codes: both are long chains of operations, and of one after the
-  /// other fewer are under way at once.
-  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, std::int64_t place,
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, [[maybe_unused]] std::int64_t place,
                                                  std::int64_t length, float scale) {
-    const float* const x = t.x + at;
-    alignas(64) float chances[tile];
-    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 value, u;
-      kernels::detail::load(value, x + i, part);
-      uniform_of(u, value, place + i, t.key);
-      store_halves(chances + i, u);
-    });
-    encode_values<true>(x, t.codes + (at >> 3) * Bits, length, scale, chances);
+    if constexpr (Stochastic) {
+      alignas(64) std::uint32_t random[tile];
+      draw_tile(random, t.x + at, place, length, t.key);
+      encode_drawn(t, at, length, scale, random);
+    } else {
+      encode_drawn(t, at, length, scale, nullptr);
+    }
   }
 
-  /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
+  /// Only root mean squares clip: else no value is beyond the level of the largest one.
+  CAUSEWAY_ALWAYS_INLINE static void encode_drawn(const bits_task& t, std::int64_t at, std::int64_t length, float scale,
+                                                  const std::uint32_t* random) {
+    std::byte* const codes = t.codes + (at >> 3) * Bits;
+    if (t.options.scale == bucket_scale::rms) {
+      encode_values<true>(t.x + at, codes, length, scale, random);
+    } else {
+      encode_values<false>(t.x + at, codes, length, scale, random);
+    }
+  }
+
+  /// All random numbers before the first code: both are long chains of operations, and of one after the other fewer are
+  /// under way at once.
+  CAUSEWAY_ALWAYS_INLINE static void draw_tile(std::uint32_t* random, const float* x, std::int64_t place,
+                                               std::int64_t length, std::uint64_t key) {
+    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 value;
+      kernels::detail::u32x16 bits;
+      kernels::detail::load(value, x + i, part);
+      draw_bits(bits, value, place + i, key);
+      store_halves(random + i, bits >> (32 - levels::fraction));
+    });
+  }
+
   /// Without a scale, values count as zeros. Codes are level numbers from 0 on, so without a zero level they lie between
   /// the integers, half a step off.
   template <bool Clip>
   CAUSEWAY_ALWAYS_INLINE static void encode_values(const float* x, std::byte* codes, std::int64_t length, float scale,
-                                                   [[maybe_unused]] const float* chances) {
+                                                   [[maybe_unused]] const std::uint32_t* random) {
     // A tie goes to the even code, which with one bit would be minus; the next larger number makes zero positive.
-    [[maybe_unused]] constexpr float shift = Bits == 1 ? 0x1.000002p-1F : levels::half - 0.5F;
-    constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
+    [[maybe_unused]] constexpr float shift = Bits == 1 && !Stochastic ? 0x1.000002p-1F : levels::half - 0.5F;
+    constexpr unsigned fraction = Stochastic ? levels::fraction : 0;
+    constexpr float rounder = fraction_rounder(fraction);
+    constexpr std::int32_t before_first = (std::bit_cast<std::int32_t>(rounder) >> fraction) - levels::first;
     const float inverse = scale == 0.0F ? 0.0F : (levels::with_zero ? 1.0F : 0.5F) / scale;
     const std::int32_t keep = scale == 0.0F ? 0 : -1;
     kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
@@ -5503,42 +5642,20 @@ struct encode_bits {
       f32x16 v;
       kernels::detail::load(v, x + i, part);
       v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(v) & keep) * inverse;
+      if constexpr (Clip) clamp_magnitudes(v, levels::largest);
       if constexpr (!levels::with_zero) v += shift;
-      const f32x16 rounded = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
-      i32x16 code = reinterpret_cast<i32x16>(rounded) - (0x4B400000 - first);
+      v = v + rounder;
+      i32x16 code = reinterpret_cast<i32x16>(v);
       if constexpr (Stochastic) {
-        f32x16 u;
-        kernels::detail::load(u, chances + i, kernels::detail::whole{});
-        const f32x16 rest = v - (rounded - 0x1.8p23F);  // between -1/2 and 1/2: how likely the next level is
-        const f32x16 up = u - rest, down = u + rest;    // negative if u < rest: a level up; if u < -rest: a level down
-        code -= (reinterpret_cast<i32x16>(up) >> 31) - (reinterpret_cast<i32x16>(down) >> 31);
+        i32x16 drawn;
+        std::memcpy(&drawn, random + i, sizeof drawn);
+        code += drawn;
       }
-      if constexpr (Clip) clamp_lanes(code, first + (levels::with_zero ? -levels::top : 0), first + levels::top);
+      code = (code >> fraction) - before_first;
       u8x16 narrow;
       narrow_codes(narrow, code);
       pack<Bits>(codes + (i >> 3) * Bits, narrow, part);
     });
-  }
-};
-
-/// Whether code 0, which no encoder makes, is among the codes.
-template <unsigned Bits>
-struct find_unused_code {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const std::byte* codes, std::int64_t count) {
-    i8x16 found{};
-    std::int64_t i = 0;
-    u8x16 code;
-    for (; i + 16 <= count; i += 16) {
-      unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::whole{});
-      found |= code == 0;
-    }
-    const u64x2 halves = reinterpret_cast<u64x2>(found);
-    bool any = (halves[0] | halves[1]) != 0;
-    if (i == count) return any;
-    unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::tail{count - i});
-    for (std::int64_t lane = 0; lane < count - i; ++lane) any |= code[lane] == 0;
-    return any;
   }
 };
 
@@ -5589,10 +5706,11 @@ struct decode_bits {
 /// to zeros, and so do buckets whose M is below 1.2e-38 times the largest level number.
 ///
 /// `stochastic` rounds a value between two levels to the upper one with the probability that makes the expected result the
-/// value; the error is at most twice the above. The random number is a hash of (seed, place in the bucket, the value's
-/// bits), so the codec stays a value without state whose bytes depend on its input alone, and pieces encoded apart are as
-/// the whole. The price: the same value at the same place of a bucket is rounded the same way each time, until the seed is
-/// another one. Values of training change from round to round, and with error feedback they do so by what was sent.
+/// value, to 2^-16 of a step (7 bits: 2^-15, 8: 2^-14); the error is at most twice the above. The random number is a hash
+/// of (seed, place in the bucket, the value's bits), so the codec stays a value without state whose bytes depend on its
+/// input alone, and pieces encoded apart are as the whole. The price: the same value at the same place of a bucket is
+/// rounded the same way each time, until the seed is another one. Values of training change from round to round, and with
+/// error feedback they do so by what was sent.
 ///
 /// bucket_scale::rms clips, which is a systematic error: use it with error feedback.
 ///
@@ -6562,16 +6680,6 @@ class tensor {
   tensor_shape shape_;
   dtype type_ = dtype::f32;
 };
-
-/// A parameter as a rows × columns view of the store, and its gradient likewise. Valid while the store lives.
-[[nodiscard]] inline tensor value_view(parameter_store& store, std::size_t segment) noexcept {
-  const auto& s = store.segments()[segment];
-  return tensor::borrow(store.value(segment), {s.rows, s.columns});
-}
-[[nodiscard]] inline tensor gradient_view(parameter_store& store, std::size_t segment) noexcept {
-  const auto& s = store.segments()[segment];
-  return tensor::borrow(store.gradient(segment), {s.rows, s.columns});
-}
 
 }}  // namespace causeway::CAUSEWAY_ABI
 
@@ -7617,7 +7725,8 @@ namespace detail {
 inline constexpr float gelu_double_scale = 1.5957691216057308F;  // 2·sqrt(2/pi)
 inline constexpr float gelu_cube_factor = 0.044715F;
 
-CAUSEWAY_ALWAYS_INLINE void gelu_gate(f32x16& gate, const f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void gelu_gate(Floats& gate, const Floats& x) {
   gate = x * (-gelu_double_scale * gelu_cube_factor * (x * x) - gelu_double_scale);
   sigmoid_of_minus(gate);
 }
@@ -8204,7 +8313,8 @@ finish_args<Out> finish_at(const gemm_args<In, Out>& args, std::int64_t i, std::
           .ldc = args.ldc};
 }
 
-/// Turns `height` x `width` sums, rows `ld` apart, into C.
+/// Turns `height` x `width` sums, rows `ld` apart, into C, in vectors of `Floats`.
+template <class Floats>
 struct finish_kernel {
   static constexpr bool exact = false;
 
@@ -8212,8 +8322,8 @@ struct finish_kernel {
   CAUSEWAY_ALWAYS_INLINE static void run(const float* sums, std::int64_t ld, std::int64_t height, std::int64_t width,
                                          const finish_args<Out>* to) {
     for (std::int64_t i = 0; i < height; ++i) {
-      for_lanes(width,
-                [&](std::int64_t j, auto part) CAUSEWAY_INLINE_LAMBDA { finish(sums + i * ld + j, i, j, part, *to); });
+      for_lanes<Floats>(
+          width, [&](std::int64_t j, auto part) CAUSEWAY_INLINE_LAMBDA { finish(sums + i * ld + j, i, j, part, *to); });
     }
   }
 
@@ -8221,14 +8331,14 @@ struct finish_kernel {
   template <class Out, class Part>
   CAUSEWAY_ALWAYS_INLINE static void finish(const float* sums, std::int64_t i, std::int64_t j, Part part,
                                             const finish_args<Out>& to) {
-    f32x16 value;
+    Floats value;
     load(value, sums, part);
     if (to.partial != nullptr) add(value, to.partial + i * to.ld_partial + j, part);
     if (to.accumulate) add(value, to.c + i * to.ldc + j, part);
     if (to.bias != nullptr) add(value, to.bias + j, part);
     if (to.pre_activation != nullptr) store(to.pre_activation + i * to.ldc + j, value, part);
     if (to.act == activation::gelu) {
-      f32x16 gate;
+      Floats gate;
       gelu_gate(gate, value);
       value = value * gate;
     }
@@ -8237,12 +8347,23 @@ struct finish_kernel {
   }
 
   template <class T, class Part>
-  CAUSEWAY_ALWAYS_INLINE static void add(f32x16& value, const T* from, Part part) {
-    f32x16 other;
+  CAUSEWAY_ALWAYS_INLINE static void add(Floats& value, const T* from, Part part) {
+    Floats other;
     load(other, from, part);
     value = value + other;
   }
 };
+
+/// finish_kernel with registers as wide as the machine's: `value` comes out of one of two ways at each step.
+template <class Out>
+void finish_sums(simd_level level, const float* sums, std::int64_t ld, std::int64_t height, std::int64_t width,
+                 const finish_args<Out>* to) {
+#if CAUSEWAY_X86_SIMD
+  if (level >= simd_level::avx512) return run_avx512<finish_kernel<f32x16>>(sums, ld, height, width, to);
+  if (level == simd_level::avx2) return run_avx2<finish_kernel<f32x8>>(sums, ld, height, width, to);
+#endif
+  run_portable<finish_kernel<f32x8>>(sums, ld, height, width, to);
+}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
@@ -10397,14 +10518,21 @@ struct avx2_values {
     if (count >= 8) return _mm256_loadu_ps(from);
     return _mm256_maskload_ps(from, first(count));
   }
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const bf16* from, std::int64_t count) noexcept {
-    bf16 copy[8] = {};
-    if (count < 8) {
-      for (std::int64_t i = 0; i < count; ++i) copy[i] = from[i];
-      from = copy;
+  /// Five to seven, as panels of A have: two loads that overlap. A load of what was just written one by one would wait.
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m128i load_bits(const bf16* from, std::int64_t count) noexcept {
+    if (count >= 8) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    std::uint64_t low = 0, high = 0;
+    if (count > 4) {
+      std::memcpy(&low, from, sizeof low);
+      std::memcpy(&high, from + count - 4, sizeof high);
+      high >>= static_cast<unsigned>(16 * (8 - count));
+    } else {
+      std::memcpy(&low, from, static_cast<std::size_t>(std::max<std::int64_t>(count, 0)) * sizeof(bf16));
     }
-    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    return _mm_set_epi64x(static_cast<long long>(high), static_cast<long long>(low));
+  }
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const bf16* from, std::int64_t count) noexcept {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_bits(from, count)), 16));
   }
 };
 
@@ -10485,6 +10613,37 @@ struct avx2_tile : tile_defaults {
     CAUSEWAY_UNROLL
     for (int i = 0; i < 8; ++i) {
       if (i < depth) _mm256_storeu_ps(out + i * width, r[i]);
+    }
+  }
+
+  /// Widened last: twice as many values are moved by each step before. r[i] holds lanes i and i + 4.
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<bf16> source, int lanes, int lane,
+                                                                          std::int64_t p, std::int64_t depth, int width,
+                                                                          packed* out) {
+    const int last = lanes - 1;
+    __m128i row[8];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      row[i] = avx2_values::load_bits(source.data + std::min(lane + i, last) * source.lane_stride + p, depth);
+    }
+    __m256i r[4], t[4];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 4; ++i) r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(row[i]), row[i + 4], 1);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 4; i += 2) {  // pairs of lanes: four steps of depth in t[i], four in t[i + 1]
+      t[i] = _mm256_unpacklo_epi16(r[i], r[i + 1]);
+      t[i + 1] = _mm256_unpackhi_epi16(r[i], r[i + 1]);
+    }
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 2; ++i) {  // all lanes: two steps of depth in each
+      r[2 * i] = _mm256_unpacklo_epi32(t[i], t[i + 2]);
+      r[2 * i + 1] = _mm256_unpackhi_epi32(t[i], t[i + 2]);
+    }
+    const __m256i zero = _mm256_setzero_si256();
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const __m256i wide = i % 2 == 0 ? _mm256_unpacklo_epi16(zero, r[i / 2]) : _mm256_unpackhi_epi16(zero, r[i / 2]);
+      if (i < depth) _mm256_storeu_ps(out + i * width, _mm256_castsi256_ps(wide));
     }
   }
 
@@ -10841,7 +11000,7 @@ class packed_product {
 
   template <class T>
   static void finish(const float* tile, int height, int width, const finish_args<T>& to) {
-    dispatch<finish_kernel>(Tile::level, tile, std::int64_t{Tile::columns}, std::int64_t{height}, std::int64_t{width}, &to);
+    finish_sums(Tile::level, tile, Tile::columns, height, width, &to);
   }
 
   const gemm_args<In, Out>& args_;
@@ -12053,15 +12212,6 @@ struct dot_kernel {
   }
 };
 
-struct finite_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
-    exponent_watch<float> watch;
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(x + i, part); });
-    return watch.all_finite();
-  }
-};
-
 inline constexpr std::int64_t reduction_blocks = 64;
 
 /// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
@@ -12107,9 +12257,7 @@ CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int6
 }
 
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-           return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
-         }) == 0.0;
+  return detail::look_for_finite(pool, level, count, x);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -12371,6 +12519,8 @@ concept Backend = std::move_constructible<B> &&
 // What an optimizer is, and what all of them need: state beside the flat parameters, and a walk over the parameters that
 // knows which are decayed. An optimizer is a regular value; it sees the flat buffers and the segments, never the model.
 
+#include <stdexcept>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 
 /// What changes from step to step.
@@ -12424,6 +12574,9 @@ class state_buffer {
     }
     std::uint64_t length = values_.size();
     ar(length);
+    if constexpr (requires { ar.left(); }) {  // no more memory than there are bytes; the pieces notice what is missing
+      length = std::min<std::uint64_t>(length, ar.left() / sizeof(float));
+    }
     if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length), source_};
     constexpr std::size_t most = std::size_t{1} << 20U;
     std::vector<float> piece;
@@ -12431,7 +12584,8 @@ class state_buffer {
       const std::size_t count = std::min(most, values_.size() - begin);
       piece.assign(values_.data() + begin, values_.data() + begin + count);
       ar(piece);
-      std::copy_n(piece.data(), std::min(count, piece.size()), values_.data() + begin);
+      if (piece.size() != count) throw std::length_error{"a buffer is shorter than it says"};  // which from_bytes() catches
+      std::copy_n(piece.data(), count, values_.data() + begin);
     }
   }
 
@@ -12484,6 +12638,61 @@ void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
 }}}  // namespace causeway::CAUSEWAY_ABI::optim
 
 #endif  // CAUSEWAY_OPTIM_OPTIMIZER_HPP
+
+// ---- causeway/optim/adam_state.hpp ----
+#ifndef CAUSEWAY_OPTIM_ADAM_STATE_HPP
+#define CAUSEWAY_OPTIM_ADAM_STATE_HPP
+
+// What Adam and its kin keep of each parameter, and how a gradient moves it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim { namespace detail {
+
+/// Both moments, in the layout of the parameters, and the steps that were made. 8 bytes a parameter.
+template <class Clock>
+struct adam_state {
+  state_buffer first;
+  state_buffer second;
+  Clock clock;
+
+  void reset(std::int64_t length) {
+    first = state_buffer{length};
+    second = state_buffer{length};
+    clock = {};
+  }
+
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first.size());
+    return {std::span{first.data(), length}, std::span{second.data(), length}};
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(first, second, clock);
+  }
+};
+
+/// gradient = gradient_scale·g; m = beta1·m + rest1·gradient; v = beta2·v + rest2·gradient², of the lanes at `i`: what
+/// optimizers of other steps than AdamW's begin with. Leaves the gradient, m and the root of v.
+template <class Part, class Factors>
+CAUSEWAY_ALWAYS_INLINE void move_moments(kernels::detail::f32x16& gradient, kernels::detail::f32x16& first,
+                                         kernels::detail::f32x16& root, const float* g, float* m, float* v, std::int64_t i,
+                                         Part part, const Factors& c) {
+  CAUSEWAY_EXACT_BODY
+  using kernels::detail::load, kernels::detail::store;
+  load(gradient, g + i, part);
+  load(first, m + i, part);
+  load(root, v + i, part);
+  gradient *= c.gradient_scale;
+  first = c.beta1 * first + c.rest1 * gradient;
+  root = c.beta2 * root + c.rest2 * (gradient * gradient);
+  store(m + i, first, part);
+  store(v + i, root, part);
+  kernels::detail::square_root(root);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::optim::detail
+
+#endif  // CAUSEWAY_OPTIM_ADAM_STATE_HPP
 
 // ---- causeway/optim/adamw.hpp ----
 #ifndef CAUSEWAY_OPTIM_ADAMW_HPP
@@ -12547,33 +12756,26 @@ class adamw {
   explicit adamw(adamw_options options = {}) noexcept : options_{options} {}
 
   [[nodiscard]] const adamw_options& options() const noexcept { return options_; }
-  [[nodiscard]] std::uint64_t steps() const noexcept { return clock_.steps(); }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return state_.clock.steps(); }
   /// First and second moments, in the layout of the parameters: for policies that average them over peers.
-  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
-    const auto length = static_cast<std::size_t>(first_.size());
-    return {std::span{first_.data(), length}, std::span{second_.data(), length}};
-  }
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept { return state_.moments(); }
 
-  void reset(std::int64_t length) {
-    first_ = state_buffer{length};
-    second_ = state_buffer{length};
-    clock_ = {};
-  }
+  void reset(std::int64_t length) { state_.reset(length); }
   /// As after `steps` steps whose moments are all zero.
   void resume(std::int64_t length, std::uint64_t steps) {
     reset(length);
-    clock_.resume(options_, steps);
+    state_.clock.resume(options_, steps);
   }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
-    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    const kernels::adamw_coefficients decayed = clock_.advance(options_, step);
+    CAUSEWAY_EXPECT(state_.first.size() == static_cast<std::int64_t>(view.values.size()));
+    const kernels::adamw_coefficients decayed = state_.clock.advance(options_, step);
     kernels::adamw_coefficients plain = decayed;
     plain.weight_decay = 0.0F;
     detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
       float* const values = view.values.data() + begin;
       const float* const gradients = view.gradients.data() + begin;
-      float *const first = first_.data() + begin, *const second = second_.data() + begin;
+      float *const first = state_.first.data() + begin, *const second = state_.second.data() + begin;
       if (view.copies != nullptr) {
         kernels::bf16_in_use().adamw_update(values, view.copies->values + begin, gradients, first, second, count,
                                             decay ? decayed : plain);
@@ -12586,14 +12788,12 @@ class adamw {
 
   template <class Archive>
   void serialize(Archive& ar) {
-    ar(first_, second_, clock_);
+    ar(state_);
   }
 
  private:
   adamw_options options_;
-  state_buffer first_;
-  state_buffer second_;
-  adam_clock clock_;
+  detail::adam_state<adam_clock> state_;
 };
 
 static_assert(Optimizer<adamw>);
@@ -16247,8 +16447,6 @@ CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t mi
 // the first and the head with the last. The slowest stage sets the pace, so it is made as quick as can be within what the
 // devices can hold; among the splits that reach this pace the most balanced one is taken. Exact, by dynamic programming.
 
-#include <cstdio>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 /// What a part of a model costs whoever holds it.
@@ -16369,6 +16567,8 @@ CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::sp
 #define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
 
 // Bodies of plan/stage_split.hpp.
+
+#include <cstdio>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -17480,8 +17680,6 @@ CAUSEWAY_DECL std::vector<std::size_t> forecast(const availability_model& m, std
 //   pipeline       if the number of stages changes: everybody loads.
 // Where weights are on no server, samples are trained again besides when all instances of a stage are lost.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 /// D pipelines of P stages; 0 x 0: nothing is trained.
@@ -17626,6 +17824,8 @@ liveput_plan plan_liveput(const pipeline_shape& now, std::size_t instances, std:
 #define CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
 
 // Bodies of plan/liveput.hpp.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -20944,8 +21144,6 @@ CAUSEWAY_DECL void min_cost_flow::interleave() {
 // searches for them; here they are data. A lost peer's place is taken as in any swarm. A cyclic plan without peers, which
 // needs no search: routing_skip.hpp.
 
-#include <charconv>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
 /// In place of a peer: the micro-batch does not pass the stage.
@@ -21020,6 +21218,9 @@ static_assert(Router<planned<>>);
 #define CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
 
 // Bodies of stage/routing_planned.hpp.
+
+#include <charconv>
+#include <system_error>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
@@ -21672,13 +21873,8 @@ static_assert(ActivationCodec<subspace<>>);
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) {
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    const bool good = kernels::detail::dispatch<compress::detail::finite_elements>(kernels::detect_simd_level(),
-                                                                                   values.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load(std::memory_order_relaxed);
+  return kernels::detail::look_for_finite(pool, kernels::detect_simd_level(), static_cast<std::int64_t>(values.size()),
+                                          values.data());
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
@@ -21730,8 +21926,6 @@ void divide(O& inner, std::span<const parameter_segment> from, std::span<const p
 // 2025). AdamW divides each value by its own second moment, which turns a vector out of the subspace; here a vector of the
 // residual stream has one second moment, the mean of its values', so that it is scaled as a whole. Derived, where the paper
 // is silent: gradients are projected first, because within a stage they need not lie in the subspace.
-
-#include <iterator>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -21880,6 +22074,8 @@ static_assert(optim::Divisible<subspace_adamw>);
 #define CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
 
 // Bodies of stage/subspace_adamw.hpp.
+
+#include <iterator>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -22533,6 +22729,10 @@ template result<void> all_gather(net::any_transport&, const net::message_id&, st
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+/// Whether each of `peers` peers is in one group, and no group is empty.
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups,
+                                               std::uint32_t peers);
+
 /// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
 /// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
 /// once needs different ones. Errors of the transport name its peers, not ranks.
@@ -22580,6 +22780,19 @@ static_assert(net::Transport<group_view>);
 // Bodies of collective/group_view.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups, std::uint32_t peers) {
+  std::vector<net::peer_index> all;
+  for (const auto& group : groups) {
+    if (group.empty()) return false;
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  std::sort(all.begin(), all.end());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] != i) return false;
+  }
+  return all.size() == peers;
+}
 
 CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
     : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
@@ -25500,15 +25713,10 @@ CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(con
 }
 
 CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows, std::uint32_t peers) {
-  std::vector<net::peer_index> all;
   for (const auto& row : rows) {
     if (row.empty() || row.size() != rows[0].size()) return wrong_placement("all replicas need equally many ranks");
-    all.insert(all.end(), row.begin(), row.end());
   }
-  std::sort(all.begin(), all.end());
-  bool once = all.size() == peers;
-  for (std::size_t i = 0; once && i < all.size(); ++i) once = all[i] == i;
-  if (once) return {};
+  if (collective::has_each_once(rows, peers)) return {};
   return wrong_placement("every one of the " + std::to_string(peers) + " peers needs exactly one place");
 }
 
@@ -26700,7 +26908,8 @@ CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> w
   if (same && !newer) return {};
   const std::string sides = " The file has: " + listing() + ". This program reads: " + (wants.empty() ? "nothing" : wants);
   if (!same) return fail(errc::wrong_model, name_, "written by a trainer of other parts; use the same policies." + sides);
-  return fail(errc::version_mismatch, name_, "written by a newer library; use that one." + sides);
+  return fail(errc::version_mismatch, name_,
+              "written by a newer library, or by a policy that is composed otherwise; use that one." + sides);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::io
@@ -26928,7 +27137,8 @@ struct step_record {
   std::uint64_t state = 0;  ///< names the parameters after them
   double norm = 0;          ///< of the last step's gradient, over the whole model
   stage::run_history history{};
-  double loss = 0;  ///< of the last step, summed over the tokens of the global batch
+  double loss = 0;            ///< of the last step, summed over the tokens of the global batch
+  std::uint64_t updates = 0;  ///< of the parameters: fewer than steps, where gradients are gathered over several
 
   friend bool operator==(const step_record&, const step_record&) = default;
 };
@@ -26960,6 +27170,8 @@ struct exchange_hooks {
   std::function<result<void>(std::span<const float> mean)> exchanged{};
   /// Whether the step under way is the run's last, so that everything is exchanged after it.
   std::function<bool()> run_ends{};
+  /// Of a policy that gathers gradients: whether there are enough with the step under way, so that they are exchanged.
+  std::function<bool()> enough{};
 };
 
 /// What the communication policy keeps from round to round.
@@ -26972,6 +27184,7 @@ struct exchange_state {
   std::function<result<void>()> forget{};  ///< that
   std::function<bool()> exchanges_next{};  ///< after the step under way
   std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
+  std::uint64_t round_samples = 0;         ///< as shared_state's
 };
 
 /// All calls from the trainer's thread.
@@ -27310,7 +27523,7 @@ class block_ownership {
   /// Its assignment in the attempt under way; none where it is spare.
   CAUSEWAY_DECL void assigned(const nn::block_range& computes, std::uint32_t replica) noexcept;
 
-  /// Parameters and moments of a block, and the step after which its optimizer began. Precondition: `described` names it.
+  /// Parameters and moments of a block, and the update after which its optimizer began. Precondition: `described` names it.
   /// Errors: those of the storage, where it is not in memory.
   result<block_contents> contents(auto& ctx, std::int64_t block) {
     const auto left = attic_.find(block);
@@ -27343,26 +27556,26 @@ class block_ownership {
     began_[static_cast<std::size_t>(block)] = static_cast<std::uint64_t>(std::clamp(contents.back(), 0.0F, latest));
   }
 
-  /// The inner optimizer knows nothing of what is held, after that step of the run.
-  void begin_optimizer(auto& ctx, std::uint64_t step) {
+  /// The inner optimizer knows nothing of what is held, after that update of the run's parameters.
+  void begin_optimizer(auto& ctx, std::uint64_t update) {
     for (std::size_t b = 0; b < began_.size(); ++b) {
       const auto block = static_cast<std::int64_t>(b);
       if (!ctx.model().part().holds(block)) continue;
       for (const auto& moment : ctx.inner().moments()) {
         for_pieces_of(ctx.model(), moment, block, [](std::span<float> m) { std::fill(m.begin(), m.end(), 0.0F); });
       }
-      began_[b] = step;
+      began_[b] = update;
     }
   }
-  /// The step after which the optimizer of `part` began; 0: with the run.
+  /// The update after which the optimizer of `part` began; 0: with the run.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t began(const nn::model_part& part) const;
-  /// It counts the steps since then.
+  /// It counts the updates since then.
   result<void> count_steps(auto& ctx, const step_record& w) {
-    const std::uint64_t since = std::min(began(ctx.model().part()), w.step);
+    const std::uint64_t since = std::min(began(ctx.model().part()), w.updates);
     if (counted_from_ == since) return {};
     counted_from_ = since;
     nn::model_part same = ctx.model().part();
-    return ctx.hold(std::move(same), w.step - since);
+    return ctx.hold(std::move(same), w.updates - since);
   }
 
   /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
@@ -27374,7 +27587,7 @@ class block_ownership {
       if (!leaves || w.step == 0) continue;
       CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
     }
-    CAUSEWAY_TRY(ctx.hold(part, w.step));
+    CAUSEWAY_TRY(ctx.hold(part, w.updates));
     counted_from_ = 0;
     state_ = w.state;
     for (std::int64_t b = 0; b < layers; ++b) {
@@ -27429,7 +27642,7 @@ class block_ownership {
   std::optional<saved_blocks> stored_;  // of the state that the run is in, where it went back to one
   std::uint64_t state_ = 0;             // step_record::state that the blocks are of
   std::vector<std::uint8_t> valid_;     // by block: in the model's part, and of that state
-  std::vector<std::uint64_t> began_;    // by block: the step after which its optimizer began
+  std::vector<std::uint64_t> began_;    // by block: the update after which its optimizer began
   std::uint64_t counted_from_ = 0;      // the same, as the inner optimizer has it
   std::map<std::int64_t, block_contents> attic_;
   std::map<std::int64_t, double> squares_;
@@ -28247,29 +28460,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 namespace detail {
 
-struct finite_values_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
-    kernels::detail::exponent_watch<float> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(p + i, part); });
-    return watch.all_finite();
-  }
-};
-
-struct copy_finite_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* from, float* to, std::int64_t count) {
-    kernels::detail::exponent_watch<float> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      watch.see(from + i, part);
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, from + i, part);
-      kernels::detail::store(to + i, v, part);
-    });
-    return watch.all_finite();
-  }
-};
-
 /// Block by block; a block whose sum is not finite is not stored, so that the culprit can be looked for afterwards.
 struct sum_parts_kernel {
   static constexpr bool exact = true;
@@ -28298,7 +28488,7 @@ struct sum_parts_kernel {
       sum *= factor;
       kernels::detail::store(sums + i, sum, part);
     });
-    if (!finite_values_kernel::run(sums, count)) return false;
+    if (!kernels::detail::finite_kernel::run(sums, count)) return false;
     std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
     return true;
   }
@@ -28343,19 +28533,13 @@ CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> pa
 }
 
 CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level) {
-  return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
-                                                                 static_cast<std::int64_t>(values.size()));
+  return kernels::detail::dispatch<kernels::detail::finite_kernel>(level, values.data(),
+                                                                   static_cast<std::int64_t>(values.size()));
 }
 
 CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
                                kernels::simd_level level) {
-  std::atomic<bool> finite{true};
-  pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
-    const bool good =
-        kernels::detail::dispatch<detail::copy_finite_kernel>(level, from.data() + r.begin, to.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load(std::memory_order_relaxed);
+  return kernels::detail::look_for_finite(pool, level, static_cast<std::int64_t>(from.size()), from.data(), to.data());
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -29251,11 +29435,12 @@ result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const 
 
 /// What a peer says before gradients are exchanged by the communication policy.
 struct exchange_share {
-  double loss = 0;           ///< of its part of the batch
-  std::uint64_t state = 0;   ///< names what the policy keeps alike, as step_record::state
-  std::uint64_t memory = 0;  ///< names what an exchange remembers
+  double loss = 0;             ///< of its part of the batch
+  std::uint64_t state = 0;     ///< names what the policy keeps alike, as step_record::state
+  std::uint64_t memory = 0;    ///< names what an exchange remembers
+  std::uint64_t gathered = 0;  ///< names the gradients of earlier steps that it has added up; 0: none
 };
-CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state,
+CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
                                                                   const exchange_state& kept);
 
 /// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
@@ -29292,12 +29477,13 @@ CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::repl
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, const exchange_state& kept) {
+CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
+                                                    const exchange_state& kept) {
   hasher memory;
   if (kept.memory) {
     for (const auto part : kept.memory()) memory.add(part);
   }
-  return {loss, state, memory.finish()};
+  return {loss, state, memory.finish(), gathered};
 }
 
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,
@@ -29509,7 +29695,7 @@ class part_change {
       held_.put(ctx, m.block, all);
       ++made_up_;
     }
-    if (made_up_ > 0) held_.begin_optimizer(ctx, record_.step);
+    if (made_up_ > 0) held_.begin_optimizer(ctx, record_.updates);
   }
 
   [[nodiscard]] static std::size_t length_of(auto& ctx, std::int64_t block) {
@@ -29793,6 +29979,7 @@ struct pipeline_peer {
   std::string said{};       ///< what this peer waits for
   bool leaves = false;      ///< after the next step
   std::size_t staying = 0;  ///< peers of the attempt that do not
+  std::uint64_t sums = 0;   ///< of this attempt, by `sum`: names their messages
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
 
@@ -29806,6 +29993,15 @@ struct pipeline_peer {
                                    std::uint32_t chunks) const;
   /// Whether the model's ends are one block, and have to be.
   CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
+  /// And whether the schedule is one that the recovery policy can do with.
+  template <class Recovery, class Schedule>
+  [[nodiscard]] static result<void> check_recovery(std::string_view who, bool joined_ends) {
+    CAUSEWAY_TRY(check_ends(who, joined_ends, Recovery::traits.joined_ends));
+    const bool has_order = Recovery::traits.keeps_work || Recovery::traits.joined_ends;
+    if (!has_order || std::is_same_v<Schedule, stage::one_f_one_b>) return {};
+    return fail(errc::unsupported, std::string{who},
+                std::string{Recovery::name} + " has an order of its own; use stage::one_f_one_b");
+  }
   CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, const std::optional<io::any_storage>& storage,
                            const std::string& folder);
 
@@ -29826,8 +30022,8 @@ struct pipeline_peer {
   }
 
   /// values[i] ← its sum over the blocks of the model, each counted at one of its holders; the same bits on all peers of
-  /// the attempt, which must all call it, once in an exchange. 8 bytes a value to each.
-  CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options) const;
+  /// the attempt, which must all call it, equally often. 8 bytes a value to each.
+  CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options);
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
@@ -30008,6 +30204,7 @@ CAUSEWAY_DECL result<bool> pipeline_peer::begin_attempt() {
   const std::uint32_t before = attempt.attempt;
   const std::uint64_t round = attempt.round;
   CAUSEWAY_ASSIGN(attempt, group->begin_attempt());
+  sums = 0;
   return attempt.attempt != before || attempt.round != round;
 }
 
@@ -30040,7 +30237,7 @@ CAUSEWAY_DECL result<cluster_inventory> pipeline_peer::gather(const net::message
 
 CAUSEWAY_DECL error pipeline_peer::wait_for_more(const log_sink& log, const std::string& what, const error& why) {
   if (leaves || (why.code != errc::out_of_memory && why.code != errc::not_found)) return why;
-  if (why.message != said) log(severity::warning, what + " waits: " + why.text());
+  if (why.message != said) log(severity::waiting, what + " waits: " + why.text());
   said = why.message;
   return fail(errc::cancelled, what, "too few peers are there");
 }
@@ -30091,7 +30288,7 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
   return entry;
 }
 
-CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collective::collective_options options) const {
+CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collective::collective_options options) {
   net::any_transport& peers = *attempt.transport;
   options.deadline = attempt.deadline;
   std::vector<double> all(peers.size() * values.size());
@@ -30099,7 +30296,7 @@ CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collecti
   const bool counts = assignment != nullptr && holders_of_stage(layout, place.rank).peers.front() == identity();
   if (counts) std::copy(values.begin(), values.end(), own.begin());
   if (peers.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(peers, named(sums_channel), std::as_bytes(own),
+    CAUSEWAY_TRY(collective::all_gather(peers, named(sums_channel, sums++), std::as_bytes(own),
                                         std::as_writable_bytes(std::span{all}), options));
   }
   std::fill(values.begin(), values.end(), 0.0);
@@ -30112,7 +30309,7 @@ CAUSEWAY_DECL step_record pipeline_peer::next_round(std::uint64_t step, std::uin
   hasher h;
   for (const auto& [id, index] : index_of) h.add_value(id).add_value(index);
   h.add_value(next.state).add_value(attempt.round).add_value(attempt.attempt);
-  next.step = step;
+  next.step = next.updates = step;
   next.state = h.finish();
   next.history.took_step(step, interval, layout, staying);
   return next;
@@ -30277,6 +30474,60 @@ CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
 #endif
+
+// ---- causeway/parallel/elastic/gathered_steps.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_GATHERED_STEPS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_GATHERED_STEPS_HPP
+
+// Gradients of several steps that the communication policy has added up on this peer, and has not exchanged yet: which
+// steps they are of. The sum itself is the policy's. All peers are given the same batches, so each counts the samples of
+// all of them. A sum is of a layout: where a pipeline has other peers or blocks, somebody's part of it is gone, and all
+// begin the round anew. So the parameters never depend on who was lost.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer. A regular value.
+class gathered_steps {
+ public:
+  /// The step that comes next here: after those that the run has taken, and what is gathered on top of them.
+  [[nodiscard]] std::uint64_t next(const step_record& now) const noexcept { return now.step + (is_of(now) ? steps_ : 0); }
+  /// Names the sum; 0: there is none on top of what the run has.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t name(const step_record& now) const;
+
+  /// Whether a step that is made in the layout of `peer` can be added, on all peers of the attempt alike: all have the same
+  /// sum, or none, by what they say.
+  CAUSEWAY_DECL [[nodiscard]] bool goes_on(const pipeline_peer& peer, std::span<const exchange_share> all) const;
+  /// The policy has added the step that is under way, of `samples`: whether there are enough, or the run ends with it. Else
+  /// that step is over: call once.
+  CAUSEWAY_DECL [[nodiscard]] bool enough_with(const pipeline_peer& peer, std::uint64_t samples, bool ends);
+
+  /// The run has taken the round.
+  CAUSEWAY_DECL void taken() noexcept;
+  /// The sum is worth nothing any more, if there is one: the policy gives it up, too.
+  CAUSEWAY_DECL void give_up(const pipeline_peer& peer);
+
+  /// Whether the state after step number `step` is to be saved, where one of every so many is. The first is, and none in
+  /// the middle of a round.
+  CAUSEWAY_DECL [[nodiscard]] bool is_due(const step_record& now, std::uint64_t step, std::uint64_t every) const noexcept;
+
+  void serialize(auto& ar) { ar(of_, layout_, steps_, samples_, exchanges_); }
+
+ private:
+  CAUSEWAY_DECL [[nodiscard]] static std::uint64_t name_of(const stage::layout& l);
+  [[nodiscard]] bool has_any() const noexcept { return steps_ > 0 || exchanges_ != 0; }
+  [[nodiscard]] bool is_of(const step_record& now) const noexcept { return has_any() && of_ == now.state; }
+
+  std::uint64_t of_ = 0;          // step_record::state that the gradients are taken at
+  std::uint64_t layout_ = 0;      // names the one that they were computed in
+  std::uint64_t steps_ = 0;       // that are over
+  std::uint64_t samples_ = 0;     // of these, of all peers
+  std::uint8_t exchanges_ = 0;    // the step under way is in the sum, too, and is the round's last
+  std::uint64_t last_round_ = 1;  // steps of the one that was taken last
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_GATHERED_STEPS_HPP
 
 // ---- causeway/plan/resumed_order.hpp ----
 #ifndef CAUSEWAY_PLAN_RESUMED_ORDER_HPP
@@ -30836,331 +31087,6 @@ class kept_pass {
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_KEPT_PASS_HPP
 
-// ---- causeway/parallel/elastic/step_meetings.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_MEETINGS_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_STEP_MEETINGS_HPP
-
-// How the peers of an attempt meet: each says what it holds and which turn it is at, and those who are at a later one wait
-// for the others. They may meet several times in an attempt.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Of one peer.
-class step_meetings {
- public:
-  /// Another attempt.
-  void begin() noexcept { number_ = 0; }
-  /// Of the meeting that was last, in its attempt; and among those of all attempts.
-  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
-  [[nodiscard]] std::uint64_t name(const pipeline_peer& peer) const noexcept {
-    return (peer.attempt.round << 16U) + number_;
-  }
-  /// What names messages of that meeting.
-  [[nodiscard]] net::message_id named(const pipeline_peer& peer, pipeline_peer::channel kind) const {
-    return peer.named(kind, number_);
-  }
-  /// Of sums of gradients. Those of boundaries hold the micro-batch besides.
-  [[nodiscard]] net::message_id gradients(const pipeline_peer& peer) const {
-    net::message_id id = named(peer, pipeline_peer::sums_channel);
-    id.channel = collective::channels::gradients;
-    return id;
-  }
-
-  /// An evaluation is over; not a number: nobody told what it came to.
-  void came_to(double sum) noexcept { turns_.came_to(sum); }
-  /// Of an evaluation that others are through with.
-  [[nodiscard]] double missed() const noexcept { return missed_; }
-
-  /// What all peers of the attempt hold, once all are at the same turn; `own` is this peer's word, without its turn. None:
-  /// the others are past this peer's, and told it what it missed.
-  result<std::optional<cluster_inventory>> meet(auto& ctx, pipeline_peer& peer, peer_inventory own, bool trains,
-                                                const pipeline_agreement& ours) {
-    turns_.at(peer.record().state);
-    own.turn = turns_.now(trains);
-    for (;;) {
-      ++number_;
-      CAUSEWAY_ASSIGN(cluster_inventory inventory,
-                      peer.gather(named(peer, pipeline_peer::inventory_channel), own, ours, peer.how(ctx)));
-      if (own.turn.order() < furthest(inventory.turns)) {
-        missed_ = parallel::missed(own.turn, inventory.turns);
-        return std::optional<cluster_inventory>{};
-      }
-      const auto with_us = [&](const step_turn& t) { return t.order() == own.turn.order(); };
-      if (!std::all_of(inventory.turns.begin(), inventory.turns.end(), with_us)) continue;  // the others come after
-      return std::optional{std::move(inventory)};
-    }
-  }
-
- private:
-  std::uint64_t number_ = 0;
-  step_turns turns_;
-  double missed_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_MEETINGS_HPP
-
-// ---- causeway/parallel/elastic/policy_exchange.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
-
-// Gradients of whole pipelines that the communication policy exchanges, among the holders of the same blocks: what these
-// tell each other before, and what is done with a table that the first and the last stage share. The first exchanges it
-// alone, with the last one's part of its gradient; what comes back to the last is what the first's exchange came to.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Of one peer.
-class policy_exchange {
- public:
-  /// Whether the policy exchanges them; else they are added up block by block.
-  [[nodiscard]] static bool applies(const pipeline_peer& peer) { return static_cast<bool>(peer.group->state().divide); }
-
-  /// What the policy keeps is of the state named `state`.
-  void is_of(std::uint64_t state) noexcept { of_ = state; }
-  /// An attempt's gradient is there, for the policy to exchange.
-  [[nodiscard]] bool computed() const noexcept { return computed_; }
-  void forget() noexcept { computed_ = false; }
-
-  /// What this peer says before.
-  [[nodiscard]] exchange_share described(const pipeline_peer& peer, double loss) const {
-    return described_for_exchange(loss, of_, peer.group->state());
-  }
-
-  /// Who did not take part in the run's last step takes what the policy keeps alike. errc::not_found: nobody has it.
-  result<void> bring_up(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
-                        std::span<const exchange_share> all, const exchange_share& own) {
-    const std::uint64_t state = peer.record().state;
-    const auto has = [state](const exchange_share& s) { return s.state == state; };
-    if (std::all_of(all.begin(), all.end(), has)) return {};
-    const exchange_state& kept = peer.group->state();
-    CAUSEWAY_TRY(take_alike(*peer.attempt.transport, meetings.named(peer, pipeline_peer::alike_channel), kept, has(own),
-                            peer.how(ctx)));
-    if (has(own)) return {};
-    kept.begin_anew();
-    ctx.resume_at(peer.record().step, true);  // the step under way counts
-    of_ = state;
-    return {};
-  }
-
-  /// The policy may begin. What an exchange remembers counts where all who hold the same blocks have the same. Gives the
-  /// loss of all.
-  result<double> begin(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
-                       std::span<const exchange_share> all, const exchange_share& own) {
-    const exchange_entry entry = peer.entry();
-    const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
-    if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(peer.group->state().forget());
-    double loss = 0;
-    for (const exchange_share& s : all) loss += s.loss;
-    CAUSEWAY_TRY(join_tables(ctx, peer, meetings));
-    computed_ = true;
-    return loss;
-  }
-
-  /// What it came to.
-  [[nodiscard]] std::span<float> mean() noexcept { return mean_; }
-  result<void> take_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, std::span<const float> mean) {
-    mean_.assign(mean.begin(), mean.end());
-    const auto table = table_in(ctx.model(), std::span{mean_});
-    const auto ends = ends_of_pipeline(peer);
-    if (table.empty() || ends.size() < 2) return {};
-    collective::group_view view{*peer.attempt.transport, {peer.index_of.at(ends.front()), peer.index_of.at(ends.back())}};
-    return collective::broadcast(view, meetings.named(peer, pipeline_peer::here_channel), net::peer_index{0}, table,
-                                 peer.how(ctx));
-  }
-  /// The table's part of it, into the gradient that the policy has left.
-  void put_table(auto& ctx) {
-    const auto from = table_in(ctx.model(), std::span{mean_});
-    std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
-  }
-
-  void serialize(auto& ar) { ar(of_); }
-
- private:
-  result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
-    const auto table = table_in(ctx.model(), ctx.gradients());
-    const auto ends = ends_of_pipeline(peer);
-    if (table.empty() || ends.size() < 2) return {};
-    CAUSEWAY_TRY(sum_over(*peer.attempt.transport, meetings.gradients(peer), ends, peer.index_of, table, peer.how(ctx)));
-    if (peer.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
-    return {};
-  }
-  // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
-  [[nodiscard]] static std::vector<std::uint64_t> ends_of_pipeline(const pipeline_peer& peer) {
-    if (peer.assignment == nullptr) return {};
-    const auto& assignments = peer.layout.replicas[peer.place.replica].assignments;
-    if (assignments.size() < 2 || (peer.place.rank > 0 && peer.place.rank + 1 < assignments.size())) return {};
-    return {assignments.front().peer, assignments.back().peer};
-  }
-
-  std::uint64_t of_ = 0;
-  bool computed_ = false;
-  std::vector<float> mean_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
-
-// ---- causeway/parallel/elastic/replica_sums.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
-
-// What the peers of one replica tell each other: the loss of a step and the norm of its gradient over the whole model, and
-// the loss of an evaluation.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// The peers of this peer's replica, in the order of the model.
-inline collective::group_view mates_of(const pipeline_peer& peer) {
-  std::vector<net::peer_index> peers;
-  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments)
-    peers.push_back(peer.index_of.at(s.peer));
-  return collective::group_view{*peer.attempt.transport, std::move(peers)};
-}
-
-struct replica_sums {
-  double loss = 0;
-  double norm = 0;
-};
-
-/// Who has heard from all peers of the replica knows that every part of the gradient is complete. `number`: the step.
-inline result<replica_sums> sums_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number, double loss,
-                                            double norm) {
-  collective::group_view view = mates_of(peer);
-  CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::sums_channel, number),
-                                         std::array{loss, norm * norm}, peer.how(ctx)));
-  double sum = 0, sum_of_squares = 0;
-  for (const auto& [one, of_one] : all) {
-    sum += one;
-    sum_of_squares += of_one;
-  }
-  if (!std::isfinite(sum) || !std::isfinite(sum_of_squares)) {
-    return fail(errc::non_finite, "replica", "a peer of it told a loss or a norm that is not finite");
-  }
-  return replica_sums{sum, std::sqrt(sum_of_squares)};
-}
-
-/// The same of evaluation `number`.
-inline result<double> evaluation_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number, double loss) {
-  collective::group_view view = mates_of(peer);
-  CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::done_channel, number), loss, peer.how(ctx)));
-  return std::accumulate(all.begin(), all.end(), 0.0);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
-
-// ---- causeway/parallel/elastic/replica_steps.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
-
-// How a replica of parallel::local_pipeline makes its steps: what all ways have in common, and the one with a flush in
-// every step, by a schedule. parallel/elastic/streamed_steps.hpp has the one without.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What a peer that is assigned makes a step with.
-template <class Recovery, class Codec>
-struct replica_step {
-  pipeline_peer& peer;
-  cohort_progress& progress;
-  const Recovery& recovery;
-  Codec& codec;
-  std::int64_t micro_batches = 1;  ///< of a global batch
-  bool is_last = false;            ///< an exchange comes after it
-
-  [[nodiscard]] const stage::replica& replica() const { return peer.layout.replicas[peer.place.replica]; }
-  /// The replica's part of `b`.
-  [[nodiscard]] double tokens(const batch& b) const {
-    return static_cast<double>(b.tokens()) * replica().micro_batches / static_cast<double>(micro_batches);
-  }
-  /// Values that are not finite: the replica's round is given up.
-  error leave_to_others(auto& ctx, const error& why) const {
-    progress.spoil();
-    return peer.blame_itself(ctx, why);
-  }
-};
-
-/// A step is the replica's: its peers tell each other when they have their parts of the gradient.
-template <stage::Schedule Order>
-class flushed_steps {
- public:
-  static constexpr std::string_view name = "local_pipeline";
-
-  explicit flushed_steps(Order order = Order{}) : order_{std::move(order)} {}
-
-  [[nodiscard]] std::uint32_t chunks() const { return order_.chunks(); }
-  /// Equal on peers that can be stages of one pipeline.
-  [[nodiscard]] static std::uint64_t agreement() { return hash_text(Order::name); }
-
-  result<void> begin(cohort_progress&, const auto&) const { return {}; }
-  void describe(auto&, const auto&, cohort_member&) const noexcept {}
-
-  /// The mean loss over the replica's part of `b`; the gradient is this peer's part of the mean's.
-  template <class Recovery, class Codec>
-  result<double> run(auto& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
-    if (!s.progress.was_told()) CAUSEWAY_TRY(compute(ctx, s, b));
-    return s.progress.now().loss / s.tokens(b);
-  }
-  /// Of the replica's gradient over the whole model. Its peers have theirs, or will, whoever is lost: this one may move.
-  float norm(cohort_progress& progress) noexcept {
-    progress.took_step();
-    return static_cast<float>(progress.now().norm);
-  }
-
-  /// The replica is whole, and goes on in another attempt.
-  result<void> go_on(auto&, const auto& s, const cluster_inventory&, std::span<const cohort_member> members) {
-    return s.progress.catch_up(members);
-  }
-  /// What this peer had of its replica's steps is given up, or exchanged.
-  void forget() noexcept {}
-  /// Whether the peers of the replica have made the same steps.
-  [[nodiscard]] static constexpr bool is_drained() noexcept { return true; }
-
- private:
-  result<void> compute(auto& ctx, const auto& s, const batch& b) {
-    s.progress.begin_gradient();
-    s.codec.begin_step();
-    CAUSEWAY_ASSIGN(const double loss,
-                    s.peer.train(ctx, order_, s.recovery, s.codec, b, s.micro_batches, static_cast<float>(1 / s.tokens(b)),
-                                 (s.peer.attempt.round << 16U) + s.progress.now().steps));
-    const float own = ctx.own_norm();
-    if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
-    s.progress.end_gradient();
-    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, loss, double{own}));
-    s.progress.note_sums(all.loss, all.norm);  // the others have theirs, and move when they hear of it
-    return {};
-  }
-
-  Order order_;
-};
-
-/// A way for replicas to make their steps: what flushed_steps has.
-template <class S>
-concept ReplicaSteps = DefaultInitializable<S> && requires(S& s) {
-  { S::name } -> ConvertibleTo<std::string_view>;
-  s.forget();
-};
-
-/// By what is given as the schedule of local_pipeline: a schedule, or such a way.
-template <class Order>
-struct replica_steps;
-template <stage::Schedule Order>
-struct replica_steps<Order> {
-  using type = flushed_steps<Order>;
-};
-template <ReplicaSteps Order>
-struct replica_steps<Order> {
-  using type = Order;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
-
 // ---- causeway/parallel/elastic/resumable_step.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_RESUMABLE_STEP_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_RESUMABLE_STEP_HPP
@@ -31384,6 +31310,404 @@ CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_RESUMABLE_STEP_IPP
 #endif
 
+// ---- causeway/parallel/elastic/impl/gathered_steps.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_GATHERED_STEPS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_GATHERED_STEPS_IPP
+
+// Bodies of parallel/elastic/gathered_steps.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::uint64_t gathered_steps::name_of(const stage::layout& l) {
+  hasher h;
+  return add_layout(h, l).finish();
+}
+
+CAUSEWAY_DECL std::uint64_t gathered_steps::name(const step_record& now) const {
+  return is_of(now) ? mix(mix(of_, layout_), mix(steps_, samples_), exchanges_) | 1U : 0;
+}
+
+CAUSEWAY_DECL bool gathered_steps::goes_on(const pipeline_peer& peer, std::span<const exchange_share> all) const {
+  const std::uint64_t ours = name(peer.record());
+  const auto has_ours = [ours](const exchange_share& s) { return s.gathered == ours; };
+  return std::all_of(all.begin(), all.end(), has_ours) && (ours == 0 || layout_ == name_of(peer.layout));
+}
+
+CAUSEWAY_DECL bool gathered_steps::enough_with(const pipeline_peer& peer, std::uint64_t samples, bool ends) {
+  if (!is_of(peer.record())) steps_ = samples_ = 0;
+  of_ = peer.record().state;
+  layout_ = name_of(peer.layout);
+  exchanges_ = ends || samples_ + samples >= peer.group->state().round_samples ? 1 : 0;
+  if (exchanges_ != 0) return true;
+  ++steps_;
+  samples_ += samples;
+  return false;
+}
+
+CAUSEWAY_DECL void gathered_steps::taken() noexcept {
+  last_round_ = steps_ + 1;
+  steps_ = exchanges_ = 0;
+}
+
+CAUSEWAY_DECL void gathered_steps::give_up(const pipeline_peer& peer) {
+  if (has_any()) peer.group->state().begin_anew();
+  steps_ = exchanges_ = 0;
+}
+
+CAUSEWAY_DECL bool gathered_steps::is_due(const step_record& now, std::uint64_t step, std::uint64_t every) const noexcept {
+  if (every == 0 || now.step != step) return false;
+  return now.updates == 1 || step / every > (step - last_round_) / every;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_GATHERED_STEPS_IPP
+#endif
+
+// ---- causeway/parallel/elastic/step_meetings.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_MEETINGS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_MEETINGS_HPP
+
+// How the peers of an attempt meet: each says what it holds and which turn it is at, and those who are at a later one wait
+// for the others. They may meet several times in an attempt.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer.
+class step_meetings {
+ public:
+  /// Another attempt.
+  void begin() noexcept { number_ = 0; }
+  /// Of the meeting that was last, in its attempt; and among those of all attempts.
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+  [[nodiscard]] std::uint64_t name(const pipeline_peer& peer) const noexcept {
+    return (peer.attempt.round << 16U) + number_;
+  }
+  /// What names messages of that meeting.
+  [[nodiscard]] net::message_id named(const pipeline_peer& peer, pipeline_peer::channel kind) const {
+    return peer.named(kind, number_);
+  }
+  /// Of sums of gradients. Those of boundaries hold the micro-batch besides.
+  [[nodiscard]] net::message_id gradients(const pipeline_peer& peer) const {
+    net::message_id id = named(peer, pipeline_peer::sums_channel);
+    id.channel = collective::channels::gradients;
+    return id;
+  }
+
+  /// An evaluation is over; not a number: nobody told what it came to.
+  void came_to(double sum) noexcept { turns_.came_to(sum); }
+  /// Of an evaluation that others are through with.
+  [[nodiscard]] double missed() const noexcept { return missed_; }
+
+  /// What all peers of the attempt hold, once all are at the same turn; `own` is this peer's word, without its turn. None:
+  /// the others are past this peer's, and told it what it missed.
+  result<std::optional<cluster_inventory>> meet(auto& ctx, pipeline_peer& peer, peer_inventory own, bool trains,
+                                                const pipeline_agreement& ours) {
+    turns_.at(peer.record().state);
+    own.turn = turns_.now(trains);
+    for (;;) {
+      ++number_;
+      CAUSEWAY_ASSIGN(cluster_inventory inventory,
+                      peer.gather(named(peer, pipeline_peer::inventory_channel), own, ours, peer.how(ctx)));
+      if (own.turn.order() < furthest(inventory.turns)) {
+        missed_ = parallel::missed(own.turn, inventory.turns);
+        return std::optional<cluster_inventory>{};
+      }
+      const auto with_us = [&](const step_turn& t) { return t.order() == own.turn.order(); };
+      if (!std::all_of(inventory.turns.begin(), inventory.turns.end(), with_us)) continue;  // the others come after
+      return std::optional{std::move(inventory)};
+    }
+  }
+
+ private:
+  std::uint64_t number_ = 0;
+  step_turns turns_;
+  double missed_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_MEETINGS_HPP
+
+// ---- causeway/parallel/elastic/policy_exchange.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
+
+// Gradients of whole pipelines that the communication policy exchanges, among the holders of the same blocks: what these
+// tell each other before, and what is done with a table that the first and the last stage share. The first exchanges it
+// alone, with the last one's part of its gradient; what comes back to the last is what the first's exchange came to.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer.
+class policy_exchange {
+ public:
+  /// Whether the policy exchanges them; else they are added up block by block.
+  [[nodiscard]] static bool applies(const pipeline_peer& peer) { return static_cast<bool>(peer.group->state().divide); }
+
+  /// What the policy keeps is of the state named `state`.
+  void is_of(std::uint64_t state) noexcept { of_ = state; }
+  /// And it has had its exchange: the run has taken the round.
+  void taken(std::uint64_t state) noexcept {
+    is_of(state);
+    gathered_.taken();
+  }
+
+  /// Gradients of earlier steps that the policy has, to exchange them with that of the step under way.
+  [[nodiscard]] const gathered_steps& gathered() const noexcept { return gathered_; }
+  /// Whether there are enough samples with the batch `b`, or the run ends with it. Else it is gathered: once a step.
+  [[nodiscard]] bool has_enough(const pipeline_peer& peer, const batch& b, bool ends) {
+    return gathered_.enough_with(peer, static_cast<std::uint64_t>(b.sequences), ends);
+  }
+  /// They are worth nothing any more, if there are any.
+  void give_up(const pipeline_peer& peer) { gathered_.give_up(peer); }
+
+  /// An attempt's gradient is there, for the policy to exchange.
+  [[nodiscard]] bool computed() const noexcept { return computed_; }
+  void forget() noexcept { computed_ = false; }
+
+  /// What this peer says before.
+  [[nodiscard]] exchange_share described(const pipeline_peer& peer, double loss) const {
+    return described_for_exchange(loss, of_, gathered_.name(peer.record()), peer.group->state());
+  }
+
+  /// Who did not take part in the run's last step takes what the policy keeps alike. errc::not_found: nobody has it.
+  result<void> bring_up(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
+                        std::span<const exchange_share> all, const exchange_share& own) {
+    const std::uint64_t state = peer.record().state;
+    const auto has = [state](const exchange_share& s) { return s.state == state; };
+    if (std::all_of(all.begin(), all.end(), has)) return {};
+    const exchange_state& kept = peer.group->state();
+    CAUSEWAY_TRY(take_alike(*peer.attempt.transport, meetings.named(peer, pipeline_peer::alike_channel), kept, has(own),
+                            peer.how(ctx)));
+    if (has(own)) return {};
+    kept.begin_anew();
+    ctx.resume_at(peer.record().step, true);  // the step under way counts
+    of_ = state;
+    return {};
+  }
+
+  /// The policy may begin. What an exchange remembers counts where all who hold the same blocks have the same. Gives the
+  /// loss of all.
+  result<double> begin(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
+                       std::span<const exchange_share> all, const exchange_share& own) {
+    const exchange_entry entry = peer.entry();
+    const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
+    if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(peer.group->state().forget());
+    double loss = 0;
+    for (const exchange_share& s : all) loss += s.loss;
+    CAUSEWAY_TRY(join_tables(ctx, peer, meetings));
+    computed_ = true;
+    return loss;
+  }
+
+  /// What it came to.
+  [[nodiscard]] std::span<float> mean() noexcept { return mean_; }
+  result<void> take_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, std::span<const float> mean) {
+    mean_.assign(mean.begin(), mean.end());
+    const auto table = table_in(ctx.model(), std::span{mean_});
+    const auto ends = ends_of_pipeline(peer);
+    if (table.empty() || ends.size() < 2) return {};
+    collective::group_view view{*peer.attempt.transport, {peer.index_of.at(ends.front()), peer.index_of.at(ends.back())}};
+    return collective::broadcast(view, meetings.named(peer, pipeline_peer::here_channel), net::peer_index{0}, table,
+                                 peer.how(ctx));
+  }
+  /// The table's part of it, into the gradient that the policy has left.
+  void put_table(auto& ctx) {
+    const auto from = table_in(ctx.model(), std::span{mean_});
+    std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
+  }
+
+  void serialize(auto& ar) { ar(of_, gathered_); }
+
+ private:
+  result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
+    const auto table = table_in(ctx.model(), ctx.gradients());
+    const auto ends = ends_of_pipeline(peer);
+    if (table.empty() || ends.size() < 2) return {};
+    CAUSEWAY_TRY(sum_over(*peer.attempt.transport, meetings.gradients(peer), ends, peer.index_of, table, peer.how(ctx)));
+    if (peer.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
+    return {};
+  }
+  // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
+  [[nodiscard]] static std::vector<std::uint64_t> ends_of_pipeline(const pipeline_peer& peer) {
+    if (peer.assignment == nullptr) return {};
+    const auto& assignments = peer.layout.replicas[peer.place.replica].assignments;
+    if (assignments.size() < 2 || (peer.place.rank > 0 && peer.place.rank + 1 < assignments.size())) return {};
+    return {assignments.front().peer, assignments.back().peer};
+  }
+
+  std::uint64_t of_ = 0;
+  bool computed_ = false;
+  gathered_steps gathered_;
+  std::vector<float> mean_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
+
+// ---- causeway/parallel/elastic/replica_sums.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
+
+// What the peers of one replica tell each other: the loss of a step and the norm of its gradient over the whole model, and
+// the loss of an evaluation.
+
+#include <numeric>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The peers of this peer's replica, in the order of the model.
+inline collective::group_view mates_of(const pipeline_peer& peer) {
+  std::vector<net::peer_index> peers;
+  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments)
+    peers.push_back(peer.index_of.at(s.peer));
+  return collective::group_view{*peer.attempt.transport, std::move(peers)};
+}
+
+struct replica_sums {
+  double loss = 0;
+  double norm = 0;
+};
+
+/// Who has heard from all peers of the replica knows that every part of the gradient is complete. `number`: the step.
+inline result<replica_sums> sums_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number, double loss,
+                                            double norm) {
+  collective::group_view view = mates_of(peer);
+  CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::sums_channel, number),
+                                         std::array{loss, norm * norm}, peer.how(ctx)));
+  double sum = 0, sum_of_squares = 0;
+  for (const auto& [one, of_one] : all) {
+    sum += one;
+    sum_of_squares += of_one;
+  }
+  if (!std::isfinite(sum) || !std::isfinite(sum_of_squares)) {
+    return fail(errc::non_finite, "replica", "a peer of it told a loss or a norm that is not finite");
+  }
+  return replica_sums{sum, std::sqrt(sum_of_squares)};
+}
+
+/// The same of evaluation `number`.
+inline result<double> evaluation_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number, double loss) {
+  collective::group_view view = mates_of(peer);
+  CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::done_channel, number), loss, peer.how(ctx)));
+  return std::accumulate(all.begin(), all.end(), 0.0);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
+
+// ---- causeway/parallel/elastic/replica_steps.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
+
+// How a replica of parallel::local_pipeline makes its steps: what all ways have in common, and the one with a flush in
+// every step, by a schedule. parallel/elastic/streamed_steps.hpp has the one without.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a peer that is assigned makes a step with.
+template <class Recovery, class Codec>
+struct replica_step {
+  pipeline_peer& peer;
+  cohort_progress& progress;
+  const Recovery& recovery;
+  Codec& codec;
+  std::int64_t micro_batches = 1;  ///< of a global batch
+  bool is_last = false;            ///< an exchange comes after it
+
+  [[nodiscard]] const stage::replica& replica() const { return peer.layout.replicas[peer.place.replica]; }
+  /// The replica's part of `b`.
+  [[nodiscard]] double tokens(const batch& b) const {
+    return static_cast<double>(b.tokens()) * replica().micro_batches / static_cast<double>(micro_batches);
+  }
+  /// Values that are not finite: the replica's round is given up.
+  error leave_to_others(auto& ctx, const error& why) const {
+    progress.spoil();
+    return peer.blame_itself(ctx, why);
+  }
+};
+
+/// A step is the replica's: its peers tell each other when they have their parts of the gradient.
+template <stage::Schedule Order>
+class flushed_steps {
+ public:
+  static constexpr std::string_view name = "local_pipeline";
+
+  explicit flushed_steps(Order order = Order{}) : order_{std::move(order)} {}
+
+  [[nodiscard]] std::uint32_t chunks() const { return order_.chunks(); }
+  /// Equal on peers that can be stages of one pipeline.
+  [[nodiscard]] static std::uint64_t agreement() { return hash_text(Order::name); }
+
+  result<void> begin(cohort_progress&, const auto&) const { return {}; }
+  void describe(auto&, const auto&, cohort_member&) const noexcept {}
+
+  /// The mean loss over the replica's part of `b`; the gradient is this peer's part of the mean's.
+  template <class Recovery, class Codec>
+  result<double> run(auto& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
+    if (!s.progress.was_told()) CAUSEWAY_TRY(compute(ctx, s, b));
+    return s.progress.now().loss / s.tokens(b);
+  }
+  /// Of the replica's gradient over the whole model. Its peers have theirs, or will, whoever is lost: this one may move.
+  float norm(cohort_progress& progress) noexcept {
+    progress.took_step();
+    return static_cast<float>(progress.now().norm);
+  }
+
+  /// The replica is whole, and goes on in another attempt.
+  result<void> go_on(auto&, const auto& s, const cluster_inventory&, std::span<const cohort_member> members) {
+    return s.progress.catch_up(members);
+  }
+  /// What this peer had of its replica's steps is given up, or exchanged.
+  void forget() noexcept {}
+  /// Whether the peers of the replica have made the same steps.
+  [[nodiscard]] static constexpr bool is_drained() noexcept { return true; }
+
+ private:
+  result<void> compute(auto& ctx, const auto& s, const batch& b) {
+    s.progress.begin_gradient();
+    s.codec.begin_step();
+    CAUSEWAY_ASSIGN(const double loss,
+                    s.peer.train(ctx, order_, s.recovery, s.codec, b, s.micro_batches, static_cast<float>(1 / s.tokens(b)),
+                                 (s.peer.attempt.round << 16U) + s.progress.now().steps));
+    const float own = ctx.own_norm();
+    if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
+    s.progress.end_gradient();
+    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, loss, double{own}));
+    s.progress.note_sums(all.loss, all.norm);  // the others have theirs, and move when they hear of it
+    return {};
+  }
+
+  Order order_;
+};
+
+/// A way for replicas to make their steps: what flushed_steps has.
+template <class S>
+concept ReplicaSteps = DefaultInitializable<S> && requires(S& s) {
+  { S::name } -> ConvertibleTo<std::string_view>;
+  s.forget();
+};
+
+/// By what is given as the schedule of local_pipeline: a schedule, or such a way.
+template <class Order>
+struct replica_steps;
+template <stage::Schedule Order>
+struct replica_steps<Order> {
+  using type = flushed_steps<Order>;
+};
+template <ReplicaSteps Order>
+struct replica_steps<Order> {
+  using type = Order;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
+
 // ---- causeway/parallel/elastic/step_gradient.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_GRADIENT_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_STEP_GRADIENT_HPP
@@ -31498,7 +31822,7 @@ class step_vote {
   /// the recovery policy's.
   result<double> tell(auto& ctx, const pipeline_peer& peer, std::uint64_t number, std::uint64_t agreed,
                       std::uint64_t interval, double loss, double squares) {
-    name(peer, agreed, interval);
+    name(peer, ctx.step() + 1, agreed, interval);
     CAUSEWAY_ASSIGN(const auto all, peer.of_everybody(ctx, pipeline_peer::sums_channel, std::array{loss, squares}, number));
     double sum = 0, sum_of_squares = 0;
     for (const auto& [one, of_one] : all) {
@@ -31514,7 +31838,7 @@ class step_vote {
 
  private:
   // Equal on all peers of the attempt, and in no attempt with other sums.
-  CAUSEWAY_DECL void name(const pipeline_peer& peer, std::uint64_t agreed, std::uint64_t interval);
+  CAUSEWAY_DECL void name(const pipeline_peer& peer, std::uint64_t step, std::uint64_t agreed, std::uint64_t interval);
   // What the run holds alike after the step of that attempt.
   CAUSEWAY_DECL [[nodiscard]] step_record next_record(double loss, double norm) const;
 
@@ -31543,12 +31867,13 @@ CAUSEWAY_DECL result<void> step_vote::propose(step_group& group) {
   return group.propose(told_);
 }
 
-CAUSEWAY_DECL void step_vote::name(const pipeline_peer& peer, std::uint64_t agreed, std::uint64_t interval) {
+CAUSEWAY_DECL void step_vote::name(const pipeline_peer& peer, std::uint64_t step, std::uint64_t agreed,
+                                   std::uint64_t interval) {
   hasher h;
   for (const auto& [id, index] : peer.index_of) h.add_value(id).add_value(index);
   add_layout(h, peer.layout).add_value(agreed).add_value(peer.record().state);
-  next_ = {peer.record().step + 1, h.finish(), 0, peer.record().history, 0};
-  next_.history.took_step(next_.step, interval, peer.layout, peer.staying);
+  next_ = {step, h.finish(), 0, peer.record().history, 0, peer.record().updates + 1};
+  next_.history.took_step(next_.updates, interval, peer.layout, peer.staying);
   complete_ = true;
 }
 
@@ -31809,7 +32134,8 @@ struct elastic_pipeline_options {
   /// have one for each machine: each keeps what its own peers hold.
   std::optional<io::any_storage> storage{};
   std::string folder = "blocks";
-  std::uint64_t store_every = 100;  ///< steps; the first is saved too
+  std::uint64_t store_every = 100;  ///< steps; the first state is saved too
+  std::uint64_t steps = 0;          ///< of the run, if known: gradients that are gathered then go out, however few
 };
 
 /// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
@@ -31820,6 +32146,9 @@ struct elastic_pipeline_options {
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
 /// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
 /// residual; pipelines are cut alike then (regroup, morph, proactive).
+/// One that gathers them until all peers together have enough samples (axis::global_samples) adds up those of its stage
+/// over several steps. The parameters move once for all of these, as for one batch; meanwhile only boundaries are sent, and
+/// nothing is voted on. When the layout changes, the round begins anew.
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, that of a tied
 /// table over those of the first and the last; about 100 bytes from and to everybody. On a change: 12 bytes a parameter of
@@ -31835,8 +32164,9 @@ class elastic_pipeline {
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
-  static constexpr std::uint32_t state_version = 3;
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .gathers_together = true};
+  static constexpr std::uint32_t state_version = 4;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
                             Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -31862,7 +32192,7 @@ class elastic_pipeline {
       if (!vote_.is_complete()) return done.error();
       CAUSEWAY_TRY(peer_.group->failed(done.error()));  // a gradient that others may have voted for is kept
       if (taken()) return peer_.record().loss / static_cast<double>(b.tokens());
-      if (begun || begun.error().code != errc::cancelled || peer_.record().step != ctx.step()) continue;
+      if (begun || begun.error().code != errc::cancelled || next_step() != ctx.step()) continue;
       vote_.forget();  // the trainer clears the gradients
       return done.error();
     }
@@ -31880,7 +32210,7 @@ class elastic_pipeline {
       }
     }
     vote_.end();
-    policy_.is_of(peer_.record().state);
+    policy_.taken(peer_.record().state);
     if (by_policy()) policy_.put_table(ctx);
     gradient_.forget();
     peer_.held.moved_to(peer_.record().state, std::move(squares_.of));
@@ -31889,8 +32219,7 @@ class elastic_pipeline {
 
   /// A disk that fails costs the copy, not the step.
   result<void> after_step(auto& ctx) {
-    const step_record& record = peer_.record();
-    if (options_.store_every > 0 && (record.step == 1 || record.step % options_.store_every == 0)) {
+    if (policy_.gathered().is_due(peer_.record(), ctx.step() + 1, options_.store_every)) {
       const auto saved = save_blocks(ctx);
       if (!saved) ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
     }
@@ -31905,14 +32234,14 @@ class elastic_pipeline {
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     for (;;) {
       const auto begun = begin_attempt();
-      if (peer_.record().step != ctx.step()) {
-        ctx.resume_at(peer_.record().step);
+      if (next_step() != ctx.step()) {
+        ctx.resume_at(next_step());
         return fail(errc::cancelled, "evaluation", "the others are at step " + std::to_string(ctx.step()));
       }
       const auto sum = begun ? try_to_evaluate(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{begun.error()};
       if (!sum) {
         CAUSEWAY_TRY(peer_.group->failed(sum.error()));
-        if (!begun && begun.error().code == errc::cancelled && peer_.record().step == ctx.step()) return begun.error();
+        if (!begun && begun.error().code == errc::cancelled && next_step() == ctx.step()) return begun.error();
         continue;
       }
       meetings_.came_to(*sum);
@@ -31946,26 +32275,24 @@ class elastic_pipeline {
   [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return gradient_.resumed_attempts(); }
 
  private:
-  static constexpr bool keeps_work = stage::WorkKeeping<Recovery>;
-  static_assert(keeps_work == Recovery::traits.keeps_work, "see stage::WorkKeeping");
+  static_assert(stage::WorkKeeping<Recovery> == Recovery::traits.keeps_work, "see stage::WorkKeeping");
 
   result<void> begin(auto& ctx) {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
-    CAUSEWAY_TRY(peer_.check_ends(name, ctx.model().joined_ends(), Recovery::traits.joined_ends));
-    if ((keeps_work || Recovery::traits.joined_ends) && !std::is_same_v<Schedule, stage::one_f_one_b>) {
-      return fail(errc::unsupported, std::string{name},
-                  std::string{Recovery::name} + " has an order of its own; use stage::one_f_one_b");
-    }
+    CAUSEWAY_TRY((peer_.template check_recovery<Recovery, Schedule>(name, ctx.model().joined_ends())));
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(computes_, replica_);
-    peer_.group->exchange_by(
-        {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
+    exchange_hooks hooks{.enter = [this, &ctx] { return enter(ctx); },
+                         .exchanged = [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }};
+    hooks.enough = [this, &ctx] { return taken() || policy_.has_enough(peer_, whole_, ctx.step() + 1 == options_.steps); };
+    peer_.group->exchange_by(std::move(hooks));
     return {};
   }
 
   [[nodiscard]] bool by_policy() const { return policy_exchange::applies(peer_); }
   [[nodiscard]] bool taken() const { return vote_.taken(peer_.record()); }
+  [[nodiscard]] std::uint64_t next_step() const { return policy_.gathered().next(peer_.record()); }
 
   // All of a step but the move of the parameters.
   result<void> attempt(auto& ctx) {
@@ -31977,7 +32304,7 @@ class elastic_pipeline {
     vote_.forget();
     policy_.forget();
     codec_.begin_step();
-    if (peer_.record().step != ctx.step()) return finished_by_others(ctx);
+    if (next_step() != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *inventory));
     const auto done =
@@ -32000,11 +32327,13 @@ class elastic_pipeline {
   }
 
   // It goes to their step at once: who is behind when they have ended would wait for their next attempt for ever.
-  error finished_by_others(auto& ctx) {
+  error finished_by_others(auto& ctx) { return go_on_from(ctx, "the others have finished it"); }
+  error go_on_from(auto& ctx, std::string why) {
     vote_.forget();
+    policy_.give_up(peer_);
     ctx.resume_at(peer_.record().step);
     peer_.group->finished_by_others();
-    return fail(errc::cancelled, "step", "the others have finished it");
+    return fail(errc::cancelled, "step", std::move(why));
   }
 
   result<void> begin_attempt() {
@@ -32014,8 +32343,6 @@ class elastic_pipeline {
     policy_.forget();
     return {};
   }
-
-  // ---- evaluation -------------------------------------------------------------------------------------------------------
 
   // The sum of the losses. Not a number: there is none to be had.
   result<double> try_to_evaluate(auto& ctx, const batch& b, std::uint32_t pieces) {
@@ -32058,9 +32385,7 @@ class elastic_pipeline {
     CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, this_step(ctx), why));
     policy_.is_of(alike ? peer_.record().state : 0);
     if (alike) peer_.group->state().begin_anew();
-    ctx.resume_at(peer_.record().step);
-    peer_.group->finished_by_others();
-    return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(peer_.record().step));
+    return go_on_from(ctx, "the run went back to step " + std::to_string(peer_.record().step));
   }
 
   result<void> take_assignment(auto& ctx, const cluster_inventory& inventory, stage::layout made) {
@@ -32095,6 +32420,7 @@ class elastic_pipeline {
     if (const auto taken = policy_.bring_up(ctx, peer_, meetings_, all, own); !taken) {
       return taken.error().code == errc::not_found ? go_back(ctx, inventory, taken.error()) : taken;
     }
+    if (!policy_.gathered().goes_on(peer_, all)) return go_on_from(ctx, "the round begins anew");
     CAUSEWAY_ASSIGN(loss_, policy_.begin(ctx, peer_, meetings_, all, own));
     return {};
   }
@@ -35136,8 +35462,9 @@ class stage_computer final : public swarm_computer {
   result<void> take_step(float scale) override {
     const auto g = gradients();
     kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
-    ctx_.count_samples(static_cast<std::uint64_t>(std::llround(static_cast<float>(whole_.sequences) / scale)));
-    return ctx_.inner_step(ctx_.own_norm());  // other stages take no step with it
+    ctx_.contribution().add_late(static_cast<std::uint64_t>(std::llround(static_cast<float>(whole_.sequences) / scale)));
+    if (ctx_.contribution().round_samples() > 0) return {};  // the policy adds it to what it has gathered
+    return ctx_.inner_step(ctx_.own_norm());                 // other stages take no step with it
   }
 
  private:
@@ -35375,16 +35702,21 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them; where fragments of the model take
 /// turns, all this holds for each of them; n_i is that of the steps that Δ_i is of where results are a round late. Needs a
 /// policy of local steps (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or parameters, whenever their
-/// results are applied), with no more than swarm_options::local_steps steps between two exchanges, fault::quorum, and an
-/// environment whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
-/// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
-/// global samples.
+/// results are applied; or of gradients that gather), with no more than swarm_options::local_steps steps between two
+/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_round. Every peer
+/// of every stage is given the same global batch, as a function of trainer.context().step(); the schedule of the learning
+/// rate goes by that step, so by global samples.
 ///
 /// What counts in Δ is every micro-batch of the H steps, once in every stage: what a lost peer had stepped on is computed
 /// again before the exchange, with the values of then, and stepped on (one more inner step of those who do). A peer that
 /// joins or comes back starts from θ, passes the steps that the others have taken already, and has the weight of what it
 /// did. Where the peers of a stage meet in groups, θ is each peer's own, and one that joins serves from its first exchange
 /// on. Gradients are clipped by the norm of what the peer itself has of its stage: nobody has the whole model's.
+///
+/// A policy that gathers gradients (axis::global_samples) has Σ_k Σ_{m ∈ S_i(k)} ∇_m / n_i of each peer for a row instead,
+/// and θ takes one step with their mean once a round has enough samples, which all count alike. No parameter moves
+/// meanwhile, so what a lost peer had is computed again as it was: the step is that of one batch of all samples, clipped by
+/// the norm of the whole model.
 ///
 /// Bytes: boundaries as parallel::swarm; between the peers of a stage, an exchange of P values in H steps. Memory beside
 /// that of swarm: θ, the outer optimizer's state, and the tokens of H steps.
@@ -35397,8 +35729,12 @@ class local_swarm {
 
  public:
   static constexpr std::string_view name = "local_swarm";
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .sums_over_stages = true, .computes_late = true};
+  static constexpr parallel_traits traits{.staged = true,
+                                          .reroutes = true,
+                                          .global_step = true,
+                                          .sums_over_stages = true,
+                                          .gathers_together = true,
+                                          .computes_late = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit local_swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
@@ -35422,7 +35758,8 @@ class local_swarm {
   result<double> forward_backward(auto& ctx, const batch& b) {
     const swarm_options& o = peer_->options();
     CAUSEWAY_TRY(check_batch(name, b, o.micro_batches));
-    CAUSEWAY_TRY(keep(b, peer_->progress().size() / static_cast<std::uint32_t>(o.micro_batches)));
+    const std::uint32_t steps_before = peer_->progress().size() / static_cast<std::uint32_t>(o.micro_batches);
+    CAUSEWAY_TRY(keep(b, steps_before));
     using computer_type = detail::stage_computer<std::remove_cvref_t<decltype(ctx)>, Codec>;
     step_ = {{inputs_.data() + inputs_.size() - b.inputs.size(), b.inputs.size()},
              {targets_.data() + targets_.size() - b.targets.size(), b.targets.size()},
@@ -35432,6 +35769,7 @@ class local_swarm {
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
     const std::uint64_t own = peer_->contributed();
     take_mean(ctx, own);
+    ctx.contribution().gathered(static_cast<std::uint64_t>(b.sequences) * (1 + steps_before));
     ctx.contribution().takes_part(own * static_cast<std::uint64_t>(b.sequences / o.micro_batches));
     const auto steps = static_cast<std::int64_t>(inputs_.size() / b.inputs.size());
     round_ = {inputs_, targets_, b.sequences * steps};
@@ -35441,7 +35779,8 @@ class local_swarm {
     return sum / static_cast<double>(b.tokens());
   }
 
-  result<float> norm(auto& ctx) { return ctx.own_norm(); }
+  /// Where gradients were gathered and exchanged, of the whole model; else of what this peer has of its stage.
+  result<float> norm(auto& ctx) { return gathers(ctx) ? peer_->norm() : ctx.own_norm(); }
   result<void> after_step(auto&) { return {}; }
 
   /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one.
@@ -35456,6 +35795,8 @@ class local_swarm {
   [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
 
  private:
+  [[nodiscard]] static bool gathers(auto& ctx) { return ctx.contribution().round_samples() > 0; }
+
   static result<void> check_options(const swarm_options& o) {
     const auto all = static_cast<std::uint64_t>(o.micro_batches) * o.local_steps;
     if (o.local_steps > 0 && all <= swarm_wire::most_micro_batches) return {};
@@ -35485,6 +35826,7 @@ class local_swarm {
   // Gradients are scaled for the mean over all micro-batches of the step, of which this peer has some.
   void take_mean(auto& ctx, std::uint64_t own) {
     const auto g = ctx.gradients();
+    if (own == 0 && gathers(ctx)) return;  // the others' may be enough for a step
     if (own == 0) return ctx.skip_inner_step();
     const auto all = static_cast<std::uint64_t>(peer_->options().micro_batches);
     if (own == all) return;
@@ -35671,6 +36013,9 @@ template <class G>
 inline constexpr bool groups_last = requires {
   requires G::lasting;
 };
+
+/// errc::invalid_argument where `named`: `what` names peers by their numbers, which change where peers come and go.
+CAUSEWAY_DECL result<void> refuse_numbers(const char* what, bool named);
 
 namespace detail {
 
@@ -35860,6 +36205,11 @@ CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng dra
 }}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL result<void> refuse_numbers(const char* what, bool named) {
+  if (!named) return {};
+  return fail(errc::invalid_argument, what, "of peers by number, which change where peers come and go; leave it out there");
+}
 
 CAUSEWAY_DECL std::vector<net::peer_index> all_peers::members(const group_question& q) const {
   std::vector<net::peer_index> all(q.peers);
@@ -40974,7 +41324,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   result<void> sum(std::span<double> values, const collective::collective_options&) override {
     decisions_.ask(values);
     if (decisions_.asked().size() <= most_asked_) return {};
-    return fail(errc::invalid_argument, "policy", "it asks the stages for more numbers than its stage_sums() says");
+    return fail(errc::invalid_argument, "policy",
+                "it asks the stages for more numbers than it said at its start (stage_peers::will_ask)");
   }
   std::span<std::byte> decision(std::size_t most) override { return decisions_.memory(most_asked_ = most); }
 
@@ -41136,7 +41487,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     waited_ += with_lock([&] { return fabric_->now() - begin; });
     if (waited_ >= say_at_) {
       say_at_ = 2 * waited_;
-      log_(severity::warning,
+      log_(severity::waiting,
            "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: " + describe());
     }
     return {};

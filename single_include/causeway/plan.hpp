@@ -78,8 +78,6 @@
 //   x(t+1) - mean = phi (x(t) - mean) + noise.
 // It knows no hours of the day and no trend: a forecast only leads from the last number back to the mean.
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -108,6 +106,9 @@ CAUSEWAY_DECL std::vector<std::size_t> forecast(const availability_model& m, std
 #define CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
 
 // Bodies of plan/availability.hpp.
+
+#include <algorithm>
+#include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -378,6 +379,8 @@ class batch_rate_controller {
 
 // Bodies of plan/batch_rate.hpp.
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -898,6 +901,8 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 
 // Bodies of core/rng.hpp.
 
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 namespace detail {
@@ -1077,6 +1082,8 @@ CAUSEWAY_DECL result<cluster_plan> plan_clusters(std::span<const cluster_peer> p
 #define CAUSEWAY_PLAN_IMPL_CLUSTERS_IPP
 
 // Bodies of plan/clusters.hpp.
+
+#include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -1273,6 +1280,8 @@ CAUSEWAY_DECL pairing bottleneck_pairing(std::span<const double> costs, std::siz
 
 // Bodies of plan/matching.hpp.
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL double bottleneck_matcher::solve(std::span<const double> costs, std::size_t size) {
@@ -1350,8 +1359,6 @@ CAUSEWAY_DECL pairing bottleneck_pairing(std::span<const double> costs, std::siz
 // stages of a pipeline. Exact up to 12 places (dynamic programming over subsets, Held and Karp 1962); beyond, from every
 // start to the nearest place left, then runs are reversed and moved as long as that helps. Costs are symmetric.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 struct open_path {
@@ -1408,6 +1415,9 @@ CAUSEWAY_DECL open_path shortest_open_path(std::span<const double> costs, std::s
 #define CAUSEWAY_PLAN_IMPL_OPEN_PATH_IPP
 
 // Bodies of plan/open_path.hpp.
+
+#include <algorithm>
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -1598,6 +1608,8 @@ CAUSEWAY_DECL result<void> check(const link_matrix& links);
 
 // Bodies of plan/link_matrix.hpp.
 
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL link_matrix::link_matrix(std::size_t devices, const link_cost& everywhere)
@@ -1726,6 +1738,9 @@ CAUSEWAY_DECL placement placed_at_random(const pipeline_task& task, std::size_t 
 #define CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
 
 // Bodies of plan/placement.hpp.
+
+#include <algorithm>
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -1895,6 +1910,8 @@ class dtfm_scorer {
 #define CAUSEWAY_PLAN_IMPL_DTFM_SCORE_IPP
 
 // Bodies of plan/dtfm_score.hpp.
+
+#include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -2066,6 +2083,8 @@ CAUSEWAY_DECL double dtfm_scorer::spanning_tree(std::span<const double> costs) {
 // population deals chains of near devices out to groups; its best ones and each child end with swaps that lower the true
 // cost, of single devices and of all that are alike. All devices are taken to compute alike.
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 struct dtfm_options {
@@ -2172,6 +2191,8 @@ CAUSEWAY_DECL result<dtfm_plan> plan_dtfm(const link_matrix& links, const pipeli
 #define CAUSEWAY_PLAN_IMPL_DTFM_IPP
 
 // Bodies of plan/dtfm.hpp.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -2572,6 +2593,8 @@ class flow_search {
 #define CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
 
 // Bodies of plan/flow_search.hpp.
+
+#include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -3210,6 +3233,8 @@ liveput_plan plan_liveput(const pipeline_shape& now, std::size_t instances, std:
 
 // Bodies of plan/liveput.hpp.
 
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL preemption_draws::preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost,
@@ -3683,6 +3708,8 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check(const stage_costs& costs, std::ui
 #define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
 
 // Bodies of plan/stage_costs.hpp.
+
+#include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -4454,9 +4481,6 @@ CAUSEWAY_DECL result<timeline> timeline_of(const schedule& s, const stage_costs&
 
 // Pictures of a timeline: as text for a terminal or a page, and as SVG. One line per rank, time to the right.
 
-#include <charconv>
-#include <system_error>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 namespace detail {
@@ -4519,6 +4543,10 @@ CAUSEWAY_DECL [[nodiscard]] std::string svg_picture(const timeline& t, std::stri
 #define CAUSEWAY_PLAN_IMPL_PICTURE_IPP
 
 // Bodies of plan/picture.hpp.
+
+#include <charconv>
+#include <cmath>
+#include <system_error>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -4622,8 +4650,6 @@ CAUSEWAY_DECL std::string svg_picture(const timeline& t, std::string_view title)
 // Where to cut a model into the stages of a pipeline: consecutive blocks, at least one for each stage, the embedding with
 // the first and the head with the last. The slowest stage sets the pace, so it is made as quick as can be within what the
 // devices can hold; among the splits that reach this pace the most balanced one is taken. Exact, by dynamic programming.
-
-#include <cstdio>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -4745,6 +4771,9 @@ CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::sp
 #define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
 
 // Bodies of plan/stage_split.hpp.
+
+#include <cmath>
+#include <cstdio>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -4882,7 +4911,6 @@ struct step_estimate {
   std::size_t replica = 0;          ///< the slowest
   std::size_t averaging_stage = 0;  ///< whose average takes the longest
 
-  [[nodiscard]] double exposed() const noexcept { return activations + averaging; }
   [[nodiscard]] double total() const noexcept { return compute + bubble + activations + averaging; }
 };
 
@@ -5483,6 +5511,8 @@ CAUSEWAY_DECL blind_steps estimate_blind(const transformer_shape& shape, const l
 // Made-up traces follow what is published of spot instances: they are taken back several at a time, from one zone (Thorpe
 // et al., Bamboo, NSDI 2023, section 3), and replaced some minutes later. The distributions are ours: events are Poisson
 // with a rate in proportion to what is live, sizes geometric, delays of replacements exponential.
+
+#include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -6284,6 +6314,9 @@ replay_result replay(const preemption_trace& trace, const recovery_job& job, con
 
 // What tables have in common that people write as text: lines, comments from '#' on, fields, numbers, and errors that name
 // the line. Nothing is trusted, and sizes are bounded.
+
+#include <charconv>
+#include <system_error>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace text {
 
@@ -9295,6 +9328,8 @@ CAUSEWAY_DECL role_plan assign_roles(std::span<const role_peer> peers, double ba
 #define CAUSEWAY_PLAN_IMPL_ROLES_IPP
 
 // Bodies of plan/roles.hpp.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 

@@ -313,7 +313,6 @@ struct world_options {
 // The lines between hosts, one for each direction: what they are like, and what is wrong with them right now. A line is
 // made when it is first asked for, from the most specific rule: set for this pair, set for the two regions, the default.
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <unordered_map>
@@ -383,6 +382,8 @@ CAUSEWAY_DECL duration transfer_time(double bytes, double bytes_per_s);
 #define CAUSEWAY_SIM_IMPL_LINKS_IPP
 
 // Bodies of sim/links.hpp.
+
+#include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
@@ -554,7 +555,13 @@ concept ConvertibleTo = requires(From (&make)(), void (&take)(To)) {
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-enum class severity : std::uint8_t { debug, info, warning, error };
+enum class severity : std::uint8_t {
+  debug,
+  info,
+  warning,
+  waiting,  ///< a warning: why this peer does not go on
+  error
+};
 
 /// Where messages for people go. Copyable; may be called from the trainer's thread and from the transport's.
 class log_sink {
@@ -1736,6 +1743,8 @@ class scheduler {
 
 // Bodies of sim/scheduler.hpp.
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_DECL virtual_clock::virtual_clock(std::shared_ptr<const time_point> now) : now_{std::move(now)} {}
@@ -2046,6 +2055,8 @@ class transit {
 #define CAUSEWAY_SIM_IMPL_TRANSIT_IPP
 
 // Bodies of sim/transit.hpp.
+
+#include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
@@ -2539,6 +2550,8 @@ class network {
 #define CAUSEWAY_SIM_IMPL_NETWORK_IPP
 
 // Bodies of sim/network.hpp.
+
+#include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
@@ -3382,8 +3395,6 @@ CAUSEWAY_DECL std::string folder_of(const std::string& path) {
 // differ from the platter have their old bytes beside them. Every choice that a crash makes goes through one function, so
 // that a test can try them all.
 
-#include <iterator>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 using disk_choice = std::function<std::uint64_t(std::uint64_t bound)>;
@@ -3441,6 +3452,9 @@ class disk_file {
 #define CAUSEWAY_SIM_IMPL_DISK_FILE_IPP
 
 // Bodies of sim/disk_file.hpp.
+
+#include <algorithm>
+#include <iterator>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
@@ -3655,6 +3669,8 @@ class disk_tree {
 #define CAUSEWAY_SIM_IMPL_DISK_TREE_IPP
 
 // Bodies of sim/disk_tree.hpp.
+
+#include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
@@ -4074,6 +4090,8 @@ static_assert(io::FileSystem<disk>);
 
 // Bodies of sim/disk.hpp.
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_DECL disk::disk(disk_options options) : shared_{std::make_shared<shared>(options)} {}
@@ -4488,8 +4506,6 @@ class past_epochs {
 // another parent or longer than the buffer is refused; one that nobody asked for yet is kept; one whose receive was given
 // up is dropped. Knows nothing of connections.
 
-#include <cstdio>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 using net::detail::slot_index;
@@ -4617,6 +4633,9 @@ class mailbox {
 #define CAUSEWAY_SIM_IMPL_MAILBOX_IPP
 
 // Bodies of sim/mailbox.hpp.
+
+#include <algorithm>
+#include <cstdio>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
@@ -4806,7 +4825,6 @@ CAUSEWAY_DECL void mailbox::deliver(const sent_message& message, slot_index slot
 #include <sys/mman.h>
 #include <unistd.h>
 #include <exception>
-#include <new>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define CAUSEWAY_FIBER_ASAN 1
@@ -4938,6 +4956,8 @@ class fiber {
 #define CAUSEWAY_SIM_IMPL_FIBER_IPP
 
 // Bodies of sim/fiber.hpp.
+
+#include <new>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
@@ -5586,6 +5606,8 @@ inline std::shared_ptr<net::fabric> process::make_fabric(net::peer_id id) { retu
 
 // Bodies of sim/fabric.hpp.
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_LAZY basic_fabric<Whole>::basic_fabric(process& owner, net::peer_id id, std::uint32_t first_port)
@@ -6068,6 +6090,8 @@ CAUSEWAY_DECL result<double> number_between(std::string_view field, double least
 // What goes wrong in a simulated cluster, and when, as data: made from a seed (sim/fault_profile.hpp) or read from text,
 // printed, replayed, and made smaller until only what matters is left. Formats: docs/reference/simulation_files.md.
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 enum class fault_kind : std::uint8_t {
@@ -6546,8 +6570,6 @@ CAUSEWAY_DECL void happen_on_disk(const fault& f, disk& on) {
 // Fault plans from a seed, and from traces of machines that come and go. Whatever a generated plan breaks it also mends,
 // early enough before its end that a run can be asked to go on.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 /// How long a host lives.
@@ -6715,6 +6737,8 @@ class plan_writer {
 #define CAUSEWAY_SIM_IMPL_FAULT_PROFILE_IPP
 
 // Bodies of sim/fault_profile.hpp.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 

@@ -376,8 +376,6 @@ class [[nodiscard]] result<void> {
 
 // A machine and a port, as people write them: "127.0.0.1:5100", "trainer.example.org:5100", "[::1]:5100".
 
-#include <charconv>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 /// Where somebody listens. Port 0 asks the system for any free port.
@@ -404,6 +402,8 @@ CAUSEWAY_DECL result<endpoint> parse_endpoint(std::string_view text);
 #define CAUSEWAY_NET_IMPL_ENDPOINT_IPP
 
 // Bodies of net/endpoint.hpp.
+
+#include <charconv>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
@@ -700,8 +700,6 @@ CAUSEWAY_DECL void byte_reader::set_failed(state why) noexcept {
 // peer nor save a checkpoint. So the limit of the process is raised as far as it may be, and connections leave a reserve
 // for everything else. The kernel gives out the lowest free number: the number of a new descriptor tells how many are open.
 
-#include <algorithm>
-
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/resource.h>
 #endif
@@ -758,6 +756,8 @@ CAUSEWAY_DECL error no_descriptors(std::string where);
 #define CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
 
 // Bodies of net/descriptors.hpp.
+
+#include <algorithm>
 
 #include <unistd.h>
 
@@ -972,7 +972,13 @@ concept ConvertibleTo = requires(From (&make)(), void (&take)(To)) {
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-enum class severity : std::uint8_t { debug, info, warning, error };
+enum class severity : std::uint8_t {
+  debug,
+  info,
+  warning,
+  waiting,  ///< a warning: why this peer does not go on
+  error
+};
 
 /// Where messages for people go. Copyable; may be called from the trainer's thread and from the transport's.
 class log_sink {
@@ -1460,7 +1466,6 @@ CAUSEWAY_DECL error read_refusal(std::string where, std::span<const std::byte> b
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 
-#include <fstream>
 #include <system_error>
 
 #if defined(__linux__)
@@ -1649,6 +1654,8 @@ class dialer : public std::enable_shared_from_this<dialer> {
 
 // Bodies of net/asio_ask.hpp.
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 struct inquiry::state {
@@ -1781,6 +1788,8 @@ CAUSEWAY_DECL result<std::vector<std::byte>> inquiry::next_answer() {
 
 // Bodies of net/asio_library.hpp.
 
+#include <fstream>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept {
@@ -1838,6 +1847,8 @@ CAUSEWAY_DECL void tune(tcp::socket& socket, std::size_t buffer, bool bbr) {
 #define CAUSEWAY_NET_IMPL_ASIO_CONVERSATION_IPP
 
 // Bodies of net/asio_conversation.hpp.
+
+#include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -2616,6 +2627,8 @@ class shared_rings {
 
 // Bodies of net/shared_rings.hpp.
 
+#include <algorithm>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -3146,6 +3159,8 @@ class inbox {
 
 // Bodies of net/inbox.hpp.
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL inbox::inbox(operation_table& operations, peer_index peer, const inbox_limits& limits)
@@ -3422,6 +3437,8 @@ CAUSEWAY_DECL auto inbox::erase(message_map::iterator at) -> message_map::iterat
 
 // How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
 // them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
+
+#include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
@@ -4020,7 +4037,6 @@ CAUSEWAY_DECL void stranger_log::flush(time_point now) {
 
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
@@ -4064,6 +4080,8 @@ class side_thread {
 #define CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
 
 // Bodies of net/side_thread.hpp.
+
+#include <system_error>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
@@ -4132,6 +4150,8 @@ CAUSEWAY_DECL void side_thread::run() {
 // connects and hands the memory over. Nothing here waits. docs/design/shared_memory.md.
 
 #include <asio/local/stream_protocol.hpp>
+
+#include <system_error>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -4884,7 +4904,7 @@ class engine {
 // Accepts connections for as long as it lives. What goes wrong with one of them (no descriptors, no memory, a client that
 // is gone again) never ends the accepting, and is not asked for again at once: that would take a whole core.
 
-#include <new>
+#include <system_error>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -5155,8 +5175,6 @@ class handshake_acceptor {
 // The engine of a fabric: who is known, whose connection stands, and what its owner is told. What happens is written down
 // where it is found and told later, in a turn of the event loop of its own; so nobody is called back in the middle of
 // something, and a handler may call whatever it likes.
-
-#include <new>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -6665,6 +6683,8 @@ CAUSEWAY_DECL std::string engine::tenths(double s) {
 
 // Bodies of net/asio_accept.hpp.
 
+#include <new>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL accepting::accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken,
@@ -7100,6 +7120,8 @@ CAUSEWAY_DECL std::string handshake_acceptor::name_of(const meeting& m) {
 #define CAUSEWAY_NET_IMPL_ASIO_CORE_IPP
 
 // Bodies of net/asio_core.hpp.
+
+#include <new>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -10120,8 +10142,6 @@ CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
 // there is content at all; then what the codec wrote. A peer with nothing to say, or whose sums cannot be used, sends the
 // sixteen bytes alone, so that nobody ever waits for a message that does not come.
 
-#include <cmath>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Bytes in front of the codec's.
@@ -10179,6 +10199,8 @@ CAUSEWAY_DECL float mean_factor(double total_weight);
 #define CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
 
 // Bodies of collective/exchange_message.hpp.
+
+#include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
@@ -10330,6 +10352,8 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 #define CAUSEWAY_CORE_IMPL_RNG_IPP
 
 // Bodies of core/rng.hpp.
+
+#include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -10784,8 +10808,12 @@ inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
 
 // Sixteen lanes at a time, written once with the compilers' generic vectors; the kernel copies of targets.hpp decide what
 // they become (one AVX-512 register, two AVX2, four SSE2). Arithmetic is the built-in operators; what they lack is here.
+// Some of it also takes eight lanes: GCC keeps vectors wider than the machine's in memory where they live across a loop or
+// come out of one of two ways.
 // Everything takes and returns vectors by reference: a vector by value in a function that is not compiled for its register
 // size has no settled calling convention, and compilers say so, even where all is inlined.
+
+#include <cmath>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>  // not immintrin.h, which has 39,000 lines: every program reads this one
@@ -10801,9 +10829,32 @@ using i32x16 [[gnu::vector_size(64)]] = std::int32_t;
 using u32x16 [[gnu::vector_size(64)]] = std::uint32_t;
 using u16x16 [[gnu::vector_size(32)]] = std::uint16_t;
 using f32x8 [[gnu::vector_size(32)]] = float;
+using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
+using u32x8 [[gnu::vector_size(32)]] = std::uint32_t;
+using u16x8 [[gnu::vector_size(16)]] = std::uint16_t;
 using f32x4 [[gnu::vector_size(16)]] = float;
 
 inline constexpr std::int64_t vector_lanes = 16;
+
+/// The integers, and the half-wide ones, with as many lanes as a vector of floats.
+template <class Floats>
+struct lanes_of;
+template <>
+struct lanes_of<f32x16> {
+  using bits = u32x16;
+  using integers = i32x16;
+  using halves = u16x16;
+};
+template <>
+struct lanes_of<f32x8> {
+  using bits = u32x8;
+  using integers = i32x8;
+  using halves = u16x8;
+};
+template <class Floats>
+using bits_of = typename lanes_of<Floats>::bits;
+template <class Floats>
+using halves_of = typename lanes_of<Floats>::halves;
 
 /// Marks a whole vector of lanes, against `tail`: the first `count` of them.
 struct whole {};
@@ -10811,99 +10862,115 @@ struct tail {
   std::int64_t count;
 };
 
-/// Calls `body(i, whole)` for i = 0, 16, ... and `body(i, tail)` for what is left of [0, count).
-template <class Body>
+/// Calls `body(i, whole)` for i = 0, 16, ... (8, ... with vectors of eight lanes) and `body(i, tail)` for what is left of
+/// [0, count).
+template <class Floats = f32x16, class Body>
 CAUSEWAY_ALWAYS_INLINE void for_lanes(std::int64_t count, Body&& body) {
+  constexpr auto lanes = static_cast<std::int64_t>(sizeof(Floats) / sizeof(float));
   std::int64_t i = 0;
-  for (; i + vector_lanes <= count; i += vector_lanes) body(i, whole{});
+  for (; i + lanes <= count; i += lanes) body(i, whole{});
   if (i < count) body(i, tail{count - i});
 }
 
 // ---- loads and stores: f32 in registers, f32, bf16 or f16 in memory ------------------------------------------------
 
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const float* p, whole) { std::memcpy(&v, p, sizeof v); }
-CAUSEWAY_ALWAYS_INLINE void store(float* p, const f32x16& v, whole) { std::memcpy(p, &v, sizeof v); }
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const float* p, whole) {
+  std::memcpy(&v, p, sizeof v);
+}
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void store(float* p, const Floats& v, whole) {
+  std::memcpy(p, &v, sizeof v);
+}
 
-CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const bf16*) {
-  const u32x16 bits = __builtin_convertvector(raw, u32x16) << 16U;
-  v = reinterpret_cast<f32x16>(bits);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const bf16*) {
+  const bits_of<Floats> bits = __builtin_convertvector(raw, bits_of<Floats>) << 16U;
+  v = reinterpret_cast<Floats>(bits);
 }
 
 // Below, lanes are told apart by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into
 // single elements: a mask of all ones where `least` > value, for values whose sign bit is not set.
-CAUSEWAY_ALWAYS_INLINE void mask_below(u32x16& mask, const u32x16& value, std::int32_t least) {
-  mask = reinterpret_cast<u32x16>((reinterpret_cast<i32x16>(value) - least) >> 31);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void mask_below(bits_of<Floats>& mask, const bits_of<Floats>& value, std::int32_t least) {
+  using integers = typename lanes_of<Floats>::integers;
+  mask = reinterpret_cast<bits_of<Floats>>((reinterpret_cast<integers>(value) - least) >> 31);
 }
-CAUSEWAY_ALWAYS_INLINE void mask_above(u32x16& mask, const u32x16& value, std::int32_t most) {
-  mask = reinterpret_cast<u32x16>((most - reinterpret_cast<i32x16>(value)) >> 31);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void mask_above(bits_of<Floats>& mask, const bits_of<Floats>& value, std::int32_t most) {
+  using integers = typename lanes_of<Floats>::integers;
+  mask = reinterpret_cast<bits_of<Floats>>((most - reinterpret_cast<integers>(value)) >> 31);
 }
 inline constexpr std::int32_t f32_infinity = 0x7F800000;
 
 /// Rounds to nearest even; a NaN stays one.
-CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const bf16*) {
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const u32x16 rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
-  u32x16 not_a_number;
-  mask_above(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
-  const u32x16 result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
-  raw = __builtin_convertvector(result >> 16U, u16x16);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, const bf16*) {
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(v);
+  const bits_of<Floats> rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
+  bits_of<Floats> not_a_number;
+  mask_above<Floats>(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
+  const bits_of<Floats> result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
+  raw = __builtin_convertvector(result >> 16U, halves_of<Floats>);
 }
 
 /// The exponent is moved by a multiplication, which also makes subnormals right.
-CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
-  const u32x16 half = __builtin_convertvector(raw, u32x16);
-  const u32x16 shifted = (half & 0x7FFFU) << 13U;
-  const f32x16 scaled = reinterpret_cast<f32x16>(shifted) * 0x1.0p112F;
-  u32x16 infinite;
-  mask_above(infinite, shifted, 0x0F7FFFFF);
-  const u32x16 magnitude = reinterpret_cast<u32x16>(scaled) | (infinite & 0x7F800000U);
-  const u32x16 bits = magnitude | ((half & 0x8000U) << 16U);
-  v = reinterpret_cast<f32x16>(bits);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const f16*) {
+  const bits_of<Floats> half = __builtin_convertvector(raw, bits_of<Floats>);
+  const bits_of<Floats> shifted = (half & 0x7FFFU) << 13U;
+  const Floats scaled = reinterpret_cast<Floats>(shifted) * 0x1.0p112F;
+  bits_of<Floats> infinite;
+  mask_above<Floats>(infinite, shifted, 0x0F7FFFFF);
+  const bits_of<Floats> magnitude = reinterpret_cast<bits_of<Floats>>(scaled) | (infinite & 0x7F800000U);
+  const bits_of<Floats> bits = magnitude | ((half & 0x8000U) << 16U);
+  v = reinterpret_cast<Floats>(bits);
 }
 
 /// Rounds to nearest even. Subnormals are rounded by the addition of a number whose last bit is theirs.
-CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const f16*) {
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  const u32x16 normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
-  const f32x16 shifted = reinterpret_cast<f32x16>(magnitude) + 0.5F;
-  const u32x16 subnormal = reinterpret_cast<u32x16>(shifted) - 0x3F000000U;
-  u32x16 is_subnormal, is_infinite, is_not_a_number;
-  mask_below(is_subnormal, magnitude, 0x38800000);
-  mask_above(is_infinite, magnitude, 0x477FEFFF);
-  mask_above(is_not_a_number, magnitude, f32_infinity);
-  u32x16 half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, const f16*) {
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(v);
+  const bits_of<Floats> magnitude = bits & 0x7FFFFFFFU;
+  const bits_of<Floats> normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
+  const Floats shifted = reinterpret_cast<Floats>(magnitude) + 0.5F;
+  const bits_of<Floats> subnormal = reinterpret_cast<bits_of<Floats>>(shifted) - 0x3F000000U;
+  bits_of<Floats> is_subnormal, is_infinite, is_not_a_number;
+  mask_below<Floats>(is_subnormal, magnitude, 0x38800000);
+  mask_above<Floats>(is_infinite, magnitude, 0x477FEFFF);
+  mask_above<Floats>(is_not_a_number, magnitude, f32_infinity);
+  bits_of<Floats> half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
   half = (half & ~is_infinite) | (0x7C00U & is_infinite) | (0x200U & is_not_a_number);
-  raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), u16x16);
+  raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), halves_of<Floats>);
 }
 
-template <class Half>
+template <class Floats, class Half>
   requires(sizeof(Half) == 2)
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const Half* p, whole) {
-  u16x16 raw;
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const Half* p, whole) {
+  halves_of<Floats> raw;
   std::memcpy(&raw, p, sizeof raw);
   widen(v, raw, p);
 }
 
-template <class Half>
+template <class Floats, class Half>
   requires(sizeof(Half) == 2)
-CAUSEWAY_ALWAYS_INLINE void store(Half* p, const f32x16& v, whole) {
-  u16x16 raw;
+CAUSEWAY_ALWAYS_INLINE void store(Half* p, const Floats& v, whole) {
+  halves_of<Floats> raw;
   narrow(raw, v, p);
   std::memcpy(static_cast<void*>(p), &raw, sizeof raw);
 }
 
 /// Lanes beyond the tail read as zero.
-template <class T>
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const T* p, tail part) {
-  T padded[vector_lanes] = {};
+template <class Floats, class T>
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const T* p, tail part) {
+  T padded[sizeof(Floats) / sizeof(float)] = {};
   std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(T));
   load(v, padded, whole{});
 }
 
-template <class T>
-CAUSEWAY_ALWAYS_INLINE void store(T* p, const f32x16& v, tail part) {
-  T padded[vector_lanes];
+template <class Floats, class T>
+CAUSEWAY_ALWAYS_INLINE void store(T* p, const Floats& v, tail part) {
+  T padded[sizeof(Floats) / sizeof(float)];
   store(padded, v, whole{});
   std::memcpy(static_cast<void*>(p), padded, static_cast<std::size_t>(part.count) * sizeof(T));
 }
@@ -10932,38 +10999,41 @@ CAUSEWAY_ALWAYS_INLINE void square_root(f32x16& v) {
 }
 
 /// What is beyond ±87 becomes ±87; NaN stays. By masks: comparisons would cost six times as much as all of e^x with AVX2.
-CAUSEWAY_ALWAYS_INLINE void clamp_to_87(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void clamp_to_87(Floats& x) {
   constexpr std::uint32_t limit = 0x42AE0000;  // 87
-  const u32x16 bits = reinterpret_cast<u32x16>(x);
-  const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  u32x16 beyond, not_a_number;
-  mask_above(beyond, magnitude, limit);
-  mask_above(not_a_number, magnitude, f32_infinity);
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(x);
+  const bits_of<Floats> magnitude = bits & 0x7FFFFFFFU;
+  bits_of<Floats> beyond, not_a_number;
+  mask_above<Floats>(beyond, magnitude, limit);
+  mask_above<Floats>(not_a_number, magnitude, f32_infinity);
   beyond &= ~not_a_number;
-  x = reinterpret_cast<f32x16>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
+  x = reinterpret_cast<Floats>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
 }
 
 /// e^x in place, relative error below 1e-7 (Cephes' polynomial). Arguments beyond ±87 are taken as ±87, so that neither
 /// the result nor its reciprocal is subnormal or infinite; NaN stays NaN.
-CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void exponential(Floats& x) {
   constexpr float round = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
   clamp_to_87(x);
-  const f32x16 shifted = x * 1.44269504088896341F + round;
-  const f32x16 n = shifted - round;
-  const f32x16 r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
-  f32x16 p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  const Floats shifted = x * 1.44269504088896341F + round;
+  const Floats n = shifted - round;
+  const Floats r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
+  Floats p = r * 1.9875691500e-4F + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   p = p * (r * r) + r;
-  const u32x16 power = (reinterpret_cast<u32x16>(shifted) + (127U - 0x4B400000U)) << 23U;
-  const f32x16 scale = reinterpret_cast<f32x16>(power);
+  const bits_of<Floats> power = (reinterpret_cast<bits_of<Floats>>(shifted) + (127U - 0x4B400000U)) << 23U;
+  const Floats scale = reinterpret_cast<Floats>(power);
   x = p * scale + scale;
 }
 
 /// The logistic function of -x in place: 1 / (1 + e^x).
-CAUSEWAY_ALWAYS_INLINE void sigmoid_of_minus(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void sigmoid_of_minus(Floats& x) {
   exponential(x);
   x = 1.0F / (1.0F + x);
 }
@@ -11018,43 +11088,6 @@ class lane_sum {
 
  private:
   f32x8 low_{}, high_{};
-};
-
-/// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
-/// highest bit. In vectors of 32 bytes, as sums are.
-template <class Element>
-class exponent_watch {
-  using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
-  using vector [[gnu::vector_size(32)]] = integer;
-  static constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>  ? 0x7F800000U
-                                                        : std::is_same_v<Element, bf16> ? 0x7F80U
-                                                                                        : 0x7C00U);
-  static constexpr integer unit = exponent & (0U - exponent);
-  static constexpr std::size_t lanes = sizeof(vector) / sizeof(integer), parts = 16 / lanes;
-
- public:
-  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, whole) {
-    for (std::size_t k = 0; k < parts; ++k) {
-      vector bits;
-      std::memcpy(&bits, p + k * lanes, sizeof bits);
-      seen_[k] |= (bits & exponent) + unit;
-    }
-  }
-  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, tail part) {
-    Element padded[16] = {};
-    std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(Element));
-    see(padded, whole{});
-  }
-  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE bool all_finite() const {
-    integer all = 0;
-    for (std::size_t k = 0; k < parts; ++k) {
-      for (std::size_t lane = 0; lane < lanes; ++lane) all = static_cast<integer>(all | seen_[k][lane]);
-    }
-    return all >> (8 * sizeof(integer) - 1) == 0;
-  }
-
- private:
-  vector seen_[parts] = {};
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
@@ -11469,6 +11502,102 @@ using matrix_list = std::vector<std::remove_cv_t<std::remove_reference_t<decltyp
 
 #endif  // CAUSEWAY_COLLECTIVE_MESSAGE_CODEC_HPP
 
+// ---- causeway/kernels/finite.hpp ----
+#ifndef CAUSEWAY_KERNELS_FINITE_HPP
+#define CAUSEWAY_KERNELS_FINITE_HPP
+
+// The look for NaN and infinity, alone or while values are converted to f32: one loop for all who read what others sent.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
+/// highest bit. In vectors of 32 bytes, as sums are.
+template <class Element>
+class exponent_watch {
+  using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
+  using vector [[gnu::vector_size(32)]] = integer;
+  static constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>  ? 0x7F800000U
+                                                        : std::is_same_v<Element, bf16> ? 0x7F80U
+                                                                                        : 0x7C00U);
+  static constexpr integer unit = exponent & (0U - exponent);
+  static constexpr std::size_t lanes = sizeof(vector) / sizeof(integer), parts = 16 / lanes;
+
+ public:
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, whole) {
+    for (std::size_t k = 0; k < parts; ++k) {
+      vector bits;
+      std::memcpy(&bits, p + k * lanes, sizeof bits);
+      seen_[k] |= (bits & exponent) + unit;
+    }
+  }
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, tail part) {
+    Element padded[16] = {};
+    std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(Element));
+    see(padded, whole{});
+  }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE bool all_finite() const {
+    integer all = 0;
+    for (std::size_t k = 0; k < parts; ++k) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) all = static_cast<integer>(all | seen_[k][lane]);
+    }
+    return all >> (8 * sizeof(integer) - 1) == 0;
+  }
+
+ private:
+  vector seen_[parts] = {};
+};
+
+/// Whether all elements are finite; with `to`, they also become f32 there, bit by bit where they are.
+struct finite_kernel {
+  static constexpr bool exact = true;
+
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
+    return look(from, count, [](std::int64_t, auto) CAUSEWAY_INLINE_LAMBDA {});
+  }
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
+    return look(from, count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, from + i, part);
+      store(to + i, v, part);
+    });
+  }
+
+ private:
+  template <class Element, class Also>
+  CAUSEWAY_ALWAYS_INLINE static bool look(const Element* from, std::int64_t count, Also&& also) {
+    exponent_watch<Element> watch;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
+      also(i, part);
+    });
+    return watch.all_finite();
+  }
+};
+
+/// finite_kernel by all threads: whether all of `from` are finite, and, with `to`, what they are in f32.
+template <class Element, class... To>
+bool look_for_finite(thread_pool& pool, simd_level level, std::int64_t count, const Element* from, To*... to) {
+  std::atomic<bool> finite{true};
+  for_elements(pool, count, [&](index_range r) {
+    const bool good = dispatch<finite_kernel>(level, from + r.begin, (to + r.begin)..., r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), finite_kernel)
+
+#endif  // CAUSEWAY_KERNELS_FINITE_HPP
+
 // ---- causeway/collective/sum.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SUM_HPP
 #define CAUSEWAY_COLLECTIVE_SUM_HPP
@@ -11479,29 +11608,6 @@ using matrix_list = std::vector<std::remove_cv_t<std::remove_reference_t<decltyp
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 namespace detail {
-
-struct finite_values_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
-    kernels::detail::exponent_watch<float> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(p + i, part); });
-    return watch.all_finite();
-  }
-};
-
-struct copy_finite_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* from, float* to, std::int64_t count) {
-    kernels::detail::exponent_watch<float> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      watch.see(from + i, part);
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, from + i, part);
-      kernels::detail::store(to + i, v, part);
-    });
-    return watch.all_finite();
-  }
-};
 
 /// Block by block; a block whose sum is not finite is not stored, so that the culprit can be looked for afterwards.
 struct sum_parts_kernel {
@@ -11531,7 +11637,7 @@ struct sum_parts_kernel {
       sum *= factor;
       kernels::detail::store(sums + i, sum, part);
     });
-    if (!finite_values_kernel::run(sums, count)) return false;
+    if (!kernels::detail::finite_kernel::run(sums, count)) return false;
     std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
     return true;
   }
@@ -11576,19 +11682,13 @@ CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> pa
 }
 
 CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level) {
-  return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
-                                                                 static_cast<std::int64_t>(values.size()));
+  return kernels::detail::dispatch<kernels::detail::finite_kernel>(level, values.data(),
+                                                                   static_cast<std::int64_t>(values.size()));
 }
 
 CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
                                kernels::simd_level level) {
-  std::atomic<bool> finite{true};
-  pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
-    const bool good =
-        kernels::detail::dispatch<detail::copy_finite_kernel>(level, from.data() + r.begin, to.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load(std::memory_order_relaxed);
+  return kernels::detail::look_for_finite(pool, level, static_cast<std::int64_t>(from.size()), from.data(), to.data());
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -12896,7 +12996,8 @@ class conversation {
   /// Cancels what is under way.
   void close() { places_.clear(); }
 
-  CAUSEWAY_DECL void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation send(std::size_t place, net::peer_index to, const part& what,
+                                    std::span<const std::byte> bytes);
 
   CAUSEWAY_DECL void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 
@@ -12932,10 +13033,12 @@ CAUSEWAY_DECL void conversation::open(const exchange_port& port, std::size_t pla
   places_.resize(places);
 }
 
-CAUSEWAY_DECL void conversation::send(std::size_t place, net::peer_index to, const part& what,
-                                      std::span<const std::byte> bytes) {
+CAUSEWAY_DECL net::operation conversation::send(std::size_t place, net::peer_index to, const part& what,
+                                                std::span<const std::byte> bytes) {
   CAUSEWAY_EXPECT(is_open() && !places_[place].started());
-  places_[place] = {*transport_, transport_->send(to, detail::id_of(id_, what), bytes)};
+  const net::operation sent = transport_->send(to, detail::id_of(id_, what), bytes);
+  places_[place] = {*transport_, sent};
+  return sent;
 }
 
 CAUSEWAY_DECL void conversation::receive(std::size_t place, net::peer_index from, const part& what,
@@ -13108,6 +13211,10 @@ class gather_mean {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+/// Whether each of `peers` peers is in one group, and no group is empty.
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups,
+                                               std::uint32_t peers);
+
 /// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
 /// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
 /// once needs different ones. Errors of the transport name its peers, not ranks.
@@ -13155,6 +13262,19 @@ static_assert(net::Transport<group_view>);
 // Bodies of collective/group_view.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups, std::uint32_t peers) {
+  std::vector<net::peer_index> all;
+  for (const auto& group : groups) {
+    if (group.empty()) return false;
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  std::sort(all.begin(), all.end());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] != i) return false;
+  }
+  return all.size() == peers;
+}
 
 CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
     : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
@@ -13334,8 +13454,6 @@ CAUSEWAY_DECL result<void> measure_links(net::any_transport& transport, const an
 // good local optimum beyond. Every peer works it out from the same costs and gets the same order; a group_view makes it the
 // ring.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// What the best ring is.
@@ -13446,6 +13564,8 @@ CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, r
 #define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
 
 // Bodies of collective/ring_order.hpp.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -13638,10 +13758,18 @@ CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, r
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-/// The parent of each peer in tree `index` of those with these roots, of at most `arity` children a peer; the root's is
-/// itself. Peers join in the order in which a row from the root could reach them, the nearest first: a link counts as slow
-/// as its slower direction, a parent's lines are shared by its children, and a link is as many times slower as earlier
-/// trees have it. Of equal ones the first by index, counted from the root. Time: O(trees · peers³).
+/// Trees are lists of each peer's parent; the root's is itself. In this one peers follow the root in the order of their
+/// indices, level by level, at most `arity` children to a parent; with 0 all of them are the root's.
+CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> index_tree(std::uint32_t peers, net::peer_index root,
+                                                                    std::uint32_t arity);
+
+CAUSEWAY_DECL [[nodiscard]] net::peer_index root_of(const std::vector<net::peer_index>& parents);
+
+/// Tree `index` of those with these roots, of at most `arity` children a peer. Peers join in the order in which a row from
+/// the root could reach them, the nearest first: a link counts as slow as its slower direction, a parent's lines are shared
+/// by its children, and a link is as many times slower as earlier trees have it. With an arity of 0 lines are shared by
+/// nobody, and peers have any number of children: each peer's way is its fastest path to the root. Of equal ones the first
+/// by index, counted from the root. Time: O(trees · peers³).
 CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> link_tree(const link_costs& links,
                                                                    const std::vector<net::peer_index>& roots,
                                                                    std::size_t index, std::uint32_t arity);
@@ -13662,8 +13790,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { name
 /// Trees over the same links, one after another.
 class tree_builder {
  public:
-  tree_builder(const link_costs& links, std::uint32_t arity)
-      : links_{links}, arity_{std::max(arity, 1U)}, used_(links.costs.size()) {}
+  tree_builder(const link_costs& links, std::uint32_t arity) : links_{links}, arity_{arity}, used_(links.costs.size()) {}
 
   std::vector<net::peer_index> grow(net::peer_index root) {
     parents_.assign(links_.peers, root);
@@ -13677,8 +13804,11 @@ class tree_builder {
   }
 
  private:
-  [[nodiscard]] double weight(net::peer_index a, net::peer_index b) const {
-    return std::max(links_(a, b), links_(b, a)) * (1 + used_[a * links_.peers + b]);
+  /// Of a link from `parent`, whose lines its children share, unless each link is a line of its own.
+  [[nodiscard]] double weight(net::peer_index parent, net::peer_index child) const {
+    const double alone = std::max(links_(parent, child), links_(child, parent));
+    if (arity_ == 0) return alone;
+    return (1 + children_[parent]) * alone * (1 + used_[parent * links_.peers + child]);
   }
 
   void join_next() {
@@ -13687,9 +13817,9 @@ class tree_builder {
     double soonest = std::numeric_limits<double>::infinity();
     bool found = false;
     for (const net::peer_index p : joined_) {
-      if (children_[p] >= arity_) continue;
+      if (arity_ > 0 && children_[p] >= arity_) continue;
       for (std::size_t c = 0; c < outside_.size(); ++c) {
-        const double at = reached_[p] + (1 + children_[p]) * weight(p, outside_[c]);
+        const double at = reached_[p] + weight(p, outside_[c]);
         if (found && !(at < soonest)) continue;  // the first of equal ones
         found = true;
         soonest = at, parent = p, child = c;
@@ -13716,6 +13846,22 @@ class tree_builder {
 }}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::vector<net::peer_index> index_tree(std::uint32_t peers, net::peer_index root, std::uint32_t arity) {
+  CAUSEWAY_EXPECT(peers > 0);
+  std::vector<net::peer_index> parents(peers);
+  for (std::uint64_t position = 0; position < peers; ++position) {
+    const std::uint64_t above = position == 0 || arity == 0 ? 0 : (position - 1) / arity;
+    parents[(position + root) % peers] = static_cast<net::peer_index>((above + root) % peers);
+  }
+  return parents;
+}
+
+CAUSEWAY_DECL net::peer_index root_of(const std::vector<net::peer_index>& parents) {
+  net::peer_index at = parents.front();
+  while (parents[at] != at) at = parents[at];
+  return at;
+}
 
 CAUSEWAY_DECL std::vector<net::peer_index> link_tree(const link_costs& links, const std::vector<net::peer_index>& roots,
                                                      std::size_t index, std::uint32_t arity) {
@@ -13883,15 +14029,6 @@ struct dot_kernel {
   }
 };
 
-struct finite_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
-    exponent_watch<float> watch;
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(x + i, part); });
-    return watch.all_finite();
-  }
-};
-
 inline constexpr std::int64_t reduction_blocks = 64;
 
 /// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
@@ -13937,9 +14074,7 @@ CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int6
 }
 
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-           return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
-         }) == 0.0;
+  return detail::look_for_finite(pool, level, count, x);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -14507,6 +14642,8 @@ CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer
 
 // Bodies of collective/pairs.hpp.
 
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
@@ -14810,6 +14947,215 @@ class quantised_ring {
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
+
+// ---- causeway/collective/region_label.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
+#define CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
+
+// Regions of peers that are near each other: listed by the peers' numbers, or as the peers say.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
+using region_list = std::vector<std::vector<net::peer_index>>;
+
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct region_label {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
+
+// ---- causeway/collective/impl/region_label.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
+
+// Bodies of collective/region_label.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
+  std::map<std::uint32_t, std::vector<net::peer_index>> named;
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) named[own[p]].push_back(p);
+  }
+  region_list all;
+  for (auto& [name, peers] : named) all.push_back(std::move(peers));
+  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) continue;
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
+  }
+  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
+  return all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
+#endif
+
+// ---- causeway/collective/relay_paths.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_RELAY_PATHS_HPP
+#define CAUSEWAY_COLLECTIVE_RELAY_PATHS_HPP
+
+// Ways from one peer to another through third ones, which pass on what they get as it is, and how many messages go by each
+// (NETSTORM's auxiliary paths, 2024). Every peer works the paths out from the same costs and gets the same ones; how much
+// goes by each is its sender's to say, who alone knows what waits for its lines.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// The peers in between, in the order in which they pass a message on.
+using relay_path = std::vector<net::peer_index>;
+
+/// At most `most` ways from `from` to `to` besides the direct one, the fastest first: each is the fastest through peers
+/// that are on none before it. What a path costs is the sum of its links, each in its own direction; without `costs` each
+/// is 1. Of equal ones that with fewer peers in between, then by index counted from `from`. None costs more than `limit`,
+/// or leads over a link that is not there (of infinite cost). Time: O(most · peers²).
+CAUSEWAY_DECL [[nodiscard]] std::vector<relay_path> relay_paths(const link_costs& links, net::peer_index from,
+                                                                net::peer_index to, std::size_t most, double limit);
+
+/// How many of `messages` go directly, and how many by each auxiliary path, where so many are handed over to these lines
+/// already and not out: to the direct one, then to the beginning of each path. On each line one is on its way; the others
+/// wait. One after another goes directly, unless more than 2 · `limit` wait there: then by the first path with fewer than
+/// `limit` waiting at its beginning, if there is one. The first of all goes directly in any case. Each counts where it
+/// went: they are handed over faster than any line takes them. So a path gets at most `limit` + 1; with a limit of 0, none.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> messages_by_path(std::size_t messages, std::size_t limit,
+                                                                      std::vector<std::size_t> handed_over);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_RELAY_PATHS_HPP
+
+// ---- causeway/collective/impl/relay_paths.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
+
+// Bodies of collective/relay_paths.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+/// Fastest paths between two peers through fewer and fewer others (Dijkstra 1959, without a heap: all peers are
+/// neighbours).
+class path_search {
+ public:
+  path_search(const link_costs& links, net::peer_index from, net::peer_index to)
+      : links_{links}, from_{from}, to_{to}, taken_(links.peers, false) {}
+
+  /// The peers in between on the next one, which no later one goes through; none where no path costs at most `limit`.
+  relay_path next(double limit) {
+    spread();
+    relay_path between;
+    if (found_[to_].cost == unreached || found_[to_].cost > limit) return between;
+    for (net::peer_index p = found_[to_].before; p != from_; p = found_[p].before) between.push_back(p);
+    for (const net::peer_index p : between) taken_[p] = true;
+    std::reverse(between.begin(), between.end());
+    return between;
+  }
+
+ private:
+  static constexpr double unreached = std::numeric_limits<double>::infinity();
+
+  struct reached {
+    double cost = unreached;
+    std::uint32_t hops = 0;
+    net::peer_index before = 0;
+    bool settled = false;
+  };
+
+  [[nodiscard]] double cost(net::peer_index a, net::peer_index b) const {
+    if (a == from_ && b == to_) return unreached;  // the direct one is another's
+    return links_.costs.empty() ? 1 : links_(a, b);
+  }
+  [[nodiscard]] static bool is_sooner(const reached& a, const reached& b) {
+    return a.cost != b.cost ? a.cost < b.cost : a.hops < b.hops;
+  }
+
+  void spread() {
+    found_.assign(links_.peers, {});
+    found_[from_].cost = 0;
+    for (std::uint32_t round = 0; round < links_.peers; ++round) {
+      const net::peer_index at = nearest();
+      if (found_[at].settled || found_[at].cost == unreached || at == to_) return;
+      found_[at].settled = true;
+      for (std::uint32_t i = 0; i < links_.peers; ++i) {
+        if (found_[i].settled || taken_[i]) continue;
+        const reached by_it{found_[at].cost + cost(at, i), found_[at].hops + 1, at, false};
+        if (is_sooner(by_it, found_[i])) found_[i] = by_it;
+      }
+    }
+  }
+  /// The first of the nearest that are not settled, by index counted from `from`.
+  [[nodiscard]] net::peer_index nearest() const {
+    net::peer_index best = from_;
+    bool found = false;
+    for (std::uint32_t i = 0; i < links_.peers; ++i) {
+      const net::peer_index p = (from_ + i) % links_.peers;
+      if (found_[p].settled || (found && !is_sooner(found_[p], found_[best]))) continue;
+      best = p;
+      found = true;
+    }
+    return best;
+  }
+
+  const link_costs& links_;
+  net::peer_index from_, to_;
+  std::vector<bool> taken_;
+  std::vector<reached> found_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::vector<relay_path> relay_paths(const link_costs& links, net::peer_index from, net::peer_index to,
+                                                  std::size_t most, double limit) {
+  CAUSEWAY_EXPECT(from < links.peers && to < links.peers && from != to);
+  detail::path_search search{links, from, to};
+  std::vector<relay_path> paths;
+  while (paths.size() < most) {
+    paths.push_back(search.next(limit));
+    if (!paths.back().empty()) continue;
+    paths.pop_back();
+    break;
+  }
+  return paths;
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> messages_by_path(std::size_t messages, std::size_t limit,
+                                                        std::vector<std::size_t> handed_over) {
+  CAUSEWAY_EXPECT(!handed_over.empty());
+  const auto waiting = [](std::size_t on_line) { return on_line == 0 ? 0 : on_line - 1; };
+  std::vector<std::size_t> sent(handed_over.size(), 0);
+  for (std::size_t m = 0; m < messages; ++m) {
+    std::size_t by = 0;
+    if (m > 0 && waiting(handed_over[0]) > 2 * limit) {
+      const auto free = std::find_if(handed_over.begin() + 1, handed_over.end(),
+                                     [&](std::size_t on_line) { return waiting(on_line) < limit; });
+      if (free != handed_over.end()) by = static_cast<std::size_t>(free - handed_over.begin());
+    }
+    ++sent[by];
+    ++handed_over[by];
+  }
+  return sent;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
+#endif
 
 // ---- causeway/collective/server_residual.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP
@@ -15259,6 +15605,8 @@ class site {
 // and peers without a part are its clients. A contribution is encoded once by its peer, a mean once by its owner, and all,
 // the owner too, take what the bytes decode to: the same bits everywhere.
 
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Equal on all peers.
@@ -15612,26 +15960,341 @@ CAUSEWAY_DECL net::message_id transport_site::of_kind(std::uint32_t kind) const 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
 #endif
 
+// ---- causeway/collective/tree_relays.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_TREE_RELAYS_HPP
+#define CAUSEWAY_COLLECTIVE_TREE_RELAYS_HPP
+
+// What goes by third peers of the rows that travel along a tree: the end of a row, while too much waits for the direct line
+// (NETSTORM's auxiliary paths, 2024; collective/relay_paths.hpp). A relay passes bytes on as they are, so that sums and
+// means have the same bits with and without. Who sends a row sends something by each of its paths, if only an empty
+// message: so everybody knows from the tree what comes, and nobody asks. All peers take what they wait for in one order,
+// that of the tree's links: nobody can wait for another in a circle. What comes to a relay before its turn is kept till
+// then.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// Equal on all peers.
+struct relay_options {
+  std::uint32_t limit =
+      0;  ///< L: above 2 L messages waiting directly, the next path that has fewer takes one; 0: none does
+  std::size_t message_bytes = 4'000'000;  ///< a row is cut into these, at least 1; the last may be smaller
+};
+
+/// What one peer has handed over to its lines in several exchanges, in messages of a row. Not thread-safe.
+class line_queues {
+ public:
+  /// On these lines from now on; what was under way on others does not count.
+  CAUSEWAY_DECL void open(const exchange_port& port);
+  CAUSEWAY_DECL void note(net::peer_index to, net::operation sent, std::size_t messages);
+  /// To this peer, and not out yet. A row's messages that go by one path count until the last of them is out.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t handed_over(net::peer_index to);
+
+ private:
+  struct entry {
+    net::peer_index to;
+    net::operation sent;
+    std::size_t messages;
+  };
+  const net::any_transport* lines_ = nullptr;
+  std::uint32_t epoch_ = 0;
+  std::vector<entry> entries_;
+};
+
+/// Which way a row goes along the link between a peer and its parent.
+enum class tree_way : std::uint8_t { up, down };
+
+/// One conversation along a tree. A link is named by the peer at its lower end, the child. At most 8 auxiliary paths of a
+/// link are used in each direction, none that is slower than 2 · limit + 2 messages on the link itself, and one fewer than
+/// a row has messages: rows of one message go directly, and nothing is sent to relays. Bytes: what goes by a path, once
+/// more for each peer in between; empty messages by the others. Memory: (limit + 1) · message_bytes for each path that ends
+/// here or leads through here. Not thread-safe.
+class tree_relays {
+ public:
+  explicit tree_relays(const relay_options& options = {}) : options_{options} {}
+
+  /// Queues that several exchanges of this peer have in common; without, only this one's count.
+  void share(std::shared_ptr<line_queues> queues) { queues_ = std::move(queues); }
+  /// What links cost from the next conversation on, equal on all peers; none: all alike.
+  CAUSEWAY_DECL void follow(std::vector<double> costs);
+
+  /// `parents`: of each peer, the root's is itself. `row_bytes`: of the largest row, equal on all peers, as all here.
+  CAUSEWAY_DECL void open(const exchange_port& port, const std::vector<net::peer_index>& parents, std::size_t row_bytes);
+  /// Sends on their way what of `row` goes by third peers to this child or, up, to the parent `to`. The caller sends the
+  /// rest, `row`'s beginning, and notes it.
+  CAUSEWAY_DECL std::span<const std::byte> push(tree_way way, net::peer_index to, std::span<const std::byte> row);
+  CAUSEWAY_DECL void note(net::peer_index to, net::operation sent, std::size_t bytes);
+  /// Passes on what is before this child's link in the order. Before its row is waited for: that may depend on it.
+  CAUSEWAY_DECL result<void> pass_on_before(tree_way way, net::peer_index child, time_point deadline);
+  /// Appends to the `got` bytes of the row on this child's link in `room` what came by third peers. Their number now; 0 if
+  /// that is more than a row may have.
+  CAUSEWAY_DECL result<std::size_t> collect(tree_way way, net::peer_index child, std::span<std::byte> room, std::size_t got,
+                                            time_point deadline);
+  /// Passes on all that is left of this way.
+  CAUSEWAY_DECL result<void> pass_on(tree_way way, time_point deadline);
+  /// Waits for what was sent, and ends the conversation.
+  CAUSEWAY_DECL result<void> finish(time_point deadline);
+  void close() { talk_.close(); }
+
+ private:
+  /// A message that comes here: to be passed on, or, where `next` is this peer, at its end.
+  struct hop {
+    std::uint32_t rank;  ///< of the link in the order
+    net::peer_index child, before, next;
+  };
+  /// An auxiliary path that begins here.
+  struct start {
+    tree_way way;
+    net::peer_index child, first;
+  };
+
+  CAUSEWAY_DECL void plan(const std::vector<net::peer_index>& parents);
+  CAUSEWAY_DECL void plan_link(tree_way way, net::peer_index child, std::uint32_t rank);
+  /// Takes the next message and sends it on; where it ends here, gives its bytes.
+  CAUSEWAY_DECL result<std::span<const std::byte>> take_next(tree_way way, time_point deadline);
+
+  [[nodiscard]] std::size_t messages(std::size_t bytes) const {
+    return (bytes + options_.message_bytes - 1) / options_.message_bytes;
+  }
+  // Hops up, then those down; each has a place to receive in, a place to send from, and a slot. Then the starts.
+  [[nodiscard]] static std::size_t index(tree_way way) { return static_cast<std::size_t>(way); }
+  [[nodiscard]] std::size_t number(tree_way way, std::size_t i) const { return index(way) * hops_[0].size() + i; }
+  [[nodiscard]] std::size_t hop_count() const { return hops_[0].size() + hops_[1].size(); }
+  [[nodiscard]] std::span<std::byte> slot(std::size_t i) { return {memory_.data() + i * slot_bytes_, slot_bytes_}; }
+  [[nodiscard]] static part part_of(tree_way way, net::peer_index child) {
+    return {2 + static_cast<std::uint32_t>(way), child};
+  }
+
+  relay_options options_;
+  std::shared_ptr<line_queues> queues_;
+  std::vector<double> costs_;
+
+  // The plan, and what it is for.
+  net::peer_index self_ = 0;
+  std::vector<net::peer_index> parents_;
+  std::size_t most_paths_ = 0;
+  std::array<std::vector<hop>, 2> hops_;
+  std::array<std::vector<std::uint32_t>, 2> ranks_;  ///< of each child's link
+  std::vector<start> starts_;
+
+  std::array<std::size_t, 2> at_{};  ///< the next hop
+  std::size_t slot_bytes_ = 0;
+  aligned_buffer<std::byte> memory_;
+  conversation talk_;  // last: goes first, and cancels what uses the rest
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_TREE_RELAYS_HPP
+
+// ---- causeway/collective/impl/tree_relays.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
+
+// Bodies of collective/tree_relays.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+// --- queues --------------------------------------------------------------------------------------------------------------
+
+CAUSEWAY_DECL void line_queues::open(const exchange_port& port) {
+  if (lines_ != &port.transport || epoch_ != port.id.epoch) entries_.clear();
+  lines_ = &port.transport;
+  epoch_ = port.id.epoch;
+}
+
+CAUSEWAY_DECL void line_queues::note(net::peer_index to, net::operation sent, std::size_t messages) {
+  entries_.push_back({to, sent, messages});
+}
+
+CAUSEWAY_DECL std::size_t line_queues::handed_over(net::peer_index to) {
+  std::erase_if(entries_, [&](const entry& e) { return lines_->done(e.sent); });
+  std::size_t messages = 0;
+  for (const entry& e : entries_) messages += e.to == to ? e.messages : 0;
+  return messages;
+}
+
+// --- the plan ------------------------------------------------------------------------------------------------------------
+
+CAUSEWAY_DECL void tree_relays::follow(std::vector<double> costs) {
+  costs_ = std::move(costs);
+  parents_.clear();  // what was planned is out of date
+}
+
+/// Links in the order in which rows pass them: up, the deepest first; down, the root's. Of equally deep ones by index,
+/// counted from the root.
+CAUSEWAY_DECL void tree_relays::plan(const std::vector<net::peer_index>& parents) {
+  parents_ = parents;
+  const auto peers = static_cast<std::uint32_t>(parents.size());
+  std::vector<std::uint32_t> depth(peers, 0);
+  std::vector<net::peer_index> children;
+  const net::peer_index root = root_of(parents);
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    children.push_back((root + i) % peers);
+    for (net::peer_index a = children.back(); a != root; a = parents[a]) ++depth[children.back()];
+  }
+  std::stable_sort(children.begin(), children.end(), [&](auto a, auto b) { return depth[a] < depth[b]; });
+  starts_.clear();
+  for (const tree_way way : {tree_way::down, tree_way::up}) {
+    hops_[index(way)].clear();
+    ranks_[index(way)].assign(peers, 0);
+    if (way == tree_way::up) {
+      std::stable_sort(children.begin(), children.end(), [&](auto a, auto b) { return depth[a] > depth[b]; });
+    }
+    for (std::uint32_t rank = 0; rank < children.size(); ++rank) plan_link(way, children[rank], rank);
+  }
+}
+
+CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child, std::uint32_t rank) {
+  ranks_[index(way)][child] = rank;
+  const bool is_up = way == tree_way::up;
+  const net::peer_index from = is_up ? child : parents_[child];
+  const net::peer_index to = is_up ? parents_[child] : child;
+  const link_costs links{costs_, static_cast<std::uint32_t>(parents_.size())};
+  const double direct = costs_.empty() ? 1 : links(from, to);
+  const double saved = (2.0 * options_.limit + 2) * direct;  // what a message that goes by a path would wait for, at least
+  for (relay_path& path : relay_paths(links, from, to, most_paths_, saved)) {
+    if (from == self_) starts_.push_back({way, child, path.front()});
+    path.push_back(to);
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      if (path[i] != self_) continue;
+      hops_[index(way)].push_back({rank, child, i == 0 ? from : path[i - 1], i + 1 < path.size() ? path[i + 1] : self_});
+    }
+  }
+}
+
+// --- a conversation ------------------------------------------------------------------------------------------------------
+
+CAUSEWAY_DECL void tree_relays::open(const exchange_port& port, const std::vector<net::peer_index>& parents,
+                                     std::size_t row_bytes) {
+  CAUSEWAY_EXPECT(options_.message_bytes > 0 && row_bytes > 0);
+  CAUSEWAY_EXPECT(costs_.empty() || costs_.size() == parents.size() * parents.size());
+  close();
+  if (!queues_) queues_ = std::make_shared<line_queues>();
+  queues_->open(port);
+  const std::size_t most = options_.limit == 0 ? 0 : std::min<std::size_t>(messages(row_bytes) - 1, 8);
+  if (self_ != port.transport.self() || most_paths_ != most || parents_ != parents) {
+    self_ = port.transport.self();
+    most_paths_ = most;
+    plan(parents);
+  }
+  at_ = {};
+  slot_bytes_ = (std::min((options_.limit + std::size_t{1}) * options_.message_bytes, row_bytes) + 63) / 64 * 64;
+  if (memory_.size() < hop_count() * slot_bytes_) memory_ = aligned_buffer<std::byte>{hop_count() * slot_bytes_};
+  talk_.open(port, 2 * hop_count() + starts_.size());
+  for (const tree_way way : {tree_way::up, tree_way::down}) {
+    for (std::size_t i = 0; i < hops_[index(way)].size(); ++i) {
+      const hop& h = hops_[index(way)][i];
+      talk_.receive(number(way, i), h.before, part_of(way, h.child), slot(number(way, i)));
+    }
+  }
+}
+
+CAUSEWAY_DECL std::span<const std::byte> tree_relays::push(tree_way way, net::peer_index to,
+                                                           std::span<const std::byte> row) {
+  const net::peer_index child = way == tree_way::up ? self_ : to;
+  const auto is_ours = [&](const start& s) { return s.way == way && s.child == child; };
+  const auto first = std::find_if(starts_.begin(), starts_.end(), is_ours);
+  const auto last = std::find_if_not(first, starts_.end(), is_ours);
+  if (first == last) return row;
+  std::vector<std::size_t> handed_over{queues_->handed_over(to)};
+  for (auto s = first; s != last; ++s) handed_over.push_back(queues_->handed_over(s->first));
+  const auto counts = messages_by_path(messages(row.size()), options_.limit, std::move(handed_over));
+  std::size_t at = std::min(counts[0] * options_.message_bytes, row.size());
+  const std::span<const std::byte> direct = row.first(at);
+  for (auto s = first; s != last; ++s) {
+    const std::size_t by_it = counts[static_cast<std::size_t>(s - first) + 1];
+    const std::span<const std::byte> bytes = row.subspan(at, std::min(by_it * options_.message_bytes, row.size() - at));
+    const std::size_t place = 2 * hop_count() + static_cast<std::size_t>(s - starts_.begin());
+    note(s->first, talk_.send(place, s->first, part_of(way, child), bytes), bytes.size());
+    at += bytes.size();
+  }
+  return direct;
+}
+
+CAUSEWAY_DECL void tree_relays::note(net::peer_index to, net::operation sent, std::size_t bytes) {
+  if (options_.limit > 0 && bytes > 0) queues_->note(to, sent, messages(bytes));
+}
+
+CAUSEWAY_DECL result<std::span<const std::byte>> tree_relays::take_next(tree_way way, time_point deadline) {
+  const std::size_t i = number(way, at_[index(way)]);
+  const hop& h = hops_[index(way)][at_[index(way)]++];
+  CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(i, h.before, deadline));
+  const std::span<const std::byte> bytes = slot(i).first(moved);
+  if (h.next == self_) return bytes;
+  note(h.next, talk_.send(hop_count() + i, h.next, part_of(way, h.child), bytes), moved);
+  return std::span<const std::byte>{};
+}
+
+CAUSEWAY_DECL result<void> tree_relays::pass_on_before(tree_way way, net::peer_index child, time_point deadline) {
+  const std::vector<hop>& hops = hops_[index(way)];
+  const std::uint32_t end = ranks_[index(way)][child];
+  while (at_[index(way)] < hops.size() && hops[at_[index(way)]].rank < end) CAUSEWAY_TRY(take_next(way, deadline));
+  return {};
+}
+
+CAUSEWAY_DECL result<std::size_t> tree_relays::collect(tree_way way, net::peer_index child, std::span<std::byte> room,
+                                                       std::size_t got, time_point deadline) {
+  const std::vector<hop>& hops = hops_[index(way)];
+  const std::uint32_t rank = ranks_[index(way)][child];
+  bool fits = true;
+  while (at_[index(way)] < hops.size() && hops[at_[index(way)]].rank == rank) {
+    CAUSEWAY_ASSIGN(const std::span<const std::byte> bytes, take_next(way, deadline));
+    fits = fits && bytes.size() <= room.size() - got;
+    if (!fits) continue;
+    std::copy(bytes.begin(), bytes.end(), room.begin() + static_cast<std::ptrdiff_t>(got));
+    got += bytes.size();
+  }
+  return fits ? got : 0;
+}
+
+CAUSEWAY_DECL result<void> tree_relays::pass_on(tree_way way, time_point deadline) {
+  while (at_[index(way)] < hops_[index(way)].size()) CAUSEWAY_TRY(take_next(way, deadline));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> tree_relays::finish(time_point deadline) {
+  for (const tree_way way : {tree_way::up, tree_way::down}) {
+    for (std::size_t i = 0; i < hops_[index(way)].size(); ++i) {
+      const hop& h = hops_[index(way)][i];
+      if (h.next != self_) CAUSEWAY_TRY(talk_.finish(hop_count() + number(way, i), h.next, deadline));
+    }
+  }
+  for (std::size_t s = 0; s < starts_.size(); ++s) {
+    CAUSEWAY_TRY(talk_.finish(2 * hop_count() + s, starts_[s].first, deadline));
+  }
+  close();
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
+#endif
+
 // ---- causeway/collective/tree_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_TREE_MEAN_HPP
 #define CAUSEWAY_COLLECTIVE_TREE_MEAN_HPP
 
 // Up a tree and down again: each peer adds its children's sums to its own values and sends the sum to its parent; the root
 // divides, and the mean goes down the same way, as the bytes that the root made of it. Nobody talks to more than a few
-// others. Everybody, the root too, takes what those bytes decode to: the same bits everywhere.
+// others. Everybody, the root too, takes what those bytes decode to: the same bits everywhere. While too much waits for the
+// line to a parent or a child, the end of a row may go by third peers (collective/tree_relays.hpp).
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Equal on all peers.
 struct tree_options {
-  std::uint32_t arity = 2;   ///< children of a peer, at least 1
+  std::uint32_t arity = 2;   ///< children of a peer; 0: all are the root's
   net::peer_index root = 0;  ///< modulo the peers; the others follow it in the order of their indices, level by level
   std::vector<net::peer_index> parents{};  ///< none: so; else of each peer, the root's is itself (link_trees.hpp)
+  relay_options relays{};                  ///< what goes by third peers: nothing
 };
 
 /// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
 /// and one encoded by DownCodec to each child, and 16 bytes more for each message; 2 · depth latencies, each of a whole
-/// row: for small rows and many peers. What is lost when a sum is encoded is lost for good: there is no residual.
+/// row: for small rows and many peers. What is lost when a sum is encoded is lost for good: there is no residual. With
+/// `relays` peers pass parts of others' rows on, for which they wait in `turn` and `finish`.
 template <class UpCodec, class DownCodec = UpCodec>
 class tree_mean {
   static_assert(!UpCodec::traits.sparse && !UpCodec::traits.transform, "partial sums need all coordinates, as values");
@@ -15642,19 +16305,20 @@ class tree_mean {
       .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = false};
 
   explicit tree_mean(tree_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
-      : options_{options}, up_{std::move(up)}, down_{std::move(down)} {}
+      : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)}, relays_{options_.relays} {}
 
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row,
                      const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> {
     CAUSEWAY_EXPECT(row.residual.empty() && row.counts.empty());
+    cancel();
     peers_ = port.transport.size();
-    CAUSEWAY_EXPECT(options_.arity > 0);
     self_ = port.transport.self();
     CAUSEWAY_EXPECT(options_.parents.empty() || options_.parents.size() == peers_);
     take_place();
-    talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
+    talk_.open(port, kinds * peers_);
+    relays_.open(port, parents_, std::max(up_slot_, down_slot_));
     for (std::size_t i = 0; i < children_.size(); ++i) {
       talk_.receive(place(sum_in, children_[i]), children_[i], part{0}, from_child(i));
     }
@@ -15666,37 +16330,31 @@ class tree_mean {
   template <MessageContext X>
   result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
-    if (children_.empty() && !is_root()) return {};
-    for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port, children_[i], i));
-    if (!is_root()) {
-      send_sum(row, ctx);
-      return {};
-    }
-    make_mean(row, ctx);
-    pass_down();
-    return {};
+    return closing(take_up(port, row, ctx));
   }
 
   template <MessageContext X>
   result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
-    const time_point deadline = port.options.deadline;
-    if (!is_root()) {
-      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
-      pass_down();
-    }
-    std::optional<refusal> bad = adopt(row, ctx);
-    for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(mean_out, p), p, deadline));
-    talk_.close();
+    CAUSEWAY_TRY(closing(take_down(port.options.deadline)));
+    const std::optional<refusal> bad = adopt(row, ctx);
+    CAUSEWAY_TRY(closing(finish_sends(port.options.deadline)));
     if (bad) return to_error(*bad, peers_);
     return {};
   }
 
-  void cancel() { talk_.close(); }
+  void cancel() {
+    relays_.close();
+    talk_.close();
+  }
 
-  /// The tree from the next conversation on; equal on all peers.
-  void follow(std::vector<net::peer_index> parents) { options_.parents = std::move(parents); }
+  /// The tree from the next conversation on, and what links cost; equal on all peers.
+  void follow(std::vector<net::peer_index> parents, const std::vector<double>& costs) {
+    options_.parents = std::move(parents);
+    relays_.follow(costs);
+  }
+  /// Queues of messages that several exchanges have in common.
+  void share(std::shared_ptr<line_queues> queues) { relays_.share(std::move(queues)); }
 
  private:
   enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
@@ -15704,24 +16362,22 @@ class tree_mean {
   // --- the tree ----------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool is_root() const { return parent_ == self_; }
-  /// Whose child this peer is, and who are its own; by index they are at positions 0 to n-1, level by level.
+  /// Whose child this peer is, and who are its own, by index counted from the root.
   void take_place() {
+    parents_ = options_.parents.empty() ? index_tree(peers_, options_.root, options_.arity) : options_.parents;
+    parent_ = parents_[self_];
     children_.clear();
-    if (!options_.parents.empty()) {
-      parent_ = options_.parents[self_];
-      for (net::peer_index p = 0; p < peers_; ++p) {
-        if (p != self_ && options_.parents[p] == self_) children_.push_back(p);
-      }
-      return;
+    const net::peer_index root = root_of(parents_);
+    for (std::uint32_t i = 1; i < peers_; ++i) {
+      const net::peer_index p = (root + i) % peers_;
+      if (parents_[p] == self_) children_.push_back(p);
     }
-    const auto peer_at = [&](std::uint64_t position) {
-      return static_cast<net::peer_index>((position + options_.root) % peers_);
-    };
-    const std::uint64_t position = (self_ + peers_ - options_.root % peers_) % peers_;
-    parent_ = position == 0 ? self_ : peer_at((position - 1) / options_.arity);
-    for (std::uint64_t c = 1; c <= options_.arity && position * options_.arity + c < peers_; ++c) {
-      children_.push_back(peer_at(position * options_.arity + c));
-    }
+  }
+
+  /// An error ends the conversation.
+  result<void> closing(result<void> outcome) {
+    if (!outcome) cancel();
+    return outcome;
   }
 
   // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
@@ -15732,6 +16388,13 @@ class tree_mean {
   [[nodiscard]] std::span<std::byte> mean_message() { return {memory_.data() + up_slot_, down_slot_}; }
   [[nodiscard]] std::span<std::byte> from_child(std::size_t i) {
     return {memory_.data() + up_slot_ + down_slot_ + i * up_slot_, up_slot_};
+  }
+
+  /// Sends what of a row goes directly, and by third peers the rest.
+  void send(kind what, tree_way way, net::peer_index to, std::span<const std::byte> row) {
+    const std::span<const std::byte> direct = relays_.push(way, to, row);
+    const part message{static_cast<std::uint32_t>(way)};
+    relays_.note(to, talk_.send(place(what, to), to, message, direct), direct.size());
   }
 
   template <class X>
@@ -15748,8 +16411,22 @@ class tree_mean {
   // --- up
   // -------------------------------------------------------------------------------------------------------------------
 
-  result<void> take_sum(const exchange_port& port, net::peer_index child, std::size_t i) {
-    CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(place(sum_in, child), child, port.options.deadline));
+  template <class X>
+  result<void> take_up(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port.options.deadline, children_[i], i));
+    if (is_root()) {
+      make_mean(row, ctx);
+      pass_down();
+    } else if (!children_.empty()) {
+      send_sum(row, ctx);
+    }
+    return relays_.pass_on(tree_way::up, port.options.deadline);
+  }
+
+  result<void> take_sum(time_point deadline, net::peer_index child, std::size_t i) {
+    CAUSEWAY_TRY(relays_.pass_on_before(tree_way::up, child, deadline));
+    CAUSEWAY_ASSIGN(std::size_t moved, talk_.wait(place(sum_in, child), child, deadline));
+    CAUSEWAY_ASSIGN(moved, relays_.collect(tree_way::up, child, from_child(i), moved, deadline));
     sums_.push_back(detail::read_message(child, from_child(i).first(moved), count_, peers_));
     return {};
   }
@@ -15787,7 +16464,7 @@ class tree_mean {
     if (bad) used = 0;
     detail::write_header(room, bad ? 0.0F : weight, count_, bad.value_or(detail::no_refusal));
     used += message_header_bytes;
-    talk_.send(place(sum_out, parent_), parent_, part{0}, room.first(used));
+    send(sum_out, tree_way::up, parent_, room.first(used));
   }
 
   // --- down
@@ -15808,8 +16485,26 @@ class tree_mean {
 
   void pass_down() {
     for (const net::peer_index child : children_) {
-      talk_.send(place(mean_out, child), child, part{1}, mean_message().first(mean_bytes_));
+      send(mean_out, tree_way::down, child, mean_message().first(mean_bytes_));
     }
+  }
+
+  result<void> take_down(time_point deadline) {
+    if (!is_root()) {
+      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
+      CAUSEWAY_TRY(relays_.pass_on_before(tree_way::down, self_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, relays_.collect(tree_way::down, self_, mean_message(), mean_bytes_, deadline));
+      pass_down();
+    }
+    return relays_.pass_on(tree_way::down, deadline);
+  }
+
+  result<void> finish_sends(time_point deadline) {
+    for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(mean_out, p), p, deadline));
+    CAUSEWAY_TRY(relays_.finish(deadline));
+    talk_.close();
+    return {};
   }
 
   template <class X>
@@ -15828,6 +16523,7 @@ class tree_mean {
   DownCodec down_;
   net::peer_index self_ = 0;
   std::uint32_t peers_ = 1;
+  std::vector<net::peer_index> parents_;  // of each peer
   net::peer_index parent_ = 0;
   std::vector<net::peer_index> children_;
   std::size_t count_ = 0;
@@ -15837,7 +16533,8 @@ class tree_mean {
   aligned_buffer<std::byte> memory_;
   aligned_buffer<float> sum_;
   std::vector<peer_message> sums_;  // of the children, in their order
-  conversation talk_;               // last: goes first, and cancels what uses the rest
+  tree_relays relays_;
+  conversation talk_;  // these two last: they go first, and cancel what uses the rest
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -15853,27 +16550,17 @@ class tree_mean {
 // with the number of regions, not of peers. All hubs hold the same bits and encode them in the same way, and all peers,
 // hubs too, take what those bytes decode to: the same bits everywhere.
 
+#include <charconv>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
-using region_list = std::vector<std::vector<net::peer_index>>;
-
-/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
-struct told_regions {
-  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
-
-  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
-  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
-};
-
-/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
-/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
-CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
 
 namespace detail {
 
 /// Tells all peers this one's region, and finds out which ones there are.
-CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found);
+CAUSEWAY_DECL result<void> gather_regions(const exchange_port& port, const region_label& label, region_list& found);
+
+/// The region that a peer is in. errc::invalid_argument: they do not name each of `peers` peers once.
+CAUSEWAY_DECL result<std::size_t> region_of(net::peer_index peer, const region_list& regions, std::uint32_t peers);
 
 /// A transport that stays where it is when its owner moves. Assigning swaps: what still talks over it goes after it.
 class held_transport {
@@ -15896,7 +16583,7 @@ class held_transport {
 /// peers as there are regions, and a row encoded by DownCodec to each peer of its region; 16 bytes more for each message. 2
 /// latencies within a region and those of `Across`.
 ///
-/// Regions are those of `set_regions`, or, after `tell_region`, those that the peers say, in a message of 4 bytes to each
+/// Regions are those of `set_regions`, or, after `set_label`, those that the peers say, in a message of 4 bytes to each
 /// other peer, which `begin` waits for: a latency more, of the longest line. The result is the same, whatever the regions.
 ///
 /// The residual is what the own message left out. What `Across` loses of a region's mean is lost, unless it keeps that
@@ -15919,7 +16606,7 @@ class two_level_mean {
   /// For the next round, on all peers alike: as the group changes.
   void set_regions(region_list regions) { regions_ = std::move(regions); }
   /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
-  void tell_region(const told_regions& told) { told_ = told, asks_ = true; }
+  void set_label(const region_label& label) { label_ = label, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
   [[nodiscard]] Across& across() noexcept { return across_; }
 
@@ -15930,7 +16617,7 @@ class two_level_mean {
     self_ = port.transport.self();
     peers_ = port.transport.size();
     cancel();
-    if (asks_) CAUSEWAY_TRY(detail::ask_regions(port, told_, regions_));
+    if (asks_) CAUSEWAY_TRY(detail::gather_regions(port, label_, regions_));
     CAUSEWAY_TRY(find_region());
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
@@ -16004,19 +16691,8 @@ class two_level_mean {
   // ----------------------------------------------------------------------------------------------------------------
 
   result<void> find_region() {
-    std::vector<net::peer_index> all;
-    region_ = regions_.size();
-    for (std::size_t r = 0; r < regions_.size(); ++r) {
-      all.insert(all.end(), regions_[r].begin(), regions_[r].end());
-      if (std::find(regions_[r].begin(), regions_[r].end(), self_) != regions_[r].end()) region_ = r;
-    }
-    std::sort(all.begin(), all.end());
-    bool good = all.size() == peers_;
-    for (std::size_t p = 0; good && p < all.size(); ++p) good = all[p] == p;
-    for (const auto& r : regions_) good = good && !r.empty();
-    if (good) return {};
-    return fail(errc::invalid_argument, "two_level_mean",
-                "regions must name every peer of the group once; set_regions first");
+    CAUSEWAY_ASSIGN(region_, detail::region_of(self_, regions_, peers_));
+    return {};
   }
   [[nodiscard]] const std::vector<net::peer_index>& mine() const { return regions_[region_]; }
   [[nodiscard]] net::peer_index hub() const { return mine().front(); }
@@ -16136,7 +16812,7 @@ class two_level_mean {
   }
 
   region_list regions_;
-  told_regions told_;
+  region_label label_;
   bool asks_ = false;
   UpCodec up_;
   DownCodec down_;
@@ -16168,35 +16844,26 @@ class two_level_mean {
 
 // Bodies of collective/two_level_mean.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
-CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
-  std::map<std::uint32_t, std::vector<net::peer_index>> named;
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != told_regions::any) named[own[p]].push_back(p);
-  }
-  region_list all;
-  for (auto& [name, peers] : named) all.push_back(std::move(peers));
-  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != told_regions::any) continue;
-    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
-  }
-  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
-  return all;
-}
-
-namespace detail {
-
-CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found) {
-  std::vector<std::uint32_t> all(port.transport.size(), told.own);
+CAUSEWAY_DECL result<void> gather_regions(const exchange_port& port, const region_label& label, region_list& found) {
+  std::vector<std::uint32_t> all(port.transport.size(), label.own);
   net::message_id id = port.id;
   id.channel += 1;  // the first of ours has the rows
-  CAUSEWAY_TRY(all_gather(port.transport, id, std::as_bytes(std::span{&told.own, 1}),
+  CAUSEWAY_TRY(all_gather(port.transport, id, std::as_bytes(std::span{&label.own, 1}),
                           std::as_writable_bytes(std::span{all}), port.options));
-  found = regions_told(all, told.fewest);
+  found = regions_by_label(all, label.fewest);
   return {};
+}
+
+CAUSEWAY_DECL result<std::size_t> region_of(net::peer_index peer, const region_list& regions, std::uint32_t peers) {
+  if (!has_each_once(regions, peers)) {
+    return fail(errc::invalid_argument, "two_level_mean",
+                "regions must name every peer of the group once; set_regions first");
+  }
+  std::size_t region = 0;
+  while (std::find(regions[region].begin(), regions[region].end(), peer) == regions[region].end()) ++region;
+  return region;
 }
 
 CAUSEWAY_DECL void held_transport::hold(group_view group) {
@@ -16208,8 +16875,7 @@ CAUSEWAY_INLINE held_transport& held_transport::operator=(held_transport&& other
   return *this;
 }
 
-}  // namespace detail
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
 #endif
@@ -16539,8 +17205,24 @@ class dense_message {
 
 namespace detail {
 
+/// Stands for what is no codec, so that its refusal (P8) is the only error.
+struct refused_codec {
+  static constexpr std::string_view name = "none";
+  static constexpr codec_traits traits{};
+  static constexpr bool raw = true;
+
+  template <class T>
+  explicit refused_codec(const T&);
+  [[nodiscard]] std::size_t block() const;
+  [[nodiscard]] std::size_t encoded_size(std::size_t) const;
+  std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) const;
+  result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) const;
+};
+
 template <class C>
-struct message_for;
+struct message_for {
+  using type = dense_message<refused_codec>;
+};
 template <MessageCodec C>
 struct message_for<C> {
   using type = C;
@@ -16555,8 +17237,11 @@ struct message_for<C> {
 
 /// The message codec that `C` is, or makes: C, or dense_message<C>. `as_message<C>{codec}` works for both.
 template <class C>
-  requires MessageCodec<C> || Codec<C>
 using as_message = typename detail::message_for<C>::type;
+
+/// Whether `as_message` made `M` of a codec.
+template <class M>
+inline constexpr bool is_of_codec = !std::is_same_v<M, dense_message<detail::refused_codec>>;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
@@ -16618,33 +17303,6 @@ struct encode_elements {
   }
 };
 
-/// True when all values are finite.
-struct decode_elements {
-  static constexpr bool exact = true;
-  template <class Element>
-  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
-    kernels::detail::exponent_watch<Element> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      watch.see(from + i, part);
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, from + i, part);
-      kernels::detail::store(to + i, v, part);
-    });
-    return watch.all_finite();
-  }
-};
-
-/// Without converting them.
-struct finite_elements {
-  static constexpr bool exact = true;
-  template <class Element>
-  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
-    kernels::detail::exponent_watch<Element> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(from + i, part); });
-    return watch.all_finite();
-  }
-};
-
 struct add_elements {
   static constexpr bool exact = true;
   template <class Element>
@@ -16675,12 +17333,8 @@ result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std:
     return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
   }
   const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    const bool good = kernels::detail::dispatch<decode_elements>(level, from + r.begin, values.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (!kernels::detail::look_for_finite(pool, level, count, from, values.data())) return not_finite(codec);
   return {};
 }
 
@@ -16693,12 +17347,7 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
   }
   const auto* const from = reinterpret_cast<const Element*>(bytes.data());
   const auto count = static_cast<std::int64_t>(sum.size());
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, count, [&](index_range r) {
-    const bool good = kernels::detail::dispatch<finite_elements>(level, from + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  if (!kernels::detail::look_for_finite(pool, level, count, from)) return not_finite(codec);
   kernels::detail::for_elements(pool, count, [&](index_range r) {
     kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
   });
@@ -16708,16 +17357,10 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
 CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, f16*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 
 #endif  // CAUSEWAY_COMPRESS_ELEMENT_HPP
@@ -16792,6 +17435,15 @@ constexpr compress::codec_traits message_traits() {
   }
 }
 
+/// Whether a recipe's codecs are codecs.
+template <class E>
+constexpr bool has_codecs() {
+  bool good = true;
+  if constexpr (requires { typename E::codec_type; }) good = compress::is_of_codec<typename E::codec_type>;
+  if constexpr (requires { typename E::down_type; }) good = good && compress::is_of_codec<typename E::down_type>;
+  return good;
+}
+
 /// The context's mean over all peers: butterfly or ring, whatever suits the size, in chunks that overlap each other.
 /// Blocks. Works where peers come and go. Bytes: 2(n−1)/n times the encoded row.
 template <compress::Codec Codec = compress::none>
@@ -16853,7 +17505,8 @@ struct quantised_ring {
 /// Up a tree to its root and down again (collective/tree_mean.hpp): fragment f has the root roots[f mod size], so that
 /// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child. With
 /// `links.every` peers of a fixed set measure their links, after so many exchanges again, and each fragment's tree follows
-/// them (collective/link_trees.hpp).
+/// them (collective/link_trees.hpp). With `relays.limit` the end of a row goes by third peers while too many messages of
+/// the fragments wait for the direct line (collective/tree_relays.hpp).
 template <class Up = compress::none, class Down = Up>
 struct tree_mean {
   using codec_type = compress::as_message<Up>;
@@ -16867,9 +17520,11 @@ struct tree_mean {
   Up up{};
   Down down{};
   collective::link_probe links{};
+  collective::relay_options relays{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
-    return type{{.arity = arity, .root = roots[fragment % roots.size()]}, codec_type{up}, down_type{down}};
+    return type{
+        {.arity = arity, .root = roots[fragment % roots.size()], .relays = relays}, codec_type{up}, down_type{down}};
   }
   /// How that exchange goes on where links cost so much.
   [[nodiscard]] std::vector<net::peer_index> plan(const collective::link_costs& costs, std::size_t fragment) const {
@@ -16893,11 +17548,11 @@ struct two_level_mean {
   Across across{};
   Up up{};
   Down down{};
-  collective::told_regions told{};
+  collective::region_label label{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
     type made{regions, across.make(fragment), codec_type{up}, down_type{down}};
-    if (regions.size() == 0) made.tell_region(told);
+    if (regions.size() == 0) made.set_label(label);
     return made;
   }
 };

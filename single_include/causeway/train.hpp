@@ -707,7 +707,6 @@ CAUSEWAY_DECL result<void> any_storage::write_atomic(const std::string& path, co
 // docs/reference/checkpoint_format.md.
 
 #include <bit>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <map>
@@ -956,6 +955,8 @@ struct archiver {
 
 // Bodies of io/archive.hpp.
 
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 namespace detail {
@@ -965,14 +966,14 @@ constexpr std::byte little_endian_archive{1};  // the first byte
 CAUSEWAY_DECL result<void> unreadable_bytes(std::string_view why) {
   return fail(errc::corrupt, "archive",
               "could not read an object: " + std::string{why} +
-                  ". The bytes were cut, or written by another version of the library");
+                  ". The bytes were cut, or written by another composition of policies or version of the library");
 }
 
 CAUSEWAY_DECL result<void> bytes_left(std::size_t left, std::size_t all) {
   if (left == 0) return {};
   return fail(errc::corrupt, "archive",
               std::to_string(left) + " of " + std::to_string(all) +
-                  " bytes are left over. They were written by another version of the library");
+                  " bytes are left over. They were written by another composition of policies or version of the library");
 }
 
 }  // namespace detail
@@ -1049,6 +1050,8 @@ CAUSEWAY_DECL void input_archive::read(std::vector<bool>& flags) {
 
 // A fast 64-bit checksum over bytes, the same on every machine. It finds torn files and replicas that differ; it is no
 // defence against somebody who wants a collision.
+
+#include <cstring>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -1161,7 +1164,6 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) no
 // each section, then the sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md.
 // Little-endian.
 
-#include <algorithm>
 #include <variant>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
@@ -1256,6 +1258,8 @@ CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<c
 #define CAUSEWAY_IO_IMPL_SECTION_IPP
 
 // Bodies of io/section.hpp.
+
+#include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -1428,6 +1432,8 @@ CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte>
 
 // Bodies of io/section_file.hpp.
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
 
 CAUSEWAY_DECL bool section_cursor::take(std::size_t length, std::string_view& text) noexcept {
@@ -1537,7 +1543,8 @@ CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> w
   if (same && !newer) return {};
   const std::string sides = " The file has: " + listing() + ". This program reads: " + (wants.empty() ? "nothing" : wants);
   if (!same) return fail(errc::wrong_model, name_, "written by a trainer of other parts; use the same policies." + sides);
-  return fail(errc::version_mismatch, name_, "written by a newer library; use that one." + sides);
+  return fail(errc::version_mismatch, name_,
+              "written by a newer library, or by a policy that is composed otherwise; use that one." + sides);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::io
@@ -1552,6 +1559,8 @@ CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> w
 // The checkpoints of one peer in one folder: `step-00001234.ckpt`. A new one is durable before an older one is removed, and
 // `keep` generations stay, so that a file which the disk lost still leaves the one before. Only files that were written
 // without an error and were not found damaged count as generations. One process per folder.
+
+#include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -1942,8 +1951,6 @@ CAUSEWAY_DECL std::string folder_of(const std::string& path) {
 
 // Files of a POSIX system: the calls behind posix_storage (io/file_storage.hpp says how they make a write atomic), and
 // files mapped into memory.
-
-#include <cstdio>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -2370,7 +2377,13 @@ CAUSEWAY_DECL std::size_t memory_storage::disk::used_beside(const std::string& p
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-enum class severity : std::uint8_t { debug, info, warning, error };
+enum class severity : std::uint8_t {
+  debug,
+  info,
+  warning,
+  waiting,  ///< a warning: why this peer does not go on
+  error
+};
 
 /// Where messages for people go. Copyable; may be called from the trainer's thread and from the transport's.
 class log_sink {
@@ -3906,9 +3919,6 @@ constexpr void for_each_piece(std::string_view text, F&& f) {
 // Reading training text: one file, or all text files of a folder in an order that is the same on every machine. What is
 // given out is valid UTF-8, unless the caller switches the check off.
 
-#include <filesystem>
-#include <system_error>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 struct text_options {
@@ -3970,6 +3980,9 @@ CAUSEWAY_DECL std::string wanted_extensions(const text_options& options);
 #define CAUSEWAY_DATA_IMPL_TEXT_IPP
 
 // Bodies of data/text.hpp.
+
+#include <filesystem>
+#include <system_error>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
@@ -4447,6 +4460,7 @@ CAUSEWAY_DECL std::size_t first_piece(std::string_view text, piece_rule rule) no
 // one a checksum. The table of a tokenizer of others, such as GPT-2's, comes from formats/.
 
 #include <charconv>
+#include <system_error>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
@@ -4753,7 +4767,6 @@ CAUSEWAY_DECL result<void> byte_tokenizer::decode(std::span<const std::int32_t> 
 // bytes, and token 256+i is the pair that merge i joins; those of others number their tokens as they like, and cut text by
 // their own rules. Any bytes can be encoded and come back exactly. Trained by data/bpe_trainer.hpp.
 
-#include <limits>
 #include <unordered_map>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
@@ -5407,6 +5420,8 @@ CAUSEWAY_DECL bool is_for_validation(const std::string& path);
 
 // Bodies of data/data_files.hpp.
 
+#include <filesystem>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data { namespace detail {
 
 CAUSEWAY_DECL data_kind kind_of(const std::string& path) {
@@ -5506,6 +5521,8 @@ CAUSEWAY_DECL std::vector<std::string> take_validation(data_files& files) {
 // little-endian. Two kinds: 20240520 version 1 with uint16 (GPT-2) and 20240801 version 7 with uint32 (Llama 3). And those
 // of nanoGPT: tokens without a header, whose width somebody must say. Read through a memory map: opening a shard of any
 // size costs nothing. See docs/reference/token_shards.md.
+
+#include <limits>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
@@ -6229,6 +6246,8 @@ inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
 
 // Sixteen lanes at a time, written once with the compilers' generic vectors; the kernel copies of targets.hpp decide what
 // they become (one AVX-512 register, two AVX2, four SSE2). Arithmetic is the built-in operators; what they lack is here.
+// Some of it also takes eight lanes: GCC keeps vectors wider than the machine's in memory where they live across a loop or
+// come out of one of two ways.
 // Everything takes and returns vectors by reference: a vector by value in a function that is not compiled for its register
 // size has no settled calling convention, and compilers say so, even where all is inlined.
 
@@ -6248,9 +6267,32 @@ using i32x16 [[gnu::vector_size(64)]] = std::int32_t;
 using u32x16 [[gnu::vector_size(64)]] = std::uint32_t;
 using u16x16 [[gnu::vector_size(32)]] = std::uint16_t;
 using f32x8 [[gnu::vector_size(32)]] = float;
+using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
+using u32x8 [[gnu::vector_size(32)]] = std::uint32_t;
+using u16x8 [[gnu::vector_size(16)]] = std::uint16_t;
 using f32x4 [[gnu::vector_size(16)]] = float;
 
 inline constexpr std::int64_t vector_lanes = 16;
+
+/// The integers, and the half-wide ones, with as many lanes as a vector of floats.
+template <class Floats>
+struct lanes_of;
+template <>
+struct lanes_of<f32x16> {
+  using bits = u32x16;
+  using integers = i32x16;
+  using halves = u16x16;
+};
+template <>
+struct lanes_of<f32x8> {
+  using bits = u32x8;
+  using integers = i32x8;
+  using halves = u16x8;
+};
+template <class Floats>
+using bits_of = typename lanes_of<Floats>::bits;
+template <class Floats>
+using halves_of = typename lanes_of<Floats>::halves;
 
 /// Marks a whole vector of lanes, against `tail`: the first `count` of them.
 struct whole {};
@@ -6258,99 +6300,115 @@ struct tail {
   std::int64_t count;
 };
 
-/// Calls `body(i, whole)` for i = 0, 16, ... and `body(i, tail)` for what is left of [0, count).
-template <class Body>
+/// Calls `body(i, whole)` for i = 0, 16, ... (8, ... with vectors of eight lanes) and `body(i, tail)` for what is left of
+/// [0, count).
+template <class Floats = f32x16, class Body>
 CAUSEWAY_ALWAYS_INLINE void for_lanes(std::int64_t count, Body&& body) {
+  constexpr auto lanes = static_cast<std::int64_t>(sizeof(Floats) / sizeof(float));
   std::int64_t i = 0;
-  for (; i + vector_lanes <= count; i += vector_lanes) body(i, whole{});
+  for (; i + lanes <= count; i += lanes) body(i, whole{});
   if (i < count) body(i, tail{count - i});
 }
 
 // ---- loads and stores: f32 in registers, f32, bf16 or f16 in memory ------------------------------------------------
 
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const float* p, whole) { std::memcpy(&v, p, sizeof v); }
-CAUSEWAY_ALWAYS_INLINE void store(float* p, const f32x16& v, whole) { std::memcpy(p, &v, sizeof v); }
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const float* p, whole) {
+  std::memcpy(&v, p, sizeof v);
+}
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void store(float* p, const Floats& v, whole) {
+  std::memcpy(p, &v, sizeof v);
+}
 
-CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const bf16*) {
-  const u32x16 bits = __builtin_convertvector(raw, u32x16) << 16U;
-  v = reinterpret_cast<f32x16>(bits);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const bf16*) {
+  const bits_of<Floats> bits = __builtin_convertvector(raw, bits_of<Floats>) << 16U;
+  v = reinterpret_cast<Floats>(bits);
 }
 
 // Below, lanes are told apart by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into
 // single elements: a mask of all ones where `least` > value, for values whose sign bit is not set.
-CAUSEWAY_ALWAYS_INLINE void mask_below(u32x16& mask, const u32x16& value, std::int32_t least) {
-  mask = reinterpret_cast<u32x16>((reinterpret_cast<i32x16>(value) - least) >> 31);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void mask_below(bits_of<Floats>& mask, const bits_of<Floats>& value, std::int32_t least) {
+  using integers = typename lanes_of<Floats>::integers;
+  mask = reinterpret_cast<bits_of<Floats>>((reinterpret_cast<integers>(value) - least) >> 31);
 }
-CAUSEWAY_ALWAYS_INLINE void mask_above(u32x16& mask, const u32x16& value, std::int32_t most) {
-  mask = reinterpret_cast<u32x16>((most - reinterpret_cast<i32x16>(value)) >> 31);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void mask_above(bits_of<Floats>& mask, const bits_of<Floats>& value, std::int32_t most) {
+  using integers = typename lanes_of<Floats>::integers;
+  mask = reinterpret_cast<bits_of<Floats>>((most - reinterpret_cast<integers>(value)) >> 31);
 }
 inline constexpr std::int32_t f32_infinity = 0x7F800000;
 
 /// Rounds to nearest even; a NaN stays one.
-CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const bf16*) {
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const u32x16 rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
-  u32x16 not_a_number;
-  mask_above(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
-  const u32x16 result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
-  raw = __builtin_convertvector(result >> 16U, u16x16);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, const bf16*) {
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(v);
+  const bits_of<Floats> rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
+  bits_of<Floats> not_a_number;
+  mask_above<Floats>(not_a_number, bits & 0x7FFFFFFFU, f32_infinity);
+  const bits_of<Floats> result = (rounded & ~not_a_number) | ((bits | 0x400000U) & not_a_number);
+  raw = __builtin_convertvector(result >> 16U, halves_of<Floats>);
 }
 
 /// The exponent is moved by a multiplication, which also makes subnormals right.
-CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
-  const u32x16 half = __builtin_convertvector(raw, u32x16);
-  const u32x16 shifted = (half & 0x7FFFU) << 13U;
-  const f32x16 scaled = reinterpret_cast<f32x16>(shifted) * 0x1.0p112F;
-  u32x16 infinite;
-  mask_above(infinite, shifted, 0x0F7FFFFF);
-  const u32x16 magnitude = reinterpret_cast<u32x16>(scaled) | (infinite & 0x7F800000U);
-  const u32x16 bits = magnitude | ((half & 0x8000U) << 16U);
-  v = reinterpret_cast<f32x16>(bits);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const f16*) {
+  const bits_of<Floats> half = __builtin_convertvector(raw, bits_of<Floats>);
+  const bits_of<Floats> shifted = (half & 0x7FFFU) << 13U;
+  const Floats scaled = reinterpret_cast<Floats>(shifted) * 0x1.0p112F;
+  bits_of<Floats> infinite;
+  mask_above<Floats>(infinite, shifted, 0x0F7FFFFF);
+  const bits_of<Floats> magnitude = reinterpret_cast<bits_of<Floats>>(scaled) | (infinite & 0x7F800000U);
+  const bits_of<Floats> bits = magnitude | ((half & 0x8000U) << 16U);
+  v = reinterpret_cast<Floats>(bits);
 }
 
 /// Rounds to nearest even. Subnormals are rounded by the addition of a number whose last bit is theirs.
-CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const f16*) {
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  const u32x16 normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
-  const f32x16 shifted = reinterpret_cast<f32x16>(magnitude) + 0.5F;
-  const u32x16 subnormal = reinterpret_cast<u32x16>(shifted) - 0x3F000000U;
-  u32x16 is_subnormal, is_infinite, is_not_a_number;
-  mask_below(is_subnormal, magnitude, 0x38800000);
-  mask_above(is_infinite, magnitude, 0x477FEFFF);
-  mask_above(is_not_a_number, magnitude, f32_infinity);
-  u32x16 half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, const f16*) {
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(v);
+  const bits_of<Floats> magnitude = bits & 0x7FFFFFFFU;
+  const bits_of<Floats> normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
+  const Floats shifted = reinterpret_cast<Floats>(magnitude) + 0.5F;
+  const bits_of<Floats> subnormal = reinterpret_cast<bits_of<Floats>>(shifted) - 0x3F000000U;
+  bits_of<Floats> is_subnormal, is_infinite, is_not_a_number;
+  mask_below<Floats>(is_subnormal, magnitude, 0x38800000);
+  mask_above<Floats>(is_infinite, magnitude, 0x477FEFFF);
+  mask_above<Floats>(is_not_a_number, magnitude, f32_infinity);
+  bits_of<Floats> half = (subnormal & is_subnormal) | (normal & ~is_subnormal);
   half = (half & ~is_infinite) | (0x7C00U & is_infinite) | (0x200U & is_not_a_number);
-  raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), u16x16);
+  raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), halves_of<Floats>);
 }
 
-template <class Half>
+template <class Floats, class Half>
   requires(sizeof(Half) == 2)
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const Half* p, whole) {
-  u16x16 raw;
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const Half* p, whole) {
+  halves_of<Floats> raw;
   std::memcpy(&raw, p, sizeof raw);
   widen(v, raw, p);
 }
 
-template <class Half>
+template <class Floats, class Half>
   requires(sizeof(Half) == 2)
-CAUSEWAY_ALWAYS_INLINE void store(Half* p, const f32x16& v, whole) {
-  u16x16 raw;
+CAUSEWAY_ALWAYS_INLINE void store(Half* p, const Floats& v, whole) {
+  halves_of<Floats> raw;
   narrow(raw, v, p);
   std::memcpy(static_cast<void*>(p), &raw, sizeof raw);
 }
 
 /// Lanes beyond the tail read as zero.
-template <class T>
-CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const T* p, tail part) {
-  T padded[vector_lanes] = {};
+template <class Floats, class T>
+CAUSEWAY_ALWAYS_INLINE void load(Floats& v, const T* p, tail part) {
+  T padded[sizeof(Floats) / sizeof(float)] = {};
   std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(T));
   load(v, padded, whole{});
 }
 
-template <class T>
-CAUSEWAY_ALWAYS_INLINE void store(T* p, const f32x16& v, tail part) {
-  T padded[vector_lanes];
+template <class Floats, class T>
+CAUSEWAY_ALWAYS_INLINE void store(T* p, const Floats& v, tail part) {
+  T padded[sizeof(Floats) / sizeof(float)];
   store(padded, v, whole{});
   std::memcpy(static_cast<void*>(p), padded, static_cast<std::size_t>(part.count) * sizeof(T));
 }
@@ -6379,38 +6437,41 @@ CAUSEWAY_ALWAYS_INLINE void square_root(f32x16& v) {
 }
 
 /// What is beyond ±87 becomes ±87; NaN stays. By masks: comparisons would cost six times as much as all of e^x with AVX2.
-CAUSEWAY_ALWAYS_INLINE void clamp_to_87(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void clamp_to_87(Floats& x) {
   constexpr std::uint32_t limit = 0x42AE0000;  // 87
-  const u32x16 bits = reinterpret_cast<u32x16>(x);
-  const u32x16 magnitude = bits & 0x7FFFFFFFU;
-  u32x16 beyond, not_a_number;
-  mask_above(beyond, magnitude, limit);
-  mask_above(not_a_number, magnitude, f32_infinity);
+  const bits_of<Floats> bits = reinterpret_cast<bits_of<Floats>>(x);
+  const bits_of<Floats> magnitude = bits & 0x7FFFFFFFU;
+  bits_of<Floats> beyond, not_a_number;
+  mask_above<Floats>(beyond, magnitude, limit);
+  mask_above<Floats>(not_a_number, magnitude, f32_infinity);
   beyond &= ~not_a_number;
-  x = reinterpret_cast<f32x16>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
+  x = reinterpret_cast<Floats>((bits & ~beyond) | (((bits & 0x80000000U) | limit) & beyond));
 }
 
 /// e^x in place, relative error below 1e-7 (Cephes' polynomial). Arguments beyond ±87 are taken as ±87, so that neither
 /// the result nor its reciprocal is subnormal or infinite; NaN stays NaN.
-CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void exponential(Floats& x) {
   constexpr float round = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
   clamp_to_87(x);
-  const f32x16 shifted = x * 1.44269504088896341F + round;
-  const f32x16 n = shifted - round;
-  const f32x16 r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
-  f32x16 p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  const Floats shifted = x * 1.44269504088896341F + round;
+  const Floats n = shifted - round;
+  const Floats r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
+  Floats p = r * 1.9875691500e-4F + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   p = p * (r * r) + r;
-  const u32x16 power = (reinterpret_cast<u32x16>(shifted) + (127U - 0x4B400000U)) << 23U;
-  const f32x16 scale = reinterpret_cast<f32x16>(power);
+  const bits_of<Floats> power = (reinterpret_cast<bits_of<Floats>>(shifted) + (127U - 0x4B400000U)) << 23U;
+  const Floats scale = reinterpret_cast<Floats>(power);
   x = p * scale + scale;
 }
 
 /// The logistic function of -x in place: 1 / (1 + e^x).
-CAUSEWAY_ALWAYS_INLINE void sigmoid_of_minus(f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void sigmoid_of_minus(Floats& x) {
   exponential(x);
   x = 1.0F / (1.0F + x);
 }
@@ -6465,43 +6526,6 @@ class lane_sum {
 
  private:
   f32x8 low_{}, high_{};
-};
-
-/// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
-/// highest bit. In vectors of 32 bytes, as sums are.
-template <class Element>
-class exponent_watch {
-  using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
-  using vector [[gnu::vector_size(32)]] = integer;
-  static constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>  ? 0x7F800000U
-                                                        : std::is_same_v<Element, bf16> ? 0x7F80U
-                                                                                        : 0x7C00U);
-  static constexpr integer unit = exponent & (0U - exponent);
-  static constexpr std::size_t lanes = sizeof(vector) / sizeof(integer), parts = 16 / lanes;
-
- public:
-  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, whole) {
-    for (std::size_t k = 0; k < parts; ++k) {
-      vector bits;
-      std::memcpy(&bits, p + k * lanes, sizeof bits);
-      seen_[k] |= (bits & exponent) + unit;
-    }
-  }
-  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, tail part) {
-    Element padded[16] = {};
-    std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(Element));
-    see(padded, whole{});
-  }
-  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE bool all_finite() const {
-    integer all = 0;
-    for (std::size_t k = 0; k < parts; ++k) {
-      for (std::size_t lane = 0; lane < lanes; ++lane) all = static_cast<integer>(all | seen_[k][lane]);
-    }
-    return all >> (8 * sizeof(integer) - 1) == 0;
-  }
-
- private:
-  vector seen_[parts] = {};
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
@@ -7078,7 +7102,8 @@ namespace detail {
 inline constexpr float gelu_double_scale = 1.5957691216057308F;  // 2·sqrt(2/pi)
 inline constexpr float gelu_cube_factor = 0.044715F;
 
-CAUSEWAY_ALWAYS_INLINE void gelu_gate(f32x16& gate, const f32x16& x) {
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void gelu_gate(Floats& gate, const Floats& x) {
   gate = x * (-gelu_double_scale * gelu_cube_factor * (x * x) - gelu_double_scale);
   sigmoid_of_minus(gate);
 }
@@ -7261,7 +7286,8 @@ finish_args<Out> finish_at(const gemm_args<In, Out>& args, std::int64_t i, std::
           .ldc = args.ldc};
 }
 
-/// Turns `height` x `width` sums, rows `ld` apart, into C.
+/// Turns `height` x `width` sums, rows `ld` apart, into C, in vectors of `Floats`.
+template <class Floats>
 struct finish_kernel {
   static constexpr bool exact = false;
 
@@ -7269,8 +7295,8 @@ struct finish_kernel {
   CAUSEWAY_ALWAYS_INLINE static void run(const float* sums, std::int64_t ld, std::int64_t height, std::int64_t width,
                                          const finish_args<Out>* to) {
     for (std::int64_t i = 0; i < height; ++i) {
-      for_lanes(width,
-                [&](std::int64_t j, auto part) CAUSEWAY_INLINE_LAMBDA { finish(sums + i * ld + j, i, j, part, *to); });
+      for_lanes<Floats>(
+          width, [&](std::int64_t j, auto part) CAUSEWAY_INLINE_LAMBDA { finish(sums + i * ld + j, i, j, part, *to); });
     }
   }
 
@@ -7278,14 +7304,14 @@ struct finish_kernel {
   template <class Out, class Part>
   CAUSEWAY_ALWAYS_INLINE static void finish(const float* sums, std::int64_t i, std::int64_t j, Part part,
                                             const finish_args<Out>& to) {
-    f32x16 value;
+    Floats value;
     load(value, sums, part);
     if (to.partial != nullptr) add(value, to.partial + i * to.ld_partial + j, part);
     if (to.accumulate) add(value, to.c + i * to.ldc + j, part);
     if (to.bias != nullptr) add(value, to.bias + j, part);
     if (to.pre_activation != nullptr) store(to.pre_activation + i * to.ldc + j, value, part);
     if (to.act == activation::gelu) {
-      f32x16 gate;
+      Floats gate;
       gelu_gate(gate, value);
       value = value * gate;
     }
@@ -7294,12 +7320,23 @@ struct finish_kernel {
   }
 
   template <class T, class Part>
-  CAUSEWAY_ALWAYS_INLINE static void add(f32x16& value, const T* from, Part part) {
-    f32x16 other;
+  CAUSEWAY_ALWAYS_INLINE static void add(Floats& value, const T* from, Part part) {
+    Floats other;
     load(other, from, part);
     value = value + other;
   }
 };
+
+/// finish_kernel with registers as wide as the machine's: `value` comes out of one of two ways at each step.
+template <class Out>
+void finish_sums(simd_level level, const float* sums, std::int64_t ld, std::int64_t height, std::int64_t width,
+                 const finish_args<Out>* to) {
+#if CAUSEWAY_X86_SIMD
+  if (level >= simd_level::avx512) return run_avx512<finish_kernel<f32x16>>(sums, ld, height, width, to);
+  if (level == simd_level::avx2) return run_avx2<finish_kernel<f32x8>>(sums, ld, height, width, to);
+#endif
+  run_portable<finish_kernel<f32x8>>(sums, ld, height, width, to);
+}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
@@ -7429,8 +7466,7 @@ class cblas_gemm {
                 what.add ? 1.0F : 0.0F, c, size(what.ldc));
     if (what.done) return;
     const auto to = detail::finish_at(args, rows.begin, columns.begin);
-    detail::dispatch<detail::finish_kernel>(detect_simd_level(), static_cast<const float*>(c), what.ldc, rows.size(),
-                                            columns.size(), &to);
+    detail::finish_sums(detect_simd_level(), c, what.ldc, rows.size(), columns.size(), &to);
   }
 };
 
@@ -8182,14 +8218,21 @@ struct avx2_values {
     if (count >= 8) return _mm256_loadu_ps(from);
     return _mm256_maskload_ps(from, first(count));
   }
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const bf16* from, std::int64_t count) noexcept {
-    bf16 copy[8] = {};
-    if (count < 8) {
-      for (std::int64_t i = 0; i < count; ++i) copy[i] = from[i];
-      from = copy;
+  /// Five to seven, as panels of A have: two loads that overlap. A load of what was just written one by one would wait.
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m128i load_bits(const bf16* from, std::int64_t count) noexcept {
+    if (count >= 8) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    std::uint64_t low = 0, high = 0;
+    if (count > 4) {
+      std::memcpy(&low, from, sizeof low);
+      std::memcpy(&high, from + count - 4, sizeof high);
+      high >>= static_cast<unsigned>(16 * (8 - count));
+    } else {
+      std::memcpy(&low, from, static_cast<std::size_t>(std::max<std::int64_t>(count, 0)) * sizeof(bf16));
     }
-    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    return _mm_set_epi64x(static_cast<long long>(high), static_cast<long long>(low));
+  }
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const bf16* from, std::int64_t count) noexcept {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_bits(from, count)), 16));
   }
 };
 
@@ -8270,6 +8313,37 @@ struct avx2_tile : tile_defaults {
     CAUSEWAY_UNROLL
     for (int i = 0; i < 8; ++i) {
       if (i < depth) _mm256_storeu_ps(out + i * width, r[i]);
+    }
+  }
+
+  /// Widened last: twice as many values are moved by each step before. r[i] holds lanes i and i + 4.
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<bf16> source, int lanes, int lane,
+                                                                          std::int64_t p, std::int64_t depth, int width,
+                                                                          packed* out) {
+    const int last = lanes - 1;
+    __m128i row[8];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      row[i] = avx2_values::load_bits(source.data + std::min(lane + i, last) * source.lane_stride + p, depth);
+    }
+    __m256i r[4], t[4];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 4; ++i) r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(row[i]), row[i + 4], 1);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 4; i += 2) {  // pairs of lanes: four steps of depth in t[i], four in t[i + 1]
+      t[i] = _mm256_unpacklo_epi16(r[i], r[i + 1]);
+      t[i + 1] = _mm256_unpackhi_epi16(r[i], r[i + 1]);
+    }
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 2; ++i) {  // all lanes: two steps of depth in each
+      r[2 * i] = _mm256_unpacklo_epi32(t[i], t[i + 2]);
+      r[2 * i + 1] = _mm256_unpackhi_epi32(t[i], t[i + 2]);
+    }
+    const __m256i zero = _mm256_setzero_si256();
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const __m256i wide = i % 2 == 0 ? _mm256_unpacklo_epi16(zero, r[i / 2]) : _mm256_unpackhi_epi16(zero, r[i / 2]);
+      if (i < depth) _mm256_storeu_ps(out + i * width, _mm256_castsi256_ps(wide));
     }
   }
 
@@ -8626,7 +8700,7 @@ class packed_product {
 
   template <class T>
   static void finish(const float* tile, int height, int width, const finish_args<T>& to) {
-    dispatch<finish_kernel>(Tile::level, tile, std::int64_t{Tile::columns}, std::int64_t{height}, std::int64_t{width}, &to);
+    finish_sums(Tile::level, tile, Tile::columns, height, width, &to);
   }
 
   const gemm_args<In, Out>& args_;
@@ -8874,6 +8948,348 @@ class onednn_gemm {
 #endif  // CAUSEWAY_HAS_ONEDNN
 
 #endif  // CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
+
+// ---- causeway/tensor/parameters.hpp ----
+#ifndef CAUSEWAY_TENSOR_PARAMETERS_HPP
+#define CAUSEWAY_TENSOR_PARAMETERS_HPP
+
+// A model's parameters as one flat f32 buffer with named pieces, and the gradients beside it in the same layout.
+// Optimizers, codecs, collectives and checkpoints see the flat buffers; layers see their pieces. Every piece starts on a
+// 64-byte boundary; the padding between pieces is always zero.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// What a parameter is, as far as optimizers care.
+enum class parameter_kind : std::uint8_t {
+  matrix,     ///< a hidden layer's weight: decayed; Muon's business
+  embedding,  ///< token or position table, or the output head: decayed; never Muon's
+  vector,     ///< bias or gain: not decayed
+};
+
+/// One named piece: `rows` × `columns` row-major values starting at `offset`. A vector has one row.
+struct parameter_segment {
+  std::string name;
+  parameter_kind kind = parameter_kind::matrix;
+  std::int64_t rows = 1;
+  std::int64_t columns = 0;
+  std::int64_t offset = 0;
+  int block = -1;  ///< the transformer block it belongs to; -1 before the first, the number of blocks after the last
+
+  [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
+};
+
+/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
+struct low_precision_copies {
+  bf16* values = nullptr;
+  bool made = false;
+};
+
+/// What an optimizer works on: values and gradients of equal length, and how they are cut.
+struct parameter_view {
+  std::span<float> values;
+  std::span<float> gradients;
+  std::span<const parameter_segment> segments;
+  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
+};
+
+/// The values of a flat buffer of `length` that belong to no tensor.
+inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
+  std::vector<index_range> padding;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
+    const std::int64_t used = segments[i].offset + segments[i].size();
+    if (used < end) padding.push_back({used, end});
+  }
+  return padding;
+}
+
+/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
+struct parameter_row {
+  std::vector<std::span<float>> pieces;
+
+  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
+  template <class F>
+  void visit(std::size_t begin, std::size_t count, F&& f) const {
+    for (const std::span<float> piece : pieces) {
+      const std::size_t from = std::min(begin, piece.size());
+      const std::size_t size = std::min(count, piece.size() - from);
+      if (size > 0) f(piece.subspan(from, size));
+      begin -= from, count -= size;
+    }
+  }
+};
+
+/// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
+/// have one size.
+template <class F>
+  requires std::invocable<F&, const parameter_segment&, const parameter_segment&>
+void for_common_pieces(std::span<const parameter_segment> from, std::span<const parameter_segment> to, F&& f) {
+  for (const parameter_segment& t : to) {
+    const auto found = std::find_if(from.begin(), from.end(), [&](const auto& s) { return s.name == t.name; });
+    if (found != from.end()) f(*found, t);
+  }
+}
+
+/// Owns the buffers. Add all segments first, then `allocate()`. Not safe to share between threads.
+class parameter_store {
+ public:
+  /// Adds a piece and returns its number.
+  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, int block = -1) {
+    segments_.push_back({std::move(name), kind, rows, columns, length_, block});
+    constexpr std::int64_t line = 64 / sizeof(float);
+    length_ += (rows * columns + line - 1) / line * line;
+    count_ += rows * columns;
+    return segments_.size() - 1;
+  }
+
+  /// Reserves both buffers, zeroed.
+  void allocate(const memory_source& source = {}) {
+    allocate_values(source);
+    gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
+  }
+  /// The values alone: frozen parameters, whose `gradient` is null.
+  void allocate_values(const memory_source& source = {}) {
+    values_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
+  }
+
+  [[nodiscard]] std::span<float> values() noexcept { return values_.span(); }
+  [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }
+  [[nodiscard]] std::span<float> gradients() noexcept { return gradients_.span(); }
+  [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
+  [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
+
+  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
+  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
+  /// The view of who touches the store right after a step, and changes no value between.
+  [[nodiscard]] parameter_view view_with_copies() noexcept {
+    copies_.made = false;
+    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
+  }
+
+  [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
+  [[nodiscard]] float* gradient(std::size_t segment) noexcept {
+    return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
+  }
+
+  /// Number of parameters, padding not counted.
+  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+  /// Length of the flat buffers, padding counted.
+  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
+
+  /// Call after changing values from outside the model, so that low-precision copies are made anew.
+  void touch() noexcept {
+    ++version_;
+    if (std::exchange(copies_.made, false)) copied_version_ = version_;
+  }
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  /// Whether the copies are of the values of now.
+  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
+
+  /// A hash of names and shapes: equal on peers that can share a run.
+  [[nodiscard]] std::uint64_t layout_hash() const noexcept {
+    hasher h;
+    for (const auto& s : segments_) {
+      h.add_value(hash_text(s.name)).add_value(s.rows).add_value(s.columns).add_value(s.offset);
+    }
+    return h.finish();
+  }
+
+ private:
+  std::vector<parameter_segment> segments_;
+  aligned_buffer<float> values_;
+  aligned_buffer<float> gradients_;
+  std::int64_t length_ = 0;
+  std::int64_t count_ = 0;
+  std::uint64_t version_ = 1;
+  low_precision_copies copies_;
+  std::uint64_t copied_version_ = 0;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TENSOR_PARAMETERS_HPP
+
+// ---- causeway/optim/optimizer.hpp ----
+#ifndef CAUSEWAY_OPTIM_OPTIMIZER_HPP
+#define CAUSEWAY_OPTIM_OPTIMIZER_HPP
+
+// What an optimizer is, and what all of them need: state beside the flat parameters, and a walk over the parameters that
+// knows which are decayed. An optimizer is a regular value; it sees the flat buffers and the segments, never the model.
+
+#include <stdexcept>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+/// What changes from step to step.
+struct step_options {
+  float learning_rate = 1e-3F;
+  float gradient_scale = 1.0F;  ///< multiplies every gradient: one over the tokens, times the clipping factor
+  /// Where not empty, an optimizer with `reports_updates` adds what it subtracts from each value, before rounding it to the
+  /// size of the value.
+  std::span<float> update_sum{};
+};
+
+/// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
+/// `serialize` visits all that a checkpoint must keep.
+template <class O>
+concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
+  { O::name } -> ConvertibleTo<std::string_view>;
+  { o.reset(std::int64_t{}) } -> std::same_as<void>;
+  { o.step(pool, view, options) } -> std::same_as<void>;
+};
+
+/// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
+/// the sum.
+template <class O>
+inline constexpr bool is_linear = requires {
+  requires O::linear;
+};
+
+/// Whether `O` fills step_options::update_sum.
+template <class O>
+concept ReportsUpdates = Optimizer<O> && requires {
+  requires O::reports_updates;
+};
+
+/// Flat f32 state, zeroed, aligned as the parameters are.
+class state_buffer {
+ public:
+  state_buffer() = default;
+  explicit state_buffer(std::int64_t length, const memory_source& source = {})
+      : source_{source}, values_{static_cast<std::size_t>(length), source} {}
+
+  [[nodiscard]] float* data() noexcept { return values_.data(); }
+  [[nodiscard]] const float* data() const noexcept { return values_.data(); }
+  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(values_.size()); }
+  [[nodiscard]] std::span<const float> span() const noexcept { return values_.span(); }
+
+  /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
+  template <class Archive>
+  void serialize(Archive& ar) {
+    if constexpr (requires { ar.view(std::span<float>{}); }) {
+      return ar.view(values_.span());  // an archive that refers to memory instead of copying it
+    }
+    std::uint64_t length = values_.size();
+    ar(length);
+    if constexpr (requires { ar.left(); }) {  // no more memory than there are bytes; the pieces notice what is missing
+      length = std::min<std::uint64_t>(length, ar.left() / sizeof(float));
+    }
+    if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length), source_};
+    constexpr std::size_t most = std::size_t{1} << 20U;
+    std::vector<float> piece;
+    for (std::size_t begin = 0; begin < values_.size(); begin += most) {
+      const std::size_t count = std::min(most, values_.size() - begin);
+      piece.assign(values_.data() + begin, values_.data() + begin + count);
+      ar(piece);
+      if (piece.size() != count) throw std::length_error{"a buffer is shorter than it says"};  // which from_bytes() catches
+      std::copy_n(piece.data(), count, values_.data() + begin);
+    }
+  }
+
+ private:
+  memory_source source_;
+  aligned_buffer<float> values_;
+};
+
+namespace detail {
+
+/// Whether weight decay applies: to matrices and tables, not to biases and gains.
+constexpr bool decays(parameter_kind kind) noexcept { return kind != parameter_kind::vector; }
+
+/// Calls `f(begin, count, decays)` on the calling thread for the pieces of [part.begin, part.end) of the flat buffers,
+/// cut where decay starts or ends. A segment's padding belongs to it.
+template <class F>
+void for_pieces(std::span<const parameter_segment> segments, index_range part, F&& f) {
+  for (std::size_t s = 0; s < segments.size();) {
+    const bool decay = decays(segments[s].kind);
+    const std::int64_t begin = s == 0 ? 0 : segments[s].offset;
+    while (s < segments.size() && decays(segments[s].kind) == decay) ++s;
+    const std::int64_t end = s < segments.size() ? segments[s].offset : part.end;
+    const std::int64_t first = std::max(begin, part.begin);
+    const std::int64_t last = std::min(end, part.end);
+    if (first < last) f(first, last - first, decay);
+  }
+}
+
+/// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
+template <class F>
+void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
+  const auto length = static_cast<std::int64_t>(view.values.size());
+  const auto walk = [&](index_range part) {
+    if (view.segments.empty()) {
+      f(part.begin, part.size(), true);
+    } else {
+      for_pieces(view.segments, part, f);
+    }
+  };
+  constexpr std::int64_t smallest_share = 16384;  // fewer elements are not worth waking a second thread for
+  if (length <= smallest_share) {
+    if (length > 0) walk({0, length});
+  } else {
+    pool.for_range(length, 64, walk);
+  }
+}
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_OPTIMIZER_HPP
+
+// ---- causeway/optim/adam_state.hpp ----
+#ifndef CAUSEWAY_OPTIM_ADAM_STATE_HPP
+#define CAUSEWAY_OPTIM_ADAM_STATE_HPP
+
+// What Adam and its kin keep of each parameter, and how a gradient moves it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim { namespace detail {
+
+/// Both moments, in the layout of the parameters, and the steps that were made. 8 bytes a parameter.
+template <class Clock>
+struct adam_state {
+  state_buffer first;
+  state_buffer second;
+  Clock clock;
+
+  void reset(std::int64_t length) {
+    first = state_buffer{length};
+    second = state_buffer{length};
+    clock = {};
+  }
+
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first.size());
+    return {std::span{first.data(), length}, std::span{second.data(), length}};
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(first, second, clock);
+  }
+};
+
+/// gradient = gradient_scale·g; m = beta1·m + rest1·gradient; v = beta2·v + rest2·gradient², of the lanes at `i`: what
+/// optimizers of other steps than AdamW's begin with. Leaves the gradient, m and the root of v.
+template <class Part, class Factors>
+CAUSEWAY_ALWAYS_INLINE void move_moments(kernels::detail::f32x16& gradient, kernels::detail::f32x16& first,
+                                         kernels::detail::f32x16& root, const float* g, float* m, float* v, std::int64_t i,
+                                         Part part, const Factors& c) {
+  CAUSEWAY_EXACT_BODY
+  using kernels::detail::load, kernels::detail::store;
+  load(gradient, g + i, part);
+  load(first, m + i, part);
+  load(root, v + i, part);
+  gradient *= c.gradient_scale;
+  first = c.beta1 * first + c.rest1 * gradient;
+  root = c.beta2 * root + c.rest2 * (gradient * gradient);
+  store(m + i, first, part);
+  store(v + i, root, part);
+  kernels::detail::square_root(root);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::optim::detail
+
+#endif  // CAUSEWAY_OPTIM_ADAM_STATE_HPP
 
 // ---- causeway/kernels/attention_shape.hpp ----
 #ifndef CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
@@ -11484,6 +11900,8 @@ CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, co
 
 // Bodies of kernels/bf16_kernels.hpp.
 
+#include <cstdio>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 CAUSEWAY_DECL void use_bf16() {
@@ -11531,287 +11949,6 @@ CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
 
 #endif  // CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 #endif
-
-// ---- causeway/tensor/parameters.hpp ----
-#ifndef CAUSEWAY_TENSOR_PARAMETERS_HPP
-#define CAUSEWAY_TENSOR_PARAMETERS_HPP
-
-// A model's parameters as one flat f32 buffer with named pieces, and the gradients beside it in the same layout.
-// Optimizers, codecs, collectives and checkpoints see the flat buffers; layers see their pieces. Every piece starts on a
-// 64-byte boundary; the padding between pieces is always zero.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// What a parameter is, as far as optimizers care.
-enum class parameter_kind : std::uint8_t {
-  matrix,     ///< a hidden layer's weight: decayed; Muon's business
-  embedding,  ///< token or position table, or the output head: decayed; never Muon's
-  vector,     ///< bias or gain: not decayed
-};
-
-/// One named piece: `rows` × `columns` row-major values starting at `offset`. A vector has one row.
-struct parameter_segment {
-  std::string name;
-  parameter_kind kind = parameter_kind::matrix;
-  std::int64_t rows = 1;
-  std::int64_t columns = 0;
-  std::int64_t offset = 0;
-  int block = -1;  ///< the transformer block it belongs to; -1 before the first, the number of blocks after the last
-
-  [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
-};
-
-/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
-struct low_precision_copies {
-  bf16* values = nullptr;
-  bool made = false;
-};
-
-/// What an optimizer works on: values and gradients of equal length, and how they are cut.
-struct parameter_view {
-  std::span<float> values;
-  std::span<float> gradients;
-  std::span<const parameter_segment> segments;
-  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
-};
-
-/// The values of a flat buffer of `length` that belong to no tensor.
-inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
-  std::vector<index_range> padding;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
-    const std::int64_t used = segments[i].offset + segments[i].size();
-    if (used < end) padding.push_back({used, end});
-  }
-  return padding;
-}
-
-/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
-struct parameter_row {
-  std::vector<std::span<float>> pieces;
-
-  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
-  template <class F>
-  void visit(std::size_t begin, std::size_t count, F&& f) const {
-    for (const std::span<float> piece : pieces) {
-      const std::size_t from = std::min(begin, piece.size());
-      const std::size_t size = std::min(count, piece.size() - from);
-      if (size > 0) f(piece.subspan(from, size));
-      begin -= from, count -= size;
-    }
-  }
-};
-
-/// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
-/// have one size.
-template <class F>
-  requires std::invocable<F&, const parameter_segment&, const parameter_segment&>
-void for_common_pieces(std::span<const parameter_segment> from, std::span<const parameter_segment> to, F&& f) {
-  for (const parameter_segment& t : to) {
-    const auto found = std::find_if(from.begin(), from.end(), [&](const auto& s) { return s.name == t.name; });
-    if (found != from.end()) f(*found, t);
-  }
-}
-
-/// Owns the buffers. Add all segments first, then `allocate()`. Not safe to share between threads.
-class parameter_store {
- public:
-  /// Adds a piece and returns its number.
-  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, int block = -1) {
-    segments_.push_back({std::move(name), kind, rows, columns, length_, block});
-    constexpr std::int64_t line = 64 / sizeof(float);
-    length_ += (rows * columns + line - 1) / line * line;
-    count_ += rows * columns;
-    return segments_.size() - 1;
-  }
-
-  /// Reserves both buffers, zeroed.
-  void allocate(const memory_source& source = {}) {
-    allocate_values(source);
-    gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
-  }
-  /// The values alone: frozen parameters, whose `gradient` is null.
-  void allocate_values(const memory_source& source = {}) {
-    values_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
-  }
-
-  [[nodiscard]] std::span<float> values() noexcept { return values_.span(); }
-  [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }
-  [[nodiscard]] std::span<float> gradients() noexcept { return gradients_.span(); }
-  [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
-  [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
-
-  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
-  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
-  /// The view of who touches the store right after a step, and changes no value between.
-  [[nodiscard]] parameter_view view_with_copies() noexcept {
-    copies_.made = false;
-    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
-  }
-
-  [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
-  [[nodiscard]] float* gradient(std::size_t segment) noexcept {
-    return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
-  }
-
-  /// Number of parameters, padding not counted.
-  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// Length of the flat buffers, padding counted.
-  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
-
-  /// Call after changing values from outside the model, so that low-precision copies are made anew.
-  void touch() noexcept {
-    ++version_;
-    if (std::exchange(copies_.made, false)) copied_version_ = version_;
-  }
-  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
-  /// Whether the copies are of the values of now.
-  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
-
-  /// A hash of names and shapes: equal on peers that can share a run.
-  [[nodiscard]] std::uint64_t layout_hash() const noexcept {
-    hasher h;
-    for (const auto& s : segments_) {
-      h.add_value(hash_text(s.name)).add_value(s.rows).add_value(s.columns).add_value(s.offset);
-    }
-    return h.finish();
-  }
-
- private:
-  std::vector<parameter_segment> segments_;
-  aligned_buffer<float> values_;
-  aligned_buffer<float> gradients_;
-  std::int64_t length_ = 0;
-  std::int64_t count_ = 0;
-  std::uint64_t version_ = 1;
-  low_precision_copies copies_;
-  std::uint64_t copied_version_ = 0;
-};
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TENSOR_PARAMETERS_HPP
-
-// ---- causeway/optim/optimizer.hpp ----
-#ifndef CAUSEWAY_OPTIM_OPTIMIZER_HPP
-#define CAUSEWAY_OPTIM_OPTIMIZER_HPP
-
-// What an optimizer is, and what all of them need: state beside the flat parameters, and a walk over the parameters that
-// knows which are decayed. An optimizer is a regular value; it sees the flat buffers and the segments, never the model.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
-
-/// What changes from step to step.
-struct step_options {
-  float learning_rate = 1e-3F;
-  float gradient_scale = 1.0F;  ///< multiplies every gradient: one over the tokens, times the clipping factor
-  /// Where not empty, an optimizer with `reports_updates` adds what it subtracts from each value, before rounding it to the
-  /// size of the value.
-  std::span<float> update_sum{};
-};
-
-/// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
-/// `serialize` visits all that a checkpoint must keep.
-template <class O>
-concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
-  { O::name } -> ConvertibleTo<std::string_view>;
-  { o.reset(std::int64_t{}) } -> std::same_as<void>;
-  { o.step(pool, view, options) } -> std::same_as<void>;
-};
-
-/// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
-/// the sum.
-template <class O>
-inline constexpr bool is_linear = requires {
-  requires O::linear;
-};
-
-/// Whether `O` fills step_options::update_sum.
-template <class O>
-concept ReportsUpdates = Optimizer<O> && requires {
-  requires O::reports_updates;
-};
-
-/// Flat f32 state, zeroed, aligned as the parameters are.
-class state_buffer {
- public:
-  state_buffer() = default;
-  explicit state_buffer(std::int64_t length, const memory_source& source = {})
-      : source_{source}, values_{static_cast<std::size_t>(length), source} {}
-
-  [[nodiscard]] float* data() noexcept { return values_.data(); }
-  [[nodiscard]] const float* data() const noexcept { return values_.data(); }
-  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(values_.size()); }
-  [[nodiscard]] std::span<const float> span() const noexcept { return values_.span(); }
-
-  /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
-  template <class Archive>
-  void serialize(Archive& ar) {
-    if constexpr (requires { ar.view(std::span<float>{}); }) {
-      return ar.view(values_.span());  // an archive that refers to memory instead of copying it
-    }
-    std::uint64_t length = values_.size();
-    ar(length);
-    if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length), source_};
-    constexpr std::size_t most = std::size_t{1} << 20U;
-    std::vector<float> piece;
-    for (std::size_t begin = 0; begin < values_.size(); begin += most) {
-      const std::size_t count = std::min(most, values_.size() - begin);
-      piece.assign(values_.data() + begin, values_.data() + begin + count);
-      ar(piece);
-      std::copy_n(piece.data(), std::min(count, piece.size()), values_.data() + begin);
-    }
-  }
-
- private:
-  memory_source source_;
-  aligned_buffer<float> values_;
-};
-
-namespace detail {
-
-/// Whether weight decay applies: to matrices and tables, not to biases and gains.
-constexpr bool decays(parameter_kind kind) noexcept { return kind != parameter_kind::vector; }
-
-/// Calls `f(begin, count, decays)` on the calling thread for the pieces of [part.begin, part.end) of the flat buffers,
-/// cut where decay starts or ends. A segment's padding belongs to it.
-template <class F>
-void for_pieces(std::span<const parameter_segment> segments, index_range part, F&& f) {
-  for (std::size_t s = 0; s < segments.size();) {
-    const bool decay = decays(segments[s].kind);
-    const std::int64_t begin = s == 0 ? 0 : segments[s].offset;
-    while (s < segments.size() && decays(segments[s].kind) == decay) ++s;
-    const std::int64_t end = s < segments.size() ? segments[s].offset : part.end;
-    const std::int64_t first = std::max(begin, part.begin);
-    const std::int64_t last = std::min(end, part.end);
-    if (first < last) f(first, last - first, decay);
-  }
-}
-
-/// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
-template <class F>
-void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
-  const auto length = static_cast<std::int64_t>(view.values.size());
-  const auto walk = [&](index_range part) {
-    if (view.segments.empty()) {
-      f(part.begin, part.size(), true);
-    } else {
-      for_pieces(view.segments, part, f);
-    }
-  };
-  constexpr std::int64_t smallest_share = 16384;  // fewer elements are not worth waking a second thread for
-  if (length <= smallest_share) {
-    if (length > 0) walk({0, length});
-  } else {
-    pool.for_range(length, 64, walk);
-  }
-}
-
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::optim
-
-#endif  // CAUSEWAY_OPTIM_OPTIMIZER_HPP
 
 // ---- causeway/optim/adamw.hpp ----
 #ifndef CAUSEWAY_OPTIM_ADAMW_HPP
@@ -11875,33 +12012,26 @@ class adamw {
   explicit adamw(adamw_options options = {}) noexcept : options_{options} {}
 
   [[nodiscard]] const adamw_options& options() const noexcept { return options_; }
-  [[nodiscard]] std::uint64_t steps() const noexcept { return clock_.steps(); }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return state_.clock.steps(); }
   /// First and second moments, in the layout of the parameters: for policies that average them over peers.
-  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
-    const auto length = static_cast<std::size_t>(first_.size());
-    return {std::span{first_.data(), length}, std::span{second_.data(), length}};
-  }
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept { return state_.moments(); }
 
-  void reset(std::int64_t length) {
-    first_ = state_buffer{length};
-    second_ = state_buffer{length};
-    clock_ = {};
-  }
+  void reset(std::int64_t length) { state_.reset(length); }
   /// As after `steps` steps whose moments are all zero.
   void resume(std::int64_t length, std::uint64_t steps) {
     reset(length);
-    clock_.resume(options_, steps);
+    state_.clock.resume(options_, steps);
   }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
-    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    const kernels::adamw_coefficients decayed = clock_.advance(options_, step);
+    CAUSEWAY_EXPECT(state_.first.size() == static_cast<std::int64_t>(view.values.size()));
+    const kernels::adamw_coefficients decayed = state_.clock.advance(options_, step);
     kernels::adamw_coefficients plain = decayed;
     plain.weight_decay = 0.0F;
     detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
       float* const values = view.values.data() + begin;
       const float* const gradients = view.gradients.data() + begin;
-      float *const first = first_.data() + begin, *const second = second_.data() + begin;
+      float *const first = state_.first.data() + begin, *const second = state_.second.data() + begin;
       if (view.copies != nullptr) {
         kernels::bf16_in_use().adamw_update(values, view.copies->values + begin, gradients, first, second, count,
                                             decay ? decayed : plain);
@@ -11914,14 +12044,12 @@ class adamw {
 
   template <class Archive>
   void serialize(Archive& ar) {
-    ar(first_, second_, clock_);
+    ar(state_);
   }
 
  private:
   adamw_options options_;
-  state_buffer first_;
-  state_buffer second_;
-  adam_clock clock_;
+  detail::adam_state<adam_clock> state_;
 };
 
 static_assert(Optimizer<adamw>);
@@ -11958,6 +12086,102 @@ CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t co
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
 #endif  // CAUSEWAY_KERNELS_REDUCE_HPP
+
+// ---- causeway/kernels/finite.hpp ----
+#ifndef CAUSEWAY_KERNELS_FINITE_HPP
+#define CAUSEWAY_KERNELS_FINITE_HPP
+
+// The look for NaN and infinity, alone or while values are converted to f32: one loop for all who read what others sent.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// Whether all elements that it has seen are finite, by their bits: adding one to an exponent of all ones carries into the
+/// highest bit. In vectors of 32 bytes, as sums are.
+template <class Element>
+class exponent_watch {
+  using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
+  using vector [[gnu::vector_size(32)]] = integer;
+  static constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>  ? 0x7F800000U
+                                                        : std::is_same_v<Element, bf16> ? 0x7F80U
+                                                                                        : 0x7C00U);
+  static constexpr integer unit = exponent & (0U - exponent);
+  static constexpr std::size_t lanes = sizeof(vector) / sizeof(integer), parts = 16 / lanes;
+
+ public:
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, whole) {
+    for (std::size_t k = 0; k < parts; ++k) {
+      vector bits;
+      std::memcpy(&bits, p + k * lanes, sizeof bits);
+      seen_[k] |= (bits & exponent) + unit;
+    }
+  }
+  CAUSEWAY_ALWAYS_INLINE void see(const Element* p, tail part) {
+    Element padded[16] = {};
+    std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(Element));
+    see(padded, whole{});
+  }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE bool all_finite() const {
+    integer all = 0;
+    for (std::size_t k = 0; k < parts; ++k) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) all = static_cast<integer>(all | seen_[k][lane]);
+    }
+    return all >> (8 * sizeof(integer) - 1) == 0;
+  }
+
+ private:
+  vector seen_[parts] = {};
+};
+
+/// Whether all elements are finite; with `to`, they also become f32 there, bit by bit where they are.
+struct finite_kernel {
+  static constexpr bool exact = true;
+
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
+    return look(from, count, [](std::int64_t, auto) CAUSEWAY_INLINE_LAMBDA {});
+  }
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
+    return look(from, count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, from + i, part);
+      store(to + i, v, part);
+    });
+  }
+
+ private:
+  template <class Element, class Also>
+  CAUSEWAY_ALWAYS_INLINE static bool look(const Element* from, std::int64_t count, Also&& also) {
+    exponent_watch<Element> watch;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      watch.see(from + i, part);
+      also(i, part);
+    });
+    return watch.all_finite();
+  }
+};
+
+/// finite_kernel by all threads: whether all of `from` are finite, and, with `to`, what they are in f32.
+template <class Element, class... To>
+bool look_for_finite(thread_pool& pool, simd_level level, std::int64_t count, const Element* from, To*... to) {
+  std::atomic<bool> finite{true};
+  for_elements(pool, count, [&](index_range r) {
+    const bool good = dispatch<finite_kernel>(level, from + r.begin, (to + r.begin)..., r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), finite_kernel)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), finite_kernel)
+
+#endif  // CAUSEWAY_KERNELS_FINITE_HPP
 
 // ---- causeway/kernels/impl/reduce.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
@@ -12052,15 +12276,6 @@ struct dot_kernel {
   }
 };
 
-struct finite_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
-    exponent_watch<float> watch;
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(x + i, part); });
-    return watch.all_finite();
-  }
-};
-
 inline constexpr std::int64_t reduction_blocks = 64;
 
 /// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
@@ -12106,9 +12321,7 @@ CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int6
 }
 
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-           return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
-         }) == 0.0;
+  return detail::look_for_finite(pool, level, count, x);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -13098,22 +13311,13 @@ struct nadam_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count,
                                          nadam_coefficients c) {
-    using kernels::detail::f32x16, kernels::detail::load, kernels::detail::square_root, kernels::detail::store;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, first, second;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(first, m + i, part);
-      load(second, v + i, part);
-      gradient *= c.gradient_scale;
-      first = c.beta1 * first + c.rest1 * gradient;
-      second = c.beta2 * second + c.rest2 * (gradient * gradient);
-      store(m + i, first, part);
-      store(v + i, second, part);
-      square_root(second);
-      const f32x16 direction = c.moment_step * first + c.gradient_step * gradient;
-      store(p + i, value * c.decay - direction / (second * c.root_scale + c.epsilon), part);
+      kernels::detail::f32x16 value, gradient, first, root;
+      kernels::detail::load(value, p + i, part);
+      move_moments(gradient, first, root, g, m, v, i, part, c);
+      const auto direction = c.moment_step * first + c.gradient_step * gradient;
+      kernels::detail::store(p + i, value * c.decay - direction / (root * c.root_scale + c.epsilon), part);
     });
   }
 };
@@ -13174,37 +13378,31 @@ class nadam {
   }
 
   [[nodiscard]] const nadam_options& options() const noexcept { return options_; }
-  [[nodiscard]] std::uint64_t steps() const noexcept { return clock_.steps(); }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return state_.clock.steps(); }
 
-  void reset(std::int64_t length) {
-    first_ = state_buffer{length};
-    second_ = state_buffer{length};
-    clock_ = {};
-  }
+  void reset(std::int64_t length) { state_.reset(length); }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
-    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    const detail::nadam_coefficients decayed = clock_.advance(options_, step);
+    CAUSEWAY_EXPECT(state_.first.size() == static_cast<std::int64_t>(view.values.size()));
+    const detail::nadam_coefficients decayed = state_.clock.advance(options_, step);
     detail::nadam_coefficients plain = decayed;
     plain.decay = 1.0F;
     const auto level = kernels::detect_simd_level();
     detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
       kernels::detail::dispatch<detail::nadam_kernel>(
           level, view.values.data() + begin, static_cast<const float*>(view.gradients.data()) + begin,
-          first_.data() + begin, second_.data() + begin, count, decay ? decayed : plain);
+          state_.first.data() + begin, state_.second.data() + begin, count, decay ? decayed : plain);
     });
   }
 
   template <class Archive>
   void serialize(Archive& ar) {
-    ar(first_, second_, clock_);
+    ar(state_);
   }
 
  private:
   nadam_options options_;
-  state_buffer first_;
-  state_buffer second_;
-  detail::nadam_clock clock_;
+  detail::adam_state<detail::nadam_clock> state_;
 };
 
 static_assert(Optimizer<nadam>);
@@ -13756,33 +13954,6 @@ struct encode_elements {
   }
 };
 
-/// True when all values are finite.
-struct decode_elements {
-  static constexpr bool exact = true;
-  template <class Element>
-  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
-    kernels::detail::exponent_watch<Element> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      watch.see(from + i, part);
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, from + i, part);
-      kernels::detail::store(to + i, v, part);
-    });
-    return watch.all_finite();
-  }
-};
-
-/// Without converting them.
-struct finite_elements {
-  static constexpr bool exact = true;
-  template <class Element>
-  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
-    kernels::detail::exponent_watch<Element> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(from + i, part); });
-    return watch.all_finite();
-  }
-};
-
 struct add_elements {
   static constexpr bool exact = true;
   template <class Element>
@@ -13813,12 +13984,8 @@ result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std:
     return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
   }
   const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    const bool good = kernels::detail::dispatch<decode_elements>(level, from + r.begin, values.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (!kernels::detail::look_for_finite(pool, level, count, from, values.data())) return not_finite(codec);
   return {};
 }
 
@@ -13831,12 +13998,7 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
   }
   const auto* const from = reinterpret_cast<const Element*>(bytes.data());
   const auto count = static_cast<std::int64_t>(sum.size());
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, count, [&](index_range r) {
-    const bool good = kernels::detail::dispatch<finite_elements>(level, from + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  if (!kernels::detail::look_for_finite(pool, level, count, from)) return not_finite(codec);
   kernels::detail::for_elements(pool, count, [&](index_range r) {
     kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
   });
@@ -13846,16 +14008,10 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
 CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 CAUSEWAY_EXACT_KERNEL((const float*, f16*, std::int64_t), compress::detail::encode_elements)
-CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), compress::detail::decode_elements)
-CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), compress::detail::finite_elements)
 CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 
 #endif  // CAUSEWAY_COMPRESS_ELEMENT_HPP
@@ -14180,6 +14336,27 @@ CAUSEWAY_ALWAYS_INLINE void unpack_highest(kernels::detail::u32x16& lanes, const
   unpack_highest(lanes, packed, kernels::detail::whole{});
 }
 
+/// Whether code 0, which no encoder of levels about zero makes, is among packed codes.
+template <unsigned Bits>
+struct find_unused_code {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const std::byte* codes, std::int64_t count) {
+    i8x16 found{};
+    std::int64_t i = 0;
+    u8x16 code;
+    for (; i + 16 <= count; i += 16) {
+      unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::whole{});
+      found |= code == 0;
+    }
+    const u64x2 halves = reinterpret_cast<u64x2>(found);
+    bool any = (halves[0] | halves[1]) != 0;
+    if (i == count) return any;
+    unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::tail{count - i});
+    for (std::int64_t lane = 0; lane < count - i; ++lane) any |= code[lane] == 0;
+    return any;
+  }
+};
+
 /// Whether the bits behind the last code are zero.
 inline bool spare_bits_clear(std::span<const std::byte> packed, std::size_t codes, unsigned bits) {
   const std::size_t used = codes * bits % 8;
@@ -14273,6 +14450,15 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
   v += least;
 }
 
+/// Lanes of a magnitude above `most` become plus or minus that.
+CAUSEWAY_ALWAYS_INLINE void clamp_magnitudes(kernels::detail::f32x16& v, float most) {
+  using kernels::detail::i32x16;
+  const i32x16 bits = reinterpret_cast<i32x16>(v);
+  const i32x16 below_most = std::bit_cast<std::int32_t>(most) - (bits & 0x7FFFFFFF);
+  const i32x16 clamped = bits + (below_most & (below_most >> 31));
+  v = reinterpret_cast<kernels::detail::f32x16>(clamped);
+}
+
 /// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind
 /// the last whole sixteen.
 template <class Term, class Last>
@@ -14289,9 +14475,9 @@ CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term
 }
 
 /// As two vectors of 32 bytes: where registers are no wider g++ would put one of 64 together in memory.
-CAUSEWAY_ALWAYS_INLINE void store_halves(float* to, const kernels::detail::f32x16& v) {
-  const kernels::detail::f32x8 low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
-  const kernels::detail::f32x8 high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+CAUSEWAY_ALWAYS_INLINE void store_halves(std::uint32_t* to, const kernels::detail::u32x16& v) {
+  const kernels::detail::u32x8 low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+  const kernels::detail::u32x8 high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
   std::memcpy(to, &low, sizeof low);
   std::memcpy(to + 8, &high, sizeof high);
 }
@@ -14401,9 +14587,22 @@ struct bit_levels {
   static constexpr int half = 1 << (Bits - 1);
   static constexpr int top = with_zero ? half - 1 : 2 * half - 1;
 
+  /// Codes count the levels from `first` steps below zero on; a value of the top level has so many steps.
+  static constexpr std::int32_t first = with_zero ? half : 0;
+  static constexpr float largest = with_zero ? top : 0.5F * top;
+
+  /// Stochastic rounding adds so many random bits behind the point and drops what is then there. With more than 22 - Bits,
+  /// a largest value that is a rounding error above its level would count as more than that.
+  static constexpr unsigned fraction = Bits <= 6 ? 16 : 22 - Bits;
+
   /// The top level over the root mean square at which a uniform quantiser has the least square error for normal values.
   static constexpr float best_top[8] = {0.79788F, 1.49353F, 1.95231F, 2.47388F, 2.89873F, 3.27011F, 3.60746F, 3.92050F};
 };
+
+/// Adding it leaves the nearest number with so many bits behind the point, ties to even, in the low bits.
+CAUSEWAY_HD constexpr float fraction_rounder(unsigned fraction) noexcept {
+  return 1.5F * static_cast<float>(1U << (23 - fraction));
+}
 
 struct bits_task {
   const float* x;
@@ -14414,21 +14613,20 @@ struct bits_task {
   std::uint64_t key;
 };
 
-/// Uniform in [0, 1), from a value's bits, its place in the bucket and a key: the finaliser of MurmurHash3 between the
-/// three. The value's own bits are what makes buckets differ, since a codec does not know which bucket of the row it sees.
-CAUSEWAY_ALWAYS_INLINE void uniform_of(kernels::detail::f32x16& u, const kernels::detail::f32x16& x, std::int64_t place,
-                                       std::uint64_t key) {
+/// Random in the upper half, from a value's bits, its place in the bucket and a key: the finaliser of MurmurHash3 between
+/// the three. The value's own bits are what makes buckets differ, since a codec does not know which bucket of the row it
+/// sees.
+CAUSEWAY_ALWAYS_INLINE void draw_bits(kernels::detail::u32x16& h, const kernels::detail::f32x16& x, std::int64_t place,
+                                      std::uint64_t key) {
   using kernels::detail::u32x16;
   const u32x16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  u32x16 h = reinterpret_cast<u32x16>(x) ^ static_cast<std::uint32_t>(key);
+  h = reinterpret_cast<u32x16>(x) ^ static_cast<std::uint32_t>(key);
   h = (h ^ (h >> 16U)) * 0x85EBCA6BU;
   constexpr std::uint32_t golden = 0x9E3779B1U;
   const auto base = static_cast<std::uint32_t>(place) * golden + static_cast<std::uint32_t>(key >> 32U);
   h = (h ^ (h >> 13U)) + (lane * golden + base);  // lane and place times golden: one multiplication less for vectors
   h = (h ^ (h >> 15U)) * 0xC2B2AE35U;
   h = (h ^ (h >> 13U)) * 0x85EBCA6BU;
-  h = (h ^ (h >> 16U)) >> 8U;
-  u = __builtin_convertvector(reinterpret_cast<kernels::detail::i32x16>(h), kernels::detail::f32x16) * 0x1.0p-24F;
 }
 
 /// Encodes whole buckets and perhaps a last shorter one, starting at a bucket's start.
@@ -14450,23 +14648,12 @@ struct encode_bits {
       const std::int64_t end = std::min(first + group, buckets);
       float scales[group];
       for (std::int64_t b = first; b < end; ++b) scales[b - first] = find_scale(t, b);
-      if constexpr (Stochastic) {
-        for (std::int64_t at = first * bucket, length = 0; at < std::min(end * bucket, t.count); at += length) {
-          const std::int64_t b = at / bucket;
-          length = std::min({tile, (b + 1) * bucket - at, t.count - at});
+      for (std::int64_t b = first; b < end; ++b) {
+        const std::int64_t stop = std::min((b + 1) * bucket, t.count);
+        for (std::int64_t at = b * bucket; at < stop; at += tile) {
+          const std::int64_t length = std::min(tile, stop - at);
           fetch_ahead(t, at + group * bucket, length);
           encode_tile(t, at, at - b * bucket, length, scales[b - first]);
-        }
-      } else {
-        for (std::int64_t b = first; b < end; ++b) {
-          const std::int64_t at = b * bucket, length = std::min(bucket, t.count - at);
-          std::byte* const codes = t.codes + (at >> 3) * Bits;
-          fetch_ahead(t, at + group * bucket, length);
-          if (t.options.scale == bucket_scale::rms) {
-            encode_values<true>(t.x + at, codes, length, scales[b - first], nullptr);
-          } else {  // rounds to no level beyond the largest value's
-            encode_values<false>(t.x + at, codes, length, scales[b - first], nullptr);
-          }
         }
       }
     }
@@ -14487,30 +14674,51 @@ struct encode_bits {
     return store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
   }
 
-  /// The random numbers of some values first, then their codes: both are long chains of operations, and of one after the
-  /// other fewer are under way at once.
-  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, std::int64_t place,
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, [[maybe_unused]] std::int64_t place,
                                                  std::int64_t length, float scale) {
-    const float* const x = t.x + at;
-    alignas(64) float chances[tile];
-    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 value, u;
-      kernels::detail::load(value, x + i, part);
-      uniform_of(u, value, place + i, t.key);
-      store_halves(chances + i, u);
-    });
-    encode_values<true>(x, t.codes + (at >> 3) * Bits, length, scale, chances);
+    if constexpr (Stochastic) {
+      alignas(64) std::uint32_t random[tile];
+      draw_tile(random, t.x + at, place, length, t.key);
+      encode_drawn(t, at, length, scale, random);
+    } else {
+      encode_drawn(t, at, length, scale, nullptr);
+    }
   }
 
-  /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
+  /// Only root mean squares clip: else no value is beyond the level of the largest one.
+  CAUSEWAY_ALWAYS_INLINE static void encode_drawn(const bits_task& t, std::int64_t at, std::int64_t length, float scale,
+                                                  const std::uint32_t* random) {
+    std::byte* const codes = t.codes + (at >> 3) * Bits;
+    if (t.options.scale == bucket_scale::rms) {
+      encode_values<true>(t.x + at, codes, length, scale, random);
+    } else {
+      encode_values<false>(t.x + at, codes, length, scale, random);
+    }
+  }
+
+  /// All random numbers before the first code: both are long chains of operations, and of one after the other fewer are
+  /// under way at once.
+  CAUSEWAY_ALWAYS_INLINE static void draw_tile(std::uint32_t* random, const float* x, std::int64_t place,
+                                               std::int64_t length, std::uint64_t key) {
+    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 value;
+      kernels::detail::u32x16 bits;
+      kernels::detail::load(value, x + i, part);
+      draw_bits(bits, value, place + i, key);
+      store_halves(random + i, bits >> (32 - levels::fraction));
+    });
+  }
+
   /// Without a scale, values count as zeros. Codes are level numbers from 0 on, so without a zero level they lie between
   /// the integers, half a step off.
   template <bool Clip>
   CAUSEWAY_ALWAYS_INLINE static void encode_values(const float* x, std::byte* codes, std::int64_t length, float scale,
-                                                   [[maybe_unused]] const float* chances) {
+                                                   [[maybe_unused]] const std::uint32_t* random) {
     // A tie goes to the even code, which with one bit would be minus; the next larger number makes zero positive.
-    [[maybe_unused]] constexpr float shift = Bits == 1 ? 0x1.000002p-1F : levels::half - 0.5F;
-    constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
+    [[maybe_unused]] constexpr float shift = Bits == 1 && !Stochastic ? 0x1.000002p-1F : levels::half - 0.5F;
+    constexpr unsigned fraction = Stochastic ? levels::fraction : 0;
+    constexpr float rounder = fraction_rounder(fraction);
+    constexpr std::int32_t before_first = (std::bit_cast<std::int32_t>(rounder) >> fraction) - levels::first;
     const float inverse = scale == 0.0F ? 0.0F : (levels::with_zero ? 1.0F : 0.5F) / scale;
     const std::int32_t keep = scale == 0.0F ? 0 : -1;
     kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
@@ -14518,42 +14726,20 @@ struct encode_bits {
       f32x16 v;
       kernels::detail::load(v, x + i, part);
       v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(v) & keep) * inverse;
+      if constexpr (Clip) clamp_magnitudes(v, levels::largest);
       if constexpr (!levels::with_zero) v += shift;
-      const f32x16 rounded = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
-      i32x16 code = reinterpret_cast<i32x16>(rounded) - (0x4B400000 - first);
+      v = v + rounder;
+      i32x16 code = reinterpret_cast<i32x16>(v);
       if constexpr (Stochastic) {
-        f32x16 u;
-        kernels::detail::load(u, chances + i, kernels::detail::whole{});
-        const f32x16 rest = v - (rounded - 0x1.8p23F);  // between -1/2 and 1/2: how likely the next level is
-        const f32x16 up = u - rest, down = u + rest;    // negative if u < rest: a level up; if u < -rest: a level down
-        code -= (reinterpret_cast<i32x16>(up) >> 31) - (reinterpret_cast<i32x16>(down) >> 31);
+        i32x16 drawn;
+        std::memcpy(&drawn, random + i, sizeof drawn);
+        code += drawn;
       }
-      if constexpr (Clip) clamp_lanes(code, first + (levels::with_zero ? -levels::top : 0), first + levels::top);
+      code = (code >> fraction) - before_first;
       u8x16 narrow;
       narrow_codes(narrow, code);
       pack<Bits>(codes + (i >> 3) * Bits, narrow, part);
     });
-  }
-};
-
-/// Whether code 0, which no encoder makes, is among the codes.
-template <unsigned Bits>
-struct find_unused_code {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const std::byte* codes, std::int64_t count) {
-    i8x16 found{};
-    std::int64_t i = 0;
-    u8x16 code;
-    for (; i + 16 <= count; i += 16) {
-      unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::whole{});
-      found |= code == 0;
-    }
-    const u64x2 halves = reinterpret_cast<u64x2>(found);
-    bool any = (halves[0] | halves[1]) != 0;
-    if (i == count) return any;
-    unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::tail{count - i});
-    for (std::int64_t lane = 0; lane < count - i; ++lane) any |= code[lane] == 0;
-    return any;
   }
 };
 
@@ -14604,10 +14790,11 @@ struct decode_bits {
 /// to zeros, and so do buckets whose M is below 1.2e-38 times the largest level number.
 ///
 /// `stochastic` rounds a value between two levels to the upper one with the probability that makes the expected result the
-/// value; the error is at most twice the above. The random number is a hash of (seed, place in the bucket, the value's
-/// bits), so the codec stays a value without state whose bytes depend on its input alone, and pieces encoded apart are as
-/// the whole. The price: the same value at the same place of a bucket is rounded the same way each time, until the seed is
-/// another one. Values of training change from round to round, and with error feedback they do so by what was sent.
+/// value, to 2^-16 of a step (7 bits: 2^-15, 8: 2^-14); the error is at most twice the above. The random number is a hash
+/// of (seed, place in the bucket, the value's bits), so the codec stays a value without state whose bytes depend on its
+/// input alone, and pieces encoded apart are as the whole. The price: the same value at the same place of a bucket is
+/// rounded the same way each time, until the seed is another one. Values of training change from round to round, and with
+/// error feedback they do so by what was sent.
 ///
 /// bucket_scale::rms clips, which is a systematic error: use it with error feedback.
 ///
@@ -14757,86 +14944,191 @@ inline result<void> validate(const block_int8_options& o) {
 
 namespace detail {
 
-CAUSEWAY_ALWAYS_INLINE void store_codes(std::int8_t* to, const u8x16& codes, kernels::detail::whole) {
+CAUSEWAY_ALWAYS_INLINE void store_codes(std::uint8_t* to, const u8x16& codes, kernels::detail::whole) {
   std::memcpy(to, &codes, sizeof codes);
 }
-CAUSEWAY_ALWAYS_INLINE void store_codes(std::int8_t* to, const u8x16& codes, kernels::detail::tail part) {
+CAUSEWAY_ALWAYS_INLINE void store_codes(std::uint8_t* to, const u8x16& codes, kernels::detail::tail part) {
   std::memcpy(to, &codes, static_cast<std::size_t>(part.count));
 }
 
-CAUSEWAY_ALWAYS_INLINE void load_codes(i8x16& codes, const std::int8_t* from, kernels::detail::whole) {
+CAUSEWAY_ALWAYS_INLINE void load_codes(i8x16& codes, const std::uint8_t* from, kernels::detail::whole) {
   std::memcpy(&codes, from, sizeof codes);
 }
 /// Codes beyond the tail are zero.
-CAUSEWAY_ALWAYS_INLINE void load_codes(i8x16& codes, const std::int8_t* from, kernels::detail::tail part) {
-  std::int8_t padded[16] = {};
+CAUSEWAY_ALWAYS_INLINE void load_codes(i8x16& codes, const std::uint8_t* from, kernels::detail::tail part) {
+  std::uint8_t padded[16] = {};
   std::memcpy(padded, from, static_cast<std::size_t>(part.count));
   std::memcpy(&codes, padded, sizeof codes);
 }
 
-/// Encodes whole blocks and perhaps a last shorter one, starting at a block's start.
-struct encode_blocks {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* scales, std::int8_t* codes, std::int64_t count,
-                                         std::int64_t block, scale_format format) {
-    for (std::int64_t b = 0; b * block < count; ++b) {
-      const std::int64_t length = std::min(block, count - b * block);
-      const float largest = largest_magnitude(x + b * block, length);
-      const float scale = store_usable_scale(scales, b, format, largest / 127.0F);
-      if (scale == 0.0F) {  // zeros, numbers so small that 1/scale overflows, or NaN or infinity
-        std::memset(codes + b * block, 0, static_cast<std::size_t>(length));
-        continue;
-      }
-      const float inverse = 1.0F / scale;
-      kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + b * block + i, part);
-        v = v * inverse + 0x1.8p23F;  // rounds to the nearest integer, ties to even, and leaves it in the low bits
-        const kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(v) - 0x4B400000;
-        u8x16 narrow;
-        narrow_codes(narrow, code);
-        store_codes(codes + b * block + i, narrow, part);
-      });
-    }
-  }
-};
-
 /// Whether a code is -128, which no encoder makes.
 struct find_code_below {
   static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const std::int8_t* codes, std::int64_t count) {
-    i8x16 found{}, code;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const std::uint8_t* codes, std::int64_t count) {
+    i8x16 found{};
+    u8x16 code;
     std::int64_t i = 0;
     for (; i + 16 <= count; i += 16) {
       std::memcpy(&code, codes + i, sizeof code);
-      found |= code == -128;
+      found |= code == 128;
     }
     const u64x2 halves = reinterpret_cast<u64x2>(found);
     bool any = (halves[0] | halves[1]) != 0;
-    for (; i < count; ++i) any |= codes[i] == -128;
+    for (; i < count; ++i) any |= codes[i] == 128;
     return any;
   }
 };
 
-template <class Sink>
+/// What codes of eight bits stand for, for block_codec: their values under a scale of one.
+struct even_codes {
+  static constexpr std::string_view name = "block_int8";
+  static constexpr float largest = 127.0F;   ///< a block's largest magnitude over it is the scale
+  static constexpr std::uint8_t zero = 0;    ///< the code of 0
+  static constexpr bool unused_code = true;  ///< find_code_below looks for it
+  static constexpr std::string_view refused = "a scale below zero or a code of -128";
+
+  CAUSEWAY_ALWAYS_INLINE void encode(const float* x, std::uint8_t* codes, std::int64_t count, float inverse) const {
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, x + i, part);
+      v = v * inverse + 0x1.8p23F;  // rounds to the nearest integer, ties to even, and leaves it in the low bits
+      const kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(v) - 0x4B400000;
+      u8x16 narrow;
+      narrow_codes(narrow, code);
+      store_codes(codes + i, narrow, part);
+    });
+  }
+
+  template <class Part>
+  CAUSEWAY_ALWAYS_INLINE void decode(kernels::detail::f32x16& v, const std::uint8_t* codes, Part part) const {
+    i8x16 raw;
+    load_codes(raw, codes, part);
+    kernels::detail::i32x16 code;
+    widen_codes(code, raw);
+    to_floats(v, code);
+  }
+};
+
+/// Encodes whole blocks and perhaps a last shorter one, starting at a block's start. Values of the next block come into the
+/// cache meanwhile: finding their scale would wait for memory.
+template <class Codes>
+struct encode_blocks {
+  static constexpr bool exact = true;
+  static constexpr std::int64_t tile = 256, line = 16, nearest = 1024;
+
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* scales, std::uint8_t* codes, std::int64_t count,
+                                         std::int64_t block, scale_format format, Codes as) {
+    for (std::int64_t b = 0; b * block < count; ++b) {
+      const std::int64_t end = std::min((b + 1) * block, count);
+      const float largest = largest_magnitude(x + b * block, end - b * block);
+      const float scale = store_usable_scale(scales, b, format, largest / Codes::largest);
+      if (scale == 0.0F) {  // zeros, numbers so small that 1/scale overflows, or NaN or infinity
+        std::memset(codes + b * block, Codes::zero, static_cast<std::size_t>(end - b * block));
+        continue;
+      }
+      for (std::int64_t i = b * block; i < end; i += tile) {
+        fetch(x, i + std::max(block, nearest), count);
+        as.encode(x + i, codes + i, std::min(tile, end - i), 1.0F / scale);
+      }
+    }
+  }
+
+ private:
+  CAUSEWAY_ALWAYS_INLINE static void fetch(const float* x, std::int64_t at, std::int64_t count) {
+    for (const std::int64_t end = std::min(at + tile, count); at < end; at += line) __builtin_prefetch(x + at);
+  }
+};
+
+template <class Codes, class Sink>
 struct decode_blocks {
   static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* scales, const std::int8_t* codes, float* to, std::int64_t count,
-                                         std::int64_t block, scale_format format, Sink sink) {
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* scales, const std::uint8_t* codes, float* to, std::int64_t count,
+                                         std::int64_t block, scale_format format, Codes as, Sink sink) {
     for (std::int64_t b = 0; b * block < count; ++b) {
       const float scale = load_scale(scales, b, format);
       kernels::detail::for_lanes(std::min(block, count - b * block), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        i8x16 raw;
-        load_codes(raw, codes + b * block + i, part);
-        kernels::detail::i32x16 code;
-        widen_codes(code, raw);
         kernels::detail::f32x16 v;
-        to_floats(v, code);
+        as.decode(v, codes + b * block + i, part);
         sink(to + b * block + i, v * scale, part);
       });
     }
   }
+};
+
+/// The codec of one scale per block of neighbouring values and one code of eight bits per value: n + s · ceil(n / block)
+/// bytes, s = 4 or 2.
+template <class Codes, class Options>
+class block_codec : public decodes_to_sink<block_codec<Codes, Options>> {
+ public:
+  static constexpr std::string_view name = Codes::name;
+  static constexpr codec_traits traits{.lossy = true, .per_block = true};
+  static constexpr bool raw = false;
+
+  explicit block_codec(const Options& options = {}) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+
+  [[nodiscard]] std::size_t block() const noexcept { return options_.block; }
+  [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept { return n + scale_bytes(n); }
+  [[nodiscard]] const Options& options() const noexcept { return options_; }
+
+  std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                     kernels::simd_level level = kernels::detect_simd_level()) const {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    auto* const codes = reinterpret_cast<std::uint8_t*>(room.data() + scale_bytes(values.size()));
+    for_blocks(pool, values.size(), options_.block, [&](index_range r) {
+      kernels::detail::dispatch<encode_blocks<Codes>>(level, values.data() + r.begin, room.data() + scale_offset(r.begin),
+                                                      codes + r.begin, r.size(), std::int64_t{options_.block}, format(),
+                                                      Codes{});
+    });
+    return encoded_size(values.size());
+  }
+
+ private:
+  friend decodes_to_sink<block_codec>;
+
+  template <class Sink>
+  result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
+                         kernels::simd_level level) const {
+    if (bytes.size() != encoded_size(to.size())) return wrong_length(name, bytes.size(), encoded_size(to.size()));
+    const auto* const codes = reinterpret_cast<const std::uint8_t*>(bytes.data() + scale_bytes(to.size()));
+    CAUSEWAY_TRY(check(pool, bytes, codes, to.size(), level));
+    for_blocks(pool, to.size(), options_.block, [&](index_range r) {
+      kernels::detail::dispatch<decode_blocks<Codes, Sink>>(level, bytes.data() + scale_offset(r.begin), codes + r.begin,
+                                                            to.data() + r.begin, r.size(), std::int64_t{options_.block},
+                                                            format(), Codes{}, sink);
+    });
+    return {};
+  }
+
+  /// A pass over the bytes alone, so that nothing is touched by bad ones.
+  result<void> check(thread_pool& pool, std::span<const std::byte> bytes, [[maybe_unused]] const std::uint8_t* codes,
+                     std::size_t n, [[maybe_unused]] kernels::simd_level level) const {
+    const auto blocks = static_cast<std::int64_t>(blocks_of(n, options_.block));
+    std::atomic<unsigned> found{static_cast<unsigned>(check_scales(bytes.data(), blocks, format(), Codes::largest))};
+    if constexpr (Codes::unused_code) {
+      kernels::detail::for_elements(pool, static_cast<std::int64_t>(n), [&](index_range r) {
+        const bool any = kernels::detail::dispatch<find_code_below>(level, codes + r.begin, r.size());
+        if (any) found.fetch_or(static_cast<unsigned>(decoding::corrupt), std::memory_order_relaxed);
+      });
+    }
+    return to_result(found.load(std::memory_order_relaxed), name, Codes::refused);
+  }
+
+  [[nodiscard]] scale_format format() const noexcept {
+    if constexpr (requires { options_.scales; }) {
+      return options_.scales;
+    } else {
+      return scale_format::f32;
+    }
+  }
+  [[nodiscard]] std::size_t scale_bytes(std::size_t n) const noexcept {
+    return blocks_of(n, options_.block) * bytes_per_scale(format());
+  }
+  [[nodiscard]] std::size_t scale_offset(std::int64_t first_value) const noexcept {
+    return static_cast<std::size_t>(first_value) / options_.block * bytes_per_scale(format());
+  }
+
+  Options options_;
 };
 
 }  // namespace detail
@@ -14845,83 +15137,24 @@ struct decode_blocks {
 /// nearest, ties to even. Error at most max|x| / 254 of the block (1.01 times that with bf16 scales, which are rounded up),
 /// and at most 1.5e-36 where a block is smaller than that. Each code of a block of zeros is zero. A contraction: of |x|² at
 /// most (block - 1) / (254² + block - 1) is lost, 0.4% with blocks of 256.
-class block_int8 : public detail::decodes_to_sink<block_int8> {
+class block_int8 : public detail::block_codec<detail::even_codes, block_int8_options> {
  public:
-  static constexpr std::string_view name = "block_int8";
-  static constexpr codec_traits traits{.lossy = true, .per_block = true};
-  static constexpr bool raw = false;
-
-  explicit block_int8(const block_int8_options& options = {}) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
-
-  [[nodiscard]] std::size_t block() const noexcept { return options_.block; }
-  [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept { return n + scale_bytes(n); }
-  [[nodiscard]] const block_int8_options& options() const noexcept { return options_; }
-
-  std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                     kernels::simd_level level = kernels::detect_simd_level()) const {
-    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
-    auto* const codes = reinterpret_cast<std::int8_t*>(room.data() + scale_bytes(values.size()));
-    detail::for_blocks(pool, values.size(), options_.block, [&](index_range r) {
-      kernels::detail::dispatch<detail::encode_blocks>(level, values.data() + r.begin, room.data() + scale_offset(r.begin),
-                                                       codes + r.begin, r.size(), std::int64_t{options_.block},
-                                                       options_.scales);
-    });
-    return encoded_size(values.size());
-  }
-
- private:
-  friend detail::decodes_to_sink<block_int8>;
-
-  template <class Sink>
-  result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
-                         kernels::simd_level level) const {
-    if (bytes.size() != encoded_size(to.size())) {
-      return detail::wrong_length(name, bytes.size(), encoded_size(to.size()));
-    }
-    const auto* const codes = reinterpret_cast<const std::int8_t*>(bytes.data() + scale_bytes(to.size()));
-    CAUSEWAY_TRY(check(pool, bytes, codes, to.size(), level));
-    detail::for_blocks(pool, to.size(), options_.block, [&](index_range r) {
-      kernels::detail::dispatch<detail::decode_blocks<Sink>>(level, bytes.data() + scale_offset(r.begin), codes + r.begin,
-                                                             to.data() + r.begin, r.size(), std::int64_t{options_.block},
-                                                             options_.scales, sink);
-    });
-    return {};
-  }
-
-  /// A pass over the bytes alone, so that nothing is touched by bad ones.
-  result<void> check(thread_pool& pool, std::span<const std::byte> bytes, const std::int8_t* codes, std::size_t n,
-                     kernels::simd_level level) const {
-    const auto blocks = static_cast<std::int64_t>(detail::blocks_of(n, options_.block));
-    std::atomic<unsigned> found{static_cast<unsigned>(detail::check_scales(bytes.data(), blocks, options_.scales, 127.0F))};
-    kernels::detail::for_elements(pool, static_cast<std::int64_t>(n), [&](index_range r) {
-      const bool any = kernels::detail::dispatch<detail::find_code_below>(level, codes + r.begin, r.size());
-      if (any) found.fetch_or(static_cast<unsigned>(detail::decoding::corrupt), std::memory_order_relaxed);
-    });
-    return detail::to_result(found.load(std::memory_order_relaxed), name, "a scale below zero or a code of -128");
-  }
-
-  [[nodiscard]] std::size_t scale_bytes(std::size_t n) const noexcept {
-    return detail::blocks_of(n, options_.block) * detail::bytes_per_scale(options_.scales);
-  }
-  [[nodiscard]] std::size_t scale_offset(std::int64_t first_value) const noexcept {
-    return static_cast<std::size_t>(first_value) / options_.block * detail::bytes_per_scale(options_.scales);
-  }
-
-  block_int8_options options_;
+  using block_codec::block_codec;
 };
 static_assert(AddingCodec<block_int8>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
-CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::int8_t*, std::int64_t, std::int64_t, compress::scale_format),
-                      compress::detail::encode_blocks)
-CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::int8_t*, float*, std::int64_t, std::int64_t, compress::scale_format,
-                       compress::detail::put),
-                      compress::detail::decode_blocks<compress::detail::put>)
-CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::int8_t*, float*, std::int64_t, std::int64_t, compress::scale_format,
-                       compress::detail::add_weighted),
-                      compress::detail::decode_blocks<compress::detail::add_weighted>)
-CAUSEWAY_EXACT_KERNEL((const std::int8_t*, std::int64_t), compress::detail::find_code_below)
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::uint8_t*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::even_codes),
+                      compress::detail::encode_blocks<compress::detail::even_codes>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::even_codes, compress::detail::put),
+                      compress::detail::decode_blocks<compress::detail::even_codes, compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::even_codes, compress::detail::add_weighted),
+                      compress::detail::decode_blocks<compress::detail::even_codes, compress::detail::add_weighted>)
+CAUSEWAY_EXACT_KERNEL((const std::uint8_t*, std::int64_t), compress::detail::find_code_below)
 
 #endif  // CAUSEWAY_COMPRESS_BLOCK_INT8_HPP
 
@@ -14961,6 +15194,26 @@ CAUSEWAY_ALWAYS_INLINE float sum_of_squares(const float* x, std::int64_t count, 
       [mean](float v) CAUSEWAY_INLINE_LAMBDA { return (v - mean) * (v - mean); });
 }
 
+/// The mean, and the sum of squared differences from it. Part by part, each read once while it is in the first cache, and
+/// joined in f64 (Chan et al., 1979), so that long rows do not wait for memory twice, nor f32 sums lose their small values.
+struct mean_and_squares_of {
+  float mean, squares;
+};
+CAUSEWAY_ALWAYS_INLINE mean_and_squares_of mean_and_squares(const float* x, std::int64_t count) {
+  CAUSEWAY_EXACT_BODY
+  constexpr std::int64_t part = 4096;
+  double mean = 0.0, squares = 0.0;
+  for (std::int64_t at = 0; at < count; at += part) {
+    const std::int64_t length = std::min(part, count - at);
+    const float own = sum_of(x + at, length) / static_cast<float>(length);
+    const double off = static_cast<double>(own) - mean,
+                 share = static_cast<double>(length) / static_cast<double>(at + length);
+    mean += off * share;
+    squares += static_cast<double>(sum_of_squares(x + at, length, own)) + off * off * static_cast<double>(at) * share;
+  }
+  return {static_cast<float>(mean), static_cast<float>(squares)};
+}
+
 /// Sums and numbers of the values in each bucket, side by side: both grow in one addition. Two sets, for even and odd
 /// places: neighbours are often in one bucket, and an addition would wait for the one before.
 template <unsigned Bits>
@@ -14990,8 +15243,8 @@ struct bucket_means {
     for (; i < count; ++i) sums[i % 2][buckets[i]] += pair{static_cast<double>(x[i]), 1.0};
   }
 
-  /// Empty buckets have the mean zero.
-  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook) const {
+  /// Empty buckets have the mean zero. The mean of all does not matter here.
+  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook, float) const {
     for (std::size_t e = 0; e < static_cast<std::size_t>(codebook_of<Bits>::entries); ++e) {
       const pair sum = sums[0][e] + sums[1][e];
       const float mean = sum[1] > 0.0 ? static_cast<float>(sum[0] / sum[1]) : 0.0F;
@@ -15000,65 +15253,70 @@ struct bucket_means {
   }
 };
 
-/// For two neighbours in one of four buckets each: all bits of a lane where its sum is of that bucket and place. Two lanes
-/// a bucket, for even and odd places.
-struct pair_masks {
-  alignas(32) std::int64_t lanes[16][8] = {};
-  constexpr pair_masks() noexcept {
-    for (std::size_t pair = 0; pair < 16; ++pair) {
-      lanes[pair][pair % 4 * 2] = -1;
-      lanes[pair][pair / 4 * 2 + 1] = -1;
-    }
+/// How far values are from the mean of all, summed for each of four buckets, in registers: neighbours share a bucket so
+/// often that sums in memory would wait for each other. Each value is added to all, as zero where it does not belong.
+class sums_of_four {
+ public:
+  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& off, const kernels::detail::i32x16& code,
+                                  kernels::detail::whole) {
+    using kernels::detail::f32x16, kernels::detail::i32x16;
+    const i32x16 all = reinterpret_cast<i32x16>(off), upper = -(code >> 1);
+    const i32x16 odd = all & -(code & 1), even = all ^ odd;
+    const i32x16 third = odd & upper, first = odd ^ third, second = even & upper, zeroth = even ^ second;
+    zeroth_.add(reinterpret_cast<f32x16>(zeroth));
+    first_.add(reinterpret_cast<f32x16>(first));
+    second_.add(reinterpret_cast<f32x16>(second));
+    third_.add(reinterpret_cast<f32x16>(third));
   }
-};
-inline constexpr pair_masks masks_of_pairs{};
+  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& off, const kernels::detail::i32x16& code,
+                                  kernels::detail::tail part) {
+    kernels::detail::f32x16 kept = off;
+    for (auto lane = part.count; lane < kernels::detail::vector_lanes; ++lane) kept[lane] = 0.0F;
+    add(kept, code, kernels::detail::whole{});
+  }
+  CAUSEWAY_ALWAYS_INLINE void add_to(double (&sums)[4]) const {
+    sums[0] += static_cast<double>(zeroth_.total());
+    sums[1] += static_cast<double>(first_.total());
+    sums[2] += static_cast<double>(second_.total());
+    sums[3] += static_cast<double>(third_.total());
+  }
 
-/// Four buckets: neighbours share one so often that sums in memory would wait for each other. They stay in registers, and
-/// each pair of values is added to all, as zeros where it does not belong: the same additions in the same order.
+ private:
+  kernels::detail::lane_sum zeroth_, first_, second_, third_;
+};
+
+/// Four buckets: sums_of_four of one tile after another, joined in f64.
 template <>
 struct bucket_means<2> {
-  using f64x4 [[gnu::vector_size(32)]] = double;
-  using i64x4 [[gnu::vector_size(32)]] = std::int64_t;
-  f64x4 sums[2] = {};  // of buckets 0 and 1, and of 2 and 3: values at even places, then those at odd ones
-  i64x4 numbers[2] = {};
+  double sums[4] = {};
+  std::int64_t numbers[4] = {};
 
-  CAUSEWAY_ALWAYS_INLINE void add(const float* x, const std::uint8_t* buckets, std::int64_t count) {
-    f64x4 low = sums[0], high = sums[1];
-    i64x4 low_numbers = numbers[0], high_numbers = numbers[1];
-    const auto add_pair = [&](const f64x4& twice, const std::uint8_t* two) CAUSEWAY_INLINE_LAMBDA {
-      i64x4 mask[2];
-      std::memcpy(mask, masks_of_pairs.lanes[two[0] + 4 * two[1]], sizeof mask);
-      low += reinterpret_cast<f64x4>(reinterpret_cast<i64x4>(twice) & mask[0]);
-      high += reinterpret_cast<f64x4>(reinterpret_cast<i64x4>(twice) & mask[1]);
-      low_numbers -= mask[0];
-      high_numbers -= mask[1];
-    };
-    std::int64_t i = 0;
-    for (; i + 4 <= count; i += 4) {
-      kernels::detail::f32x4 narrow;
-      std::memcpy(&narrow, x + i, sizeof narrow);
-      const f64x4 wide = __builtin_convertvector(narrow, f64x4);
-      add_pair(__builtin_shufflevector(wide, wide, 0, 1, 0, 1), buckets + i);
-      add_pair(__builtin_shufflevector(wide, wide, 2, 3, 2, 3), buckets + i + 2);
-    }
-    sums[0] = low, sums[1] = high;
-    numbers[0] = low_numbers, numbers[1] = high_numbers;
-    for (; i < count; ++i) {
-      const std::int64_t lane = buckets[i] % 2 * 2 + i % 2;
-      sums[buckets[i] / 2][lane] += static_cast<double>(x[i]);
-      ++numbers[buckets[i] / 2][lane];
-    }
+  CAUSEWAY_ALWAYS_INLINE void add(const sums_of_four& tile, const std::byte* codes, std::int64_t count) {
+    tile.add_to(sums);
+    count_codes(codes, count);
   }
 
   /// Empty buckets have the mean zero.
-  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook) const {
+  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook, float mean) const {
     for (std::size_t e = 0; e < 4; ++e) {
-      const std::size_t lane = e % 2 * 2;
-      const double sum = sums[e / 2][lane] + sums[e / 2][lane + 1];
-      const auto number = static_cast<double>(numbers[e / 2][lane] + numbers[e / 2][lane + 1]);
-      const float mean = number > 0.0 ? static_cast<float>(sum / number) : 0.0F;
-      std::memcpy(codebook + e * sizeof mean, &mean, sizeof mean);
+      const double off = numbers[e] > 0 ? sums[e] / static_cast<double>(numbers[e]) : 0.0;
+      const float own = numbers[e] > 0 ? static_cast<float>(static_cast<double>(mean) + off) : 0.0F;
+      std::memcpy(codebook + e * sizeof own, &own, sizeof own);
     }
+  }
+
+ private:
+  /// Bits behind the last code are zero, so what no other bucket has is in the first.
+  CAUSEWAY_ALWAYS_INLINE void count_codes(const std::byte* codes, std::int64_t count) {
+    std::int64_t odd = 0, upper = 0, both = 0, at = 0;
+    const auto look = [&](std::uint64_t word) CAUSEWAY_INLINE_LAMBDA {
+      const std::uint64_t low_bits = word & comb(2, 1), high_bits = word >> 1U & comb(2, 1);
+      odd += std::popcount(low_bits), upper += std::popcount(high_bits), both += std::popcount(low_bits & high_bits);
+    };
+    for (; at + 8 <= (count + 3) / 4; at += 8) look(load_bytes<8>(codes + at));
+    for (; at < (count + 3) / 4; ++at) look(std::to_integer<std::uint64_t>(codes[at]));
+    numbers[1] += odd - both, numbers[2] += upper - both, numbers[3] += both;
+    numbers[0] += count - odd - upper + both;
   }
 };
 
@@ -15068,27 +15326,24 @@ struct encode_buckets {
   static constexpr bool exact = true;
   static constexpr std::int64_t entries = codebook_of<Bits>::entries;
   static constexpr std::int64_t tile = 512;  // codes of it are still at hand when their values are added up
+  static constexpr std::int64_t ahead = 4 * tile;
 
   CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
                                          float range, std::int64_t following = 0) {
-    const float mean = sum_of(x, count) / static_cast<float>(count);
-    const float squares = sum_of_squares(x, count, mean);
+    const auto [mean, squares] = mean_and_squares(x, count);
     if (!(squares <= std::numeric_limits<float>::max())) return refuse(codebook, codes, count);
     const float deviation = count > 1 ? std::sqrt(squares / static_cast<float>(count - 1)) : 0.0F;
     const float width = range * deviation / static_cast<float>(entries);
     // Values that are all equal, or differ by less than f32 can divide by, share the middle bucket.
     const float inverse = width >= std::numeric_limits<float>::min() ? 1.0F / width : 0.0F;
     bucket_means<Bits> means;
-    std::uint8_t room[tile];
     for (std::int64_t at = 0; at < count; at += tile) {
       const std::int64_t length = std::min(tile, count - at);
+      fetch_ahead(x, at + ahead, count);
       fetch_ahead(x + count, at, following);
-      std::byte* const packed = codes + at / 8 * Bits;
-      std::uint8_t* const buckets = Bits == 8 ? reinterpret_cast<std::uint8_t*>(packed) : room;
-      choose_buckets(x + at, buckets, packed, length, mean, inverse);
-      means.add(x + at, buckets, length);
+      encode_tile(means, x + at, codes + at / 8 * Bits, length, mean, inverse);
     }
-    means.store(codebook);
+    means.store(codebook, mean);
   }
 
  private:
@@ -15101,29 +15356,39 @@ struct encode_buckets {
   }
 
   /// Memory is idle while values are added up, so a tile of what follows comes into the second-level cache meanwhile.
-  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const float* next, std::int64_t at, std::int64_t following) {
+  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const float* next, std::int64_t at, std::int64_t count) {
     constexpr std::int64_t line = 16;
-    for (const std::int64_t end = std::min(at + tile, following); at < end; at += line) __builtin_prefetch(next + at, 0, 2);
+    for (const std::int64_t end = std::min(at + tile, count); at < end; at += line) __builtin_prefetch(next + at, 0, 2);
   }
 
   /// No value is more than 2^22 buckets from the mean, beyond which rounding would not work: n values lie within √n
   /// deviations.
-  CAUSEWAY_ALWAYS_INLINE static void choose_buckets(const float* x, std::uint8_t* buckets, std::byte* codes,
-                                                    std::int64_t count, float mean, float inverse) {
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(bucket_means<Bits>& means, const float* x, std::byte* codes,
+                                                 std::int64_t count, float mean, float inverse) {
+    [[maybe_unused]] sums_of_four sums;
+    std::uint8_t room[Bits > 2 && Bits < 8 ? tile : 1];
+    std::uint8_t* const buckets = Bits == 8 ? reinterpret_cast<std::uint8_t*>(codes) : room;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       constexpr auto middle = static_cast<std::int32_t>(entries / 2);
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, x + i, part);
-      v = (v - mean) * inverse;
-      v = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
-      kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(v) - (0x4B400000 - middle);
+      kernels::detail::f32x16 off;
+      kernels::detail::load(off, x + i, part);
+      off = off - mean;
+      // To the nearest integer, ties to even, which is left in the low bits.
+      const kernels::detail::f32x16 rounded = off * inverse + 0x1.8p23F;
+      kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(rounded) - (0x4B400000 - middle);
       clamp_lanes(code, 0, static_cast<std::int32_t>(entries - 1));
+      if constexpr (Bits == 2) sums.add(off, code, part);
       u8x16 narrow;
       narrow_codes(narrow, code);
-      pack<8>(reinterpret_cast<std::byte*>(buckets + i), narrow, part);
+      if constexpr (Bits > 2) pack<8>(reinterpret_cast<std::byte*>(buckets + i), narrow, part);
       if constexpr (Bits < 8) pack<Bits>(codes + i / 8 * Bits, narrow, part);
     });
+    if constexpr (Bits == 2) {
+      means.add(sums, codes, count);
+    } else {
+      means.add(x, buckets, count);
+    }
   }
 };
 
@@ -15382,8 +15647,24 @@ class dense_message {
 
 namespace detail {
 
+/// Stands for what is no codec, so that its refusal (P8) is the only error.
+struct refused_codec {
+  static constexpr std::string_view name = "none";
+  static constexpr codec_traits traits{};
+  static constexpr bool raw = true;
+
+  template <class T>
+  explicit refused_codec(const T&);
+  [[nodiscard]] std::size_t block() const;
+  [[nodiscard]] std::size_t encoded_size(std::size_t) const;
+  std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) const;
+  result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) const;
+};
+
 template <class C>
-struct message_for;
+struct message_for {
+  using type = dense_message<refused_codec>;
+};
 template <MessageCodec C>
 struct message_for<C> {
   using type = C;
@@ -15398,8 +15679,11 @@ struct message_for<C> {
 
 /// The message codec that `C` is, or makes: C, or dense_message<C>. `as_message<C>{codec}` works for both.
 template <class C>
-  requires MessageCodec<C> || Codec<C>
 using as_message = typename detail::message_for<C>::type;
+
+/// Whether `as_message` made `M` of a codec.
+template <class M>
+inline constexpr bool is_of_codec = !std::is_same_v<M, dense_message<detail::refused_codec>>;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
@@ -15593,8 +15877,8 @@ inline result<void> validate(const codebook_options& o) {
 /// A mixture of scales has one standard deviation, that of the large ones, and loses the small ones. So sparse messages
 /// encode each tensor's values apart (`traits.per_tensor`).
 ///
-/// Refused by decode like infinite values: squared deviations that add up to more than 3.4e38. Time: one pass for the sum,
-/// one for the squares, one for the codes, on the caller's thread.
+/// Refused by decode like infinite values: squared deviations that add up to more than 3.4e38. Time: one pass for mean
+/// and squares, one for the codes, on the caller's thread.
 template <unsigned Bits>
 class codebook : public detail::decodes_to_sink<codebook<Bits>> {
  public:
@@ -15772,7 +16056,7 @@ class codebook_rows {
       bytes = bytes.subspan(own.size());
       if (!p.coded) {
         const auto* const values = reinterpret_cast<const float*>(own.data());
-        if (!kernels::detail::dispatch<detail::finite_elements>(kernels::detect_simd_level(), values, p.count())) {
+        if (!kernels::detail::dispatch<kernels::detail::finite_kernel>(kernels::detect_simd_level(), values, p.count())) {
           return detail::not_finite(name);
         }
       }
@@ -16143,33 +16427,22 @@ CAUSEWAY_ALWAYS_INLINE void join_levels(u8x16& codes, const std::uint32_t* table
   narrow_codes(codes, reinterpret_cast<kernels::detail::i32x16>(level));
 }
 
-/// Encodes whole blocks and perhaps a last shorter one, starting at a block's start.
-struct encode_dynamic {
-  static constexpr bool exact = true;
-  static constexpr std::int64_t tile =
-      256;  // values whose cells are found together: read at once, they would not be there yet
+/// The levels of dynamic_map.hpp, for block_codec.
+struct dynamic_codes {
+  static constexpr std::string_view name = "dynamic_int8";
+  static constexpr float largest = 1.0F;
+  static constexpr std::uint8_t zero = dynamic_map::zero;
+  static constexpr bool unused_code = false;
+  static constexpr std::string_view refused = "a largest magnitude below zero";
+  static constexpr std::int64_t most = 256;  ///< values at a time
 
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* scales, std::int8_t* codes, std::int64_t count,
-                                         std::int64_t block, const std::uint32_t* cells) {
-    for (std::int64_t b = 0; b * block < count; ++b) {
-      const std::int64_t length = std::min(block, count - b * block);
-      const float largest = largest_magnitude(x + b * block, length);
-      const float scale = store_usable_scale(scales, b, scale_format::f32, largest);
-      if (scale == 0.0F) {  // zeros, numbers so small that 1/scale overflows, or NaN or infinity
-        std::memset(codes + b * block, dynamic_map::zero, static_cast<std::size_t>(length));
-        continue;
-      }
-      for (std::int64_t i = 0; i < length; i += tile) {
-        encode_tile(x + b * block + i, codes + b * block + i, std::min(tile, length - i), 1.0F / scale, cells);
-      }
-    }
-  }
+  const std::uint32_t* cells = dynamic_map::instance().cells();
+  const float* levels = dynamic_map::instance().levels();
 
- private:
-  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const float* x, std::int8_t* codes, std::int64_t count, float inverse,
-                                                 const std::uint32_t* cells) {
-    std::uint16_t cell[tile];
-    std::uint32_t within[tile];
+  /// The cells of all values first: read at once, they would not be there yet.
+  CAUSEWAY_ALWAYS_INLINE void encode(const float* x, std::uint8_t* codes, std::int64_t count, float inverse) const {
+    std::uint16_t cell[most];
+    std::uint32_t within[most];
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       kernels::detail::f32x16 v;
@@ -16182,34 +16455,18 @@ struct encode_dynamic {
       store_codes(codes + i, narrow, part);
     });
   }
-};
 
-CAUSEWAY_ALWAYS_INLINE void load_levels(kernels::detail::f32x16& v, const float* levels, const std::uint8_t* codes,
-                                        kernels::detail::whole) {
-  look_up(v, levels, codes);
-}
-CAUSEWAY_ALWAYS_INLINE void load_levels(kernels::detail::f32x16& v, const float* levels, const std::uint8_t* codes,
-                                        kernels::detail::tail part) {
-  std::uint8_t padded[16] = {};
-  std::memcpy(padded, codes, static_cast<std::size_t>(part.count));
-  look_up(v, levels, padded);
-}
-
-template <class Sink>
-struct decode_dynamic {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* scales, const std::uint8_t* codes, float* to, std::int64_t count,
-                                         std::int64_t block, const float* levels, Sink sink) {
-    for (std::int64_t b = 0; b * block < count; ++b) {
-      const float scale = load_scale(scales, b, scale_format::f32);
-      kernels::detail::for_lanes(std::min(block, count - b * block), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        kernels::detail::f32x16 v;
-        load_levels(v, levels, codes + b * block + i, part);
-        sink(to + b * block + i, v * scale, part);
-      });
-    }
+  CAUSEWAY_ALWAYS_INLINE void decode(kernels::detail::f32x16& v, const std::uint8_t* codes, kernels::detail::whole) const {
+    look_up(v, levels, codes);
+  }
+  CAUSEWAY_ALWAYS_INLINE void decode(kernels::detail::f32x16& v, const std::uint8_t* codes,
+                                     kernels::detail::tail part) const {
+    std::uint8_t padded[16] = {};
+    std::memcpy(padded, codes, static_cast<std::size_t>(part.count));
+    look_up(v, levels, padded);
   }
 };
+static_assert(encode_blocks<dynamic_codes>::tile <= dynamic_codes::most);
 
 }  // namespace detail
 
@@ -16218,75 +16475,23 @@ struct decode_dynamic {
 /// below a fifth of that in the one above it, and what is below 2.75e-7 M becomes zero. M itself stays, and -M becomes
 /// -0.993 M. A contraction: of |x|² at most 0.5 % is lost, in a block of any length. The first call makes a table of 128
 /// KiB.
-class dynamic_int8 : public detail::decodes_to_sink<dynamic_int8> {
+class dynamic_int8 : public detail::block_codec<detail::dynamic_codes, dynamic_int8_options> {
  public:
-  static constexpr std::string_view name = "dynamic_int8";
-  static constexpr codec_traits traits{.lossy = true, .per_block = true};
-  static constexpr bool raw = false;
-
-  explicit dynamic_int8(const dynamic_int8_options& options = {}) : options_{options} {
-    CAUSEWAY_EXPECT(validate(options));
-  }
-
-  [[nodiscard]] std::size_t block() const noexcept { return options_.block; }
-  [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept { return n + scale_bytes(n); }
-  [[nodiscard]] const dynamic_int8_options& options() const noexcept { return options_; }
-
-  std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                     kernels::simd_level level = kernels::detect_simd_level()) const {
-    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
-    auto* const codes = reinterpret_cast<std::int8_t*>(room.data() + scale_bytes(values.size()));
-    const std::uint32_t* const cells = dynamic_map::instance().cells();
-    detail::for_blocks(pool, values.size(), options_.block, [&](index_range r) {
-      kernels::detail::dispatch<detail::encode_dynamic>(level, values.data() + r.begin, room.data() + scale_offset(r.begin),
-                                                        codes + r.begin, r.size(), std::int64_t{options_.block}, cells);
-    });
-    return encoded_size(values.size());
-  }
-
- private:
-  friend detail::decodes_to_sink<dynamic_int8>;
-
-  template <class Sink>
-  result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
-                         kernels::simd_level level) const {
-    if (bytes.size() != encoded_size(to.size())) {
-      return detail::wrong_length(name, bytes.size(), encoded_size(to.size()));
-    }
-    const auto blocks = static_cast<std::int64_t>(detail::blocks_of(to.size(), options_.block));
-    const auto found = detail::check_scales(bytes.data(), blocks, scale_format::f32, 1.0F);
-    CAUSEWAY_TRY(detail::to_result(static_cast<unsigned>(found), name, "a largest magnitude below zero"));
-    const auto* const codes = reinterpret_cast<const std::uint8_t*>(bytes.data() + scale_bytes(to.size()));
-    const float* const levels = dynamic_map::instance().levels();
-    detail::for_blocks(pool, to.size(), options_.block, [&](index_range r) {
-      kernels::detail::dispatch<detail::decode_dynamic<Sink>>(level, bytes.data() + scale_offset(r.begin), codes + r.begin,
-                                                              to.data() + r.begin, r.size(), std::int64_t{options_.block},
-                                                              levels, sink);
-    });
-    return {};
-  }
-
-  [[nodiscard]] std::size_t scale_bytes(std::size_t n) const noexcept {
-    return detail::blocks_of(n, options_.block) * sizeof(float);
-  }
-  [[nodiscard]] std::size_t scale_offset(std::int64_t first_value) const noexcept {
-    return static_cast<std::size_t>(first_value) / options_.block * sizeof(float);
-  }
-
-  dynamic_int8_options options_;
+  using block_codec::block_codec;
 };
 static_assert(AddingCodec<dynamic_int8>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
-CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::int8_t*, std::int64_t, std::int64_t, const std::uint32_t*),
-                      compress::detail::encode_dynamic)
-CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64_t, std::int64_t, const float*,
-                       compress::detail::put),
-                      compress::detail::decode_dynamic<compress::detail::put>)
-CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64_t, std::int64_t, const float*,
-                       compress::detail::add_weighted),
-                      compress::detail::decode_dynamic<compress::detail::add_weighted>)
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::uint8_t*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::dynamic_codes),
+                      compress::detail::encode_blocks<compress::detail::dynamic_codes>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::dynamic_codes, compress::detail::put),
+                      compress::detail::decode_blocks<compress::detail::dynamic_codes, compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::dynamic_codes, compress::detail::add_weighted),
+                      compress::detail::decode_blocks<compress::detail::dynamic_codes, compress::detail::add_weighted>)
 
 #endif  // CAUSEWAY_COMPRESS_DYNAMIC_INT8_HPP
 
@@ -17139,8 +17344,8 @@ class sigma_int8 : public detail::decodes_to_sink<sigma_int8> {
     }
     const std::size_t head = codebook_bytes(to.size());
     const auto* const means = reinterpret_cast<const float*>(bytes.data());
-    if (!kernels::detail::dispatch<detail::finite_elements>(level, means,
-                                                            static_cast<std::int64_t>(head / sizeof(float)))) {
+    if (!kernels::detail::dispatch<kernels::detail::finite_kernel>(level, means,
+                                                                   static_cast<std::int64_t>(head / sizeof(float)))) {
       return detail::not_finite(name);
     }
     const std::byte* const codes = bytes.data() + head;
@@ -17304,7 +17509,7 @@ class sign : public detail::decodes_to_sink<sign> {
         return;
       }
       kernels::detail::dispatch<detail::encode_signs>(level, x, codes + r.begin / 8, r.size());
-      const bool good = kernels::detail::dispatch<detail::finite_elements>(level, x, r.size());
+      const bool good = kernels::detail::dispatch<kernels::detail::finite_kernel>(level, x, r.size());
       if (!good) finite.store(false, std::memory_order_relaxed);
     });
     if (!options_.scaled && !values.empty()) room[0] = finite.load(std::memory_order_relaxed) ? std::byte{0} : std::byte{1};
@@ -18530,16 +18735,6 @@ class tensor {
   tensor_shape shape_;
   dtype type_ = dtype::f32;
 };
-
-/// A parameter as a rows × columns view of the store, and its gradient likewise. Valid while the store lives.
-[[nodiscard]] inline tensor value_view(parameter_store& store, std::size_t segment) noexcept {
-  const auto& s = store.segments()[segment];
-  return tensor::borrow(store.value(segment), {s.rows, s.columns});
-}
-[[nodiscard]] inline tensor gradient_view(parameter_store& store, std::size_t segment) noexcept {
-  const auto& s = store.segments()[segment];
-  return tensor::borrow(store.gradient(segment), {s.rows, s.columns});
-}
 
 }}  // namespace causeway::CAUSEWAY_ABI
 
@@ -22998,14 +23193,17 @@ class by_change {
 
   void serialize(auto& ar) {
     std::uint64_t count = turns_.size();
-    ar(count);
-    turns_.resize(count);
-    shared(ar);
+    ar(count, clock_, chosen_);
+    if (turns_.size() > count) turns_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {  // one by one: a count without bytes behind it takes no memory
+      if (i == turns_.size()) turns_.emplace_back();
+      turns_[i].serialize(ar);
+    }
   }
   /// What all peers have alike, in memory of its own.
   void shared(auto& ar) {
     ar(clock_, chosen_);
-    for (turn& t : turns_) ar(t.since, t.interval, t.rate);
+    for (turn& t : turns_) t.serialize(ar);
   }
 
  private:
@@ -23014,6 +23212,8 @@ class by_change {
     std::uint32_t since = 0;     ///< inner steps since it was chosen
     std::uint32_t interval = 0;  ///< between the last two times
     double rate = std::numeric_limits<double>::infinity();
+
+    void serialize(auto& ar) { ar(since, interval, rate); }
   };
 
   [[nodiscard]] std::size_t slots(std::size_t count) const { return options_.exchanges == 0 ? count : options_.exchanges; }
@@ -23759,29 +23959,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 namespace detail {
 
-struct finite_values_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
-    kernels::detail::exponent_watch<float> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(p + i, part); });
-    return watch.all_finite();
-  }
-};
-
-struct copy_finite_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* from, float* to, std::int64_t count) {
-    kernels::detail::exponent_watch<float> watch;
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      watch.see(from + i, part);
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, from + i, part);
-      kernels::detail::store(to + i, v, part);
-    });
-    return watch.all_finite();
-  }
-};
-
 /// Block by block; a block whose sum is not finite is not stored, so that the culprit can be looked for afterwards.
 struct sum_parts_kernel {
   static constexpr bool exact = true;
@@ -23810,7 +23987,7 @@ struct sum_parts_kernel {
       sum *= factor;
       kernels::detail::store(sums + i, sum, part);
     });
-    if (!finite_values_kernel::run(sums, count)) return false;
+    if (!kernels::detail::finite_kernel::run(sums, count)) return false;
     std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
     return true;
   }
@@ -23855,19 +24032,13 @@ CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> pa
 }
 
 CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level) {
-  return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
-                                                                 static_cast<std::int64_t>(values.size()));
+  return kernels::detail::dispatch<kernels::detail::finite_kernel>(level, values.data(),
+                                                                   static_cast<std::int64_t>(values.size()));
 }
 
 CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
                                kernels::simd_level level) {
-  std::atomic<bool> finite{true};
-  pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
-    const bool good =
-        kernels::detail::dispatch<detail::copy_finite_kernel>(level, from.data() + r.begin, to.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load(std::memory_order_relaxed);
+  return kernels::detail::look_for_finite(pool, level, static_cast<std::int64_t>(from.size()), from.data(), to.data());
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -24124,7 +24295,8 @@ class conversation {
   /// Cancels what is under way.
   void close() { places_.clear(); }
 
-  CAUSEWAY_DECL void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation send(std::size_t place, net::peer_index to, const part& what,
+                                    std::span<const std::byte> bytes);
 
   CAUSEWAY_DECL void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 
@@ -24160,10 +24332,12 @@ CAUSEWAY_DECL void conversation::open(const exchange_port& port, std::size_t pla
   places_.resize(places);
 }
 
-CAUSEWAY_DECL void conversation::send(std::size_t place, net::peer_index to, const part& what,
-                                      std::span<const std::byte> bytes) {
+CAUSEWAY_DECL net::operation conversation::send(std::size_t place, net::peer_index to, const part& what,
+                                                std::span<const std::byte> bytes) {
   CAUSEWAY_EXPECT(is_open() && !places_[place].started());
-  places_[place] = {*transport_, transport_->send(to, detail::id_of(id_, what), bytes)};
+  const net::operation sent = transport_->send(to, detail::id_of(id_, what), bytes);
+  places_[place] = {*transport_, sent};
+  return sent;
 }
 
 CAUSEWAY_DECL void conversation::receive(std::size_t place, net::peer_index from, const part& what,
@@ -24469,8 +24643,6 @@ CAUSEWAY_DECL result<void> measure_links(net::any_transport& transport, const an
 // good local optimum beyond. Every peer works it out from the same costs and gets the same order; a group_view makes it the
 // ring.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// What the best ring is.
@@ -24581,6 +24753,8 @@ CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, r
 #define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
 
 // Bodies of collective/ring_order.hpp.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -24773,10 +24947,18 @@ CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, r
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-/// The parent of each peer in tree `index` of those with these roots, of at most `arity` children a peer; the root's is
-/// itself. Peers join in the order in which a row from the root could reach them, the nearest first: a link counts as slow
-/// as its slower direction, a parent's lines are shared by its children, and a link is as many times slower as earlier
-/// trees have it. Of equal ones the first by index, counted from the root. Time: O(trees · peers³).
+/// Trees are lists of each peer's parent; the root's is itself. In this one peers follow the root in the order of their
+/// indices, level by level, at most `arity` children to a parent; with 0 all of them are the root's.
+CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> index_tree(std::uint32_t peers, net::peer_index root,
+                                                                    std::uint32_t arity);
+
+CAUSEWAY_DECL [[nodiscard]] net::peer_index root_of(const std::vector<net::peer_index>& parents);
+
+/// Tree `index` of those with these roots, of at most `arity` children a peer. Peers join in the order in which a row from
+/// the root could reach them, the nearest first: a link counts as slow as its slower direction, a parent's lines are shared
+/// by its children, and a link is as many times slower as earlier trees have it. With an arity of 0 lines are shared by
+/// nobody, and peers have any number of children: each peer's way is its fastest path to the root. Of equal ones the first
+/// by index, counted from the root. Time: O(trees · peers³).
 CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> link_tree(const link_costs& links,
                                                                    const std::vector<net::peer_index>& roots,
                                                                    std::size_t index, std::uint32_t arity);
@@ -24797,8 +24979,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { name
 /// Trees over the same links, one after another.
 class tree_builder {
  public:
-  tree_builder(const link_costs& links, std::uint32_t arity)
-      : links_{links}, arity_{std::max(arity, 1U)}, used_(links.costs.size()) {}
+  tree_builder(const link_costs& links, std::uint32_t arity) : links_{links}, arity_{arity}, used_(links.costs.size()) {}
 
   std::vector<net::peer_index> grow(net::peer_index root) {
     parents_.assign(links_.peers, root);
@@ -24812,8 +24993,11 @@ class tree_builder {
   }
 
  private:
-  [[nodiscard]] double weight(net::peer_index a, net::peer_index b) const {
-    return std::max(links_(a, b), links_(b, a)) * (1 + used_[a * links_.peers + b]);
+  /// Of a link from `parent`, whose lines its children share, unless each link is a line of its own.
+  [[nodiscard]] double weight(net::peer_index parent, net::peer_index child) const {
+    const double alone = std::max(links_(parent, child), links_(child, parent));
+    if (arity_ == 0) return alone;
+    return (1 + children_[parent]) * alone * (1 + used_[parent * links_.peers + child]);
   }
 
   void join_next() {
@@ -24822,9 +25006,9 @@ class tree_builder {
     double soonest = std::numeric_limits<double>::infinity();
     bool found = false;
     for (const net::peer_index p : joined_) {
-      if (children_[p] >= arity_) continue;
+      if (arity_ > 0 && children_[p] >= arity_) continue;
       for (std::size_t c = 0; c < outside_.size(); ++c) {
-        const double at = reached_[p] + (1 + children_[p]) * weight(p, outside_[c]);
+        const double at = reached_[p] + weight(p, outside_[c]);
         if (found && !(at < soonest)) continue;  // the first of equal ones
         found = true;
         soonest = at, parent = p, child = c;
@@ -24851,6 +25035,22 @@ class tree_builder {
 }}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::vector<net::peer_index> index_tree(std::uint32_t peers, net::peer_index root, std::uint32_t arity) {
+  CAUSEWAY_EXPECT(peers > 0);
+  std::vector<net::peer_index> parents(peers);
+  for (std::uint64_t position = 0; position < peers; ++position) {
+    const std::uint64_t above = position == 0 || arity == 0 ? 0 : (position - 1) / arity;
+    parents[(position + root) % peers] = static_cast<net::peer_index>((above + root) % peers);
+  }
+  return parents;
+}
+
+CAUSEWAY_DECL net::peer_index root_of(const std::vector<net::peer_index>& parents) {
+  net::peer_index at = parents.front();
+  while (parents[at] != at) at = parents[at];
+  return at;
+}
 
 CAUSEWAY_DECL std::vector<net::peer_index> link_tree(const link_costs& links, const std::vector<net::peer_index>& roots,
                                                      std::size_t index, std::uint32_t arity) {
@@ -25223,6 +25423,8 @@ CAUSEWAY_DECL std::span<float> server_residual::next(std::size_t begin, std::siz
 // and peers without a part are its clients. A contribution is encoded once by its peer, a mean once by its owner, and all,
 // the owner too, take what the bytes decode to: the same bits everywhere.
 
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Equal on all peers.
@@ -25492,26 +25694,492 @@ class split_mean {
 
 #endif  // CAUSEWAY_COLLECTIVE_SPLIT_MEAN_HPP
 
+// ---- causeway/collective/relay_paths.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_RELAY_PATHS_HPP
+#define CAUSEWAY_COLLECTIVE_RELAY_PATHS_HPP
+
+// Ways from one peer to another through third ones, which pass on what they get as it is, and how many messages go by each
+// (NETSTORM's auxiliary paths, 2024). Every peer works the paths out from the same costs and gets the same ones; how much
+// goes by each is its sender's to say, who alone knows what waits for its lines.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// The peers in between, in the order in which they pass a message on.
+using relay_path = std::vector<net::peer_index>;
+
+/// At most `most` ways from `from` to `to` besides the direct one, the fastest first: each is the fastest through peers
+/// that are on none before it. What a path costs is the sum of its links, each in its own direction; without `costs` each
+/// is 1. Of equal ones that with fewer peers in between, then by index counted from `from`. None costs more than `limit`,
+/// or leads over a link that is not there (of infinite cost). Time: O(most · peers²).
+CAUSEWAY_DECL [[nodiscard]] std::vector<relay_path> relay_paths(const link_costs& links, net::peer_index from,
+                                                                net::peer_index to, std::size_t most, double limit);
+
+/// How many of `messages` go directly, and how many by each auxiliary path, where so many are handed over to these lines
+/// already and not out: to the direct one, then to the beginning of each path. On each line one is on its way; the others
+/// wait. One after another goes directly, unless more than 2 · `limit` wait there: then by the first path with fewer than
+/// `limit` waiting at its beginning, if there is one. The first of all goes directly in any case. Each counts where it
+/// went: they are handed over faster than any line takes them. So a path gets at most `limit` + 1; with a limit of 0, none.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> messages_by_path(std::size_t messages, std::size_t limit,
+                                                                      std::vector<std::size_t> handed_over);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_RELAY_PATHS_HPP
+
+// ---- causeway/collective/impl/relay_paths.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
+
+// Bodies of collective/relay_paths.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+/// Fastest paths between two peers through fewer and fewer others (Dijkstra 1959, without a heap: all peers are
+/// neighbours).
+class path_search {
+ public:
+  path_search(const link_costs& links, net::peer_index from, net::peer_index to)
+      : links_{links}, from_{from}, to_{to}, taken_(links.peers, false) {}
+
+  /// The peers in between on the next one, which no later one goes through; none where no path costs at most `limit`.
+  relay_path next(double limit) {
+    spread();
+    relay_path between;
+    if (found_[to_].cost == unreached || found_[to_].cost > limit) return between;
+    for (net::peer_index p = found_[to_].before; p != from_; p = found_[p].before) between.push_back(p);
+    for (const net::peer_index p : between) taken_[p] = true;
+    std::reverse(between.begin(), between.end());
+    return between;
+  }
+
+ private:
+  static constexpr double unreached = std::numeric_limits<double>::infinity();
+
+  struct reached {
+    double cost = unreached;
+    std::uint32_t hops = 0;
+    net::peer_index before = 0;
+    bool settled = false;
+  };
+
+  [[nodiscard]] double cost(net::peer_index a, net::peer_index b) const {
+    if (a == from_ && b == to_) return unreached;  // the direct one is another's
+    return links_.costs.empty() ? 1 : links_(a, b);
+  }
+  [[nodiscard]] static bool is_sooner(const reached& a, const reached& b) {
+    return a.cost != b.cost ? a.cost < b.cost : a.hops < b.hops;
+  }
+
+  void spread() {
+    found_.assign(links_.peers, {});
+    found_[from_].cost = 0;
+    for (std::uint32_t round = 0; round < links_.peers; ++round) {
+      const net::peer_index at = nearest();
+      if (found_[at].settled || found_[at].cost == unreached || at == to_) return;
+      found_[at].settled = true;
+      for (std::uint32_t i = 0; i < links_.peers; ++i) {
+        if (found_[i].settled || taken_[i]) continue;
+        const reached by_it{found_[at].cost + cost(at, i), found_[at].hops + 1, at, false};
+        if (is_sooner(by_it, found_[i])) found_[i] = by_it;
+      }
+    }
+  }
+  /// The first of the nearest that are not settled, by index counted from `from`.
+  [[nodiscard]] net::peer_index nearest() const {
+    net::peer_index best = from_;
+    bool found = false;
+    for (std::uint32_t i = 0; i < links_.peers; ++i) {
+      const net::peer_index p = (from_ + i) % links_.peers;
+      if (found_[p].settled || (found && !is_sooner(found_[p], found_[best]))) continue;
+      best = p;
+      found = true;
+    }
+    return best;
+  }
+
+  const link_costs& links_;
+  net::peer_index from_, to_;
+  std::vector<bool> taken_;
+  std::vector<reached> found_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::vector<relay_path> relay_paths(const link_costs& links, net::peer_index from, net::peer_index to,
+                                                  std::size_t most, double limit) {
+  CAUSEWAY_EXPECT(from < links.peers && to < links.peers && from != to);
+  detail::path_search search{links, from, to};
+  std::vector<relay_path> paths;
+  while (paths.size() < most) {
+    paths.push_back(search.next(limit));
+    if (!paths.back().empty()) continue;
+    paths.pop_back();
+    break;
+  }
+  return paths;
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> messages_by_path(std::size_t messages, std::size_t limit,
+                                                        std::vector<std::size_t> handed_over) {
+  CAUSEWAY_EXPECT(!handed_over.empty());
+  const auto waiting = [](std::size_t on_line) { return on_line == 0 ? 0 : on_line - 1; };
+  std::vector<std::size_t> sent(handed_over.size(), 0);
+  for (std::size_t m = 0; m < messages; ++m) {
+    std::size_t by = 0;
+    if (m > 0 && waiting(handed_over[0]) > 2 * limit) {
+      const auto free = std::find_if(handed_over.begin() + 1, handed_over.end(),
+                                     [&](std::size_t on_line) { return waiting(on_line) < limit; });
+      if (free != handed_over.end()) by = static_cast<std::size_t>(free - handed_over.begin());
+    }
+    ++sent[by];
+    ++handed_over[by];
+  }
+  return sent;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
+#endif
+
+// ---- causeway/collective/tree_relays.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_TREE_RELAYS_HPP
+#define CAUSEWAY_COLLECTIVE_TREE_RELAYS_HPP
+
+// What goes by third peers of the rows that travel along a tree: the end of a row, while too much waits for the direct line
+// (NETSTORM's auxiliary paths, 2024; collective/relay_paths.hpp). A relay passes bytes on as they are, so that sums and
+// means have the same bits with and without. Who sends a row sends something by each of its paths, if only an empty
+// message: so everybody knows from the tree what comes, and nobody asks. All peers take what they wait for in one order,
+// that of the tree's links: nobody can wait for another in a circle. What comes to a relay before its turn is kept till
+// then.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// Equal on all peers.
+struct relay_options {
+  std::uint32_t limit =
+      0;  ///< L: above 2 L messages waiting directly, the next path that has fewer takes one; 0: none does
+  std::size_t message_bytes = 4'000'000;  ///< a row is cut into these, at least 1; the last may be smaller
+};
+
+/// What one peer has handed over to its lines in several exchanges, in messages of a row. Not thread-safe.
+class line_queues {
+ public:
+  /// On these lines from now on; what was under way on others does not count.
+  CAUSEWAY_DECL void open(const exchange_port& port);
+  CAUSEWAY_DECL void note(net::peer_index to, net::operation sent, std::size_t messages);
+  /// To this peer, and not out yet. A row's messages that go by one path count until the last of them is out.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t handed_over(net::peer_index to);
+
+ private:
+  struct entry {
+    net::peer_index to;
+    net::operation sent;
+    std::size_t messages;
+  };
+  const net::any_transport* lines_ = nullptr;
+  std::uint32_t epoch_ = 0;
+  std::vector<entry> entries_;
+};
+
+/// Which way a row goes along the link between a peer and its parent.
+enum class tree_way : std::uint8_t { up, down };
+
+/// One conversation along a tree. A link is named by the peer at its lower end, the child. At most 8 auxiliary paths of a
+/// link are used in each direction, none that is slower than 2 · limit + 2 messages on the link itself, and one fewer than
+/// a row has messages: rows of one message go directly, and nothing is sent to relays. Bytes: what goes by a path, once
+/// more for each peer in between; empty messages by the others. Memory: (limit + 1) · message_bytes for each path that ends
+/// here or leads through here. Not thread-safe.
+class tree_relays {
+ public:
+  explicit tree_relays(const relay_options& options = {}) : options_{options} {}
+
+  /// Queues that several exchanges of this peer have in common; without, only this one's count.
+  void share(std::shared_ptr<line_queues> queues) { queues_ = std::move(queues); }
+  /// What links cost from the next conversation on, equal on all peers; none: all alike.
+  CAUSEWAY_DECL void follow(std::vector<double> costs);
+
+  /// `parents`: of each peer, the root's is itself. `row_bytes`: of the largest row, equal on all peers, as all here.
+  CAUSEWAY_DECL void open(const exchange_port& port, const std::vector<net::peer_index>& parents, std::size_t row_bytes);
+  /// Sends on their way what of `row` goes by third peers to this child or, up, to the parent `to`. The caller sends the
+  /// rest, `row`'s beginning, and notes it.
+  CAUSEWAY_DECL std::span<const std::byte> push(tree_way way, net::peer_index to, std::span<const std::byte> row);
+  CAUSEWAY_DECL void note(net::peer_index to, net::operation sent, std::size_t bytes);
+  /// Passes on what is before this child's link in the order. Before its row is waited for: that may depend on it.
+  CAUSEWAY_DECL result<void> pass_on_before(tree_way way, net::peer_index child, time_point deadline);
+  /// Appends to the `got` bytes of the row on this child's link in `room` what came by third peers. Their number now; 0 if
+  /// that is more than a row may have.
+  CAUSEWAY_DECL result<std::size_t> collect(tree_way way, net::peer_index child, std::span<std::byte> room, std::size_t got,
+                                            time_point deadline);
+  /// Passes on all that is left of this way.
+  CAUSEWAY_DECL result<void> pass_on(tree_way way, time_point deadline);
+  /// Waits for what was sent, and ends the conversation.
+  CAUSEWAY_DECL result<void> finish(time_point deadline);
+  void close() { talk_.close(); }
+
+ private:
+  /// A message that comes here: to be passed on, or, where `next` is this peer, at its end.
+  struct hop {
+    std::uint32_t rank;  ///< of the link in the order
+    net::peer_index child, before, next;
+  };
+  /// An auxiliary path that begins here.
+  struct start {
+    tree_way way;
+    net::peer_index child, first;
+  };
+
+  CAUSEWAY_DECL void plan(const std::vector<net::peer_index>& parents);
+  CAUSEWAY_DECL void plan_link(tree_way way, net::peer_index child, std::uint32_t rank);
+  /// Takes the next message and sends it on; where it ends here, gives its bytes.
+  CAUSEWAY_DECL result<std::span<const std::byte>> take_next(tree_way way, time_point deadline);
+
+  [[nodiscard]] std::size_t messages(std::size_t bytes) const {
+    return (bytes + options_.message_bytes - 1) / options_.message_bytes;
+  }
+  // Hops up, then those down; each has a place to receive in, a place to send from, and a slot. Then the starts.
+  [[nodiscard]] static std::size_t index(tree_way way) { return static_cast<std::size_t>(way); }
+  [[nodiscard]] std::size_t number(tree_way way, std::size_t i) const { return index(way) * hops_[0].size() + i; }
+  [[nodiscard]] std::size_t hop_count() const { return hops_[0].size() + hops_[1].size(); }
+  [[nodiscard]] std::span<std::byte> slot(std::size_t i) { return {memory_.data() + i * slot_bytes_, slot_bytes_}; }
+  [[nodiscard]] static part part_of(tree_way way, net::peer_index child) {
+    return {2 + static_cast<std::uint32_t>(way), child};
+  }
+
+  relay_options options_;
+  std::shared_ptr<line_queues> queues_;
+  std::vector<double> costs_;
+
+  // The plan, and what it is for.
+  net::peer_index self_ = 0;
+  std::vector<net::peer_index> parents_;
+  std::size_t most_paths_ = 0;
+  std::array<std::vector<hop>, 2> hops_;
+  std::array<std::vector<std::uint32_t>, 2> ranks_;  ///< of each child's link
+  std::vector<start> starts_;
+
+  std::array<std::size_t, 2> at_{};  ///< the next hop
+  std::size_t slot_bytes_ = 0;
+  aligned_buffer<std::byte> memory_;
+  conversation talk_;  // last: goes first, and cancels what uses the rest
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_TREE_RELAYS_HPP
+
+// ---- causeway/collective/impl/tree_relays.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
+
+// Bodies of collective/tree_relays.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+// --- queues --------------------------------------------------------------------------------------------------------------
+
+CAUSEWAY_DECL void line_queues::open(const exchange_port& port) {
+  if (lines_ != &port.transport || epoch_ != port.id.epoch) entries_.clear();
+  lines_ = &port.transport;
+  epoch_ = port.id.epoch;
+}
+
+CAUSEWAY_DECL void line_queues::note(net::peer_index to, net::operation sent, std::size_t messages) {
+  entries_.push_back({to, sent, messages});
+}
+
+CAUSEWAY_DECL std::size_t line_queues::handed_over(net::peer_index to) {
+  std::erase_if(entries_, [&](const entry& e) { return lines_->done(e.sent); });
+  std::size_t messages = 0;
+  for (const entry& e : entries_) messages += e.to == to ? e.messages : 0;
+  return messages;
+}
+
+// --- the plan ------------------------------------------------------------------------------------------------------------
+
+CAUSEWAY_DECL void tree_relays::follow(std::vector<double> costs) {
+  costs_ = std::move(costs);
+  parents_.clear();  // what was planned is out of date
+}
+
+/// Links in the order in which rows pass them: up, the deepest first; down, the root's. Of equally deep ones by index,
+/// counted from the root.
+CAUSEWAY_DECL void tree_relays::plan(const std::vector<net::peer_index>& parents) {
+  parents_ = parents;
+  const auto peers = static_cast<std::uint32_t>(parents.size());
+  std::vector<std::uint32_t> depth(peers, 0);
+  std::vector<net::peer_index> children;
+  const net::peer_index root = root_of(parents);
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    children.push_back((root + i) % peers);
+    for (net::peer_index a = children.back(); a != root; a = parents[a]) ++depth[children.back()];
+  }
+  std::stable_sort(children.begin(), children.end(), [&](auto a, auto b) { return depth[a] < depth[b]; });
+  starts_.clear();
+  for (const tree_way way : {tree_way::down, tree_way::up}) {
+    hops_[index(way)].clear();
+    ranks_[index(way)].assign(peers, 0);
+    if (way == tree_way::up) {
+      std::stable_sort(children.begin(), children.end(), [&](auto a, auto b) { return depth[a] > depth[b]; });
+    }
+    for (std::uint32_t rank = 0; rank < children.size(); ++rank) plan_link(way, children[rank], rank);
+  }
+}
+
+CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child, std::uint32_t rank) {
+  ranks_[index(way)][child] = rank;
+  const bool is_up = way == tree_way::up;
+  const net::peer_index from = is_up ? child : parents_[child];
+  const net::peer_index to = is_up ? parents_[child] : child;
+  const link_costs links{costs_, static_cast<std::uint32_t>(parents_.size())};
+  const double direct = costs_.empty() ? 1 : links(from, to);
+  const double saved = (2.0 * options_.limit + 2) * direct;  // what a message that goes by a path would wait for, at least
+  for (relay_path& path : relay_paths(links, from, to, most_paths_, saved)) {
+    if (from == self_) starts_.push_back({way, child, path.front()});
+    path.push_back(to);
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      if (path[i] != self_) continue;
+      hops_[index(way)].push_back({rank, child, i == 0 ? from : path[i - 1], i + 1 < path.size() ? path[i + 1] : self_});
+    }
+  }
+}
+
+// --- a conversation ------------------------------------------------------------------------------------------------------
+
+CAUSEWAY_DECL void tree_relays::open(const exchange_port& port, const std::vector<net::peer_index>& parents,
+                                     std::size_t row_bytes) {
+  CAUSEWAY_EXPECT(options_.message_bytes > 0 && row_bytes > 0);
+  CAUSEWAY_EXPECT(costs_.empty() || costs_.size() == parents.size() * parents.size());
+  close();
+  if (!queues_) queues_ = std::make_shared<line_queues>();
+  queues_->open(port);
+  const std::size_t most = options_.limit == 0 ? 0 : std::min<std::size_t>(messages(row_bytes) - 1, 8);
+  if (self_ != port.transport.self() || most_paths_ != most || parents_ != parents) {
+    self_ = port.transport.self();
+    most_paths_ = most;
+    plan(parents);
+  }
+  at_ = {};
+  slot_bytes_ = (std::min((options_.limit + std::size_t{1}) * options_.message_bytes, row_bytes) + 63) / 64 * 64;
+  if (memory_.size() < hop_count() * slot_bytes_) memory_ = aligned_buffer<std::byte>{hop_count() * slot_bytes_};
+  talk_.open(port, 2 * hop_count() + starts_.size());
+  for (const tree_way way : {tree_way::up, tree_way::down}) {
+    for (std::size_t i = 0; i < hops_[index(way)].size(); ++i) {
+      const hop& h = hops_[index(way)][i];
+      talk_.receive(number(way, i), h.before, part_of(way, h.child), slot(number(way, i)));
+    }
+  }
+}
+
+CAUSEWAY_DECL std::span<const std::byte> tree_relays::push(tree_way way, net::peer_index to,
+                                                           std::span<const std::byte> row) {
+  const net::peer_index child = way == tree_way::up ? self_ : to;
+  const auto is_ours = [&](const start& s) { return s.way == way && s.child == child; };
+  const auto first = std::find_if(starts_.begin(), starts_.end(), is_ours);
+  const auto last = std::find_if_not(first, starts_.end(), is_ours);
+  if (first == last) return row;
+  std::vector<std::size_t> handed_over{queues_->handed_over(to)};
+  for (auto s = first; s != last; ++s) handed_over.push_back(queues_->handed_over(s->first));
+  const auto counts = messages_by_path(messages(row.size()), options_.limit, std::move(handed_over));
+  std::size_t at = std::min(counts[0] * options_.message_bytes, row.size());
+  const std::span<const std::byte> direct = row.first(at);
+  for (auto s = first; s != last; ++s) {
+    const std::size_t by_it = counts[static_cast<std::size_t>(s - first) + 1];
+    const std::span<const std::byte> bytes = row.subspan(at, std::min(by_it * options_.message_bytes, row.size() - at));
+    const std::size_t place = 2 * hop_count() + static_cast<std::size_t>(s - starts_.begin());
+    note(s->first, talk_.send(place, s->first, part_of(way, child), bytes), bytes.size());
+    at += bytes.size();
+  }
+  return direct;
+}
+
+CAUSEWAY_DECL void tree_relays::note(net::peer_index to, net::operation sent, std::size_t bytes) {
+  if (options_.limit > 0 && bytes > 0) queues_->note(to, sent, messages(bytes));
+}
+
+CAUSEWAY_DECL result<std::span<const std::byte>> tree_relays::take_next(tree_way way, time_point deadline) {
+  const std::size_t i = number(way, at_[index(way)]);
+  const hop& h = hops_[index(way)][at_[index(way)]++];
+  CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(i, h.before, deadline));
+  const std::span<const std::byte> bytes = slot(i).first(moved);
+  if (h.next == self_) return bytes;
+  note(h.next, talk_.send(hop_count() + i, h.next, part_of(way, h.child), bytes), moved);
+  return std::span<const std::byte>{};
+}
+
+CAUSEWAY_DECL result<void> tree_relays::pass_on_before(tree_way way, net::peer_index child, time_point deadline) {
+  const std::vector<hop>& hops = hops_[index(way)];
+  const std::uint32_t end = ranks_[index(way)][child];
+  while (at_[index(way)] < hops.size() && hops[at_[index(way)]].rank < end) CAUSEWAY_TRY(take_next(way, deadline));
+  return {};
+}
+
+CAUSEWAY_DECL result<std::size_t> tree_relays::collect(tree_way way, net::peer_index child, std::span<std::byte> room,
+                                                       std::size_t got, time_point deadline) {
+  const std::vector<hop>& hops = hops_[index(way)];
+  const std::uint32_t rank = ranks_[index(way)][child];
+  bool fits = true;
+  while (at_[index(way)] < hops.size() && hops[at_[index(way)]].rank == rank) {
+    CAUSEWAY_ASSIGN(const std::span<const std::byte> bytes, take_next(way, deadline));
+    fits = fits && bytes.size() <= room.size() - got;
+    if (!fits) continue;
+    std::copy(bytes.begin(), bytes.end(), room.begin() + static_cast<std::ptrdiff_t>(got));
+    got += bytes.size();
+  }
+  return fits ? got : 0;
+}
+
+CAUSEWAY_DECL result<void> tree_relays::pass_on(tree_way way, time_point deadline) {
+  while (at_[index(way)] < hops_[index(way)].size()) CAUSEWAY_TRY(take_next(way, deadline));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> tree_relays::finish(time_point deadline) {
+  for (const tree_way way : {tree_way::up, tree_way::down}) {
+    for (std::size_t i = 0; i < hops_[index(way)].size(); ++i) {
+      const hop& h = hops_[index(way)][i];
+      if (h.next != self_) CAUSEWAY_TRY(talk_.finish(hop_count() + number(way, i), h.next, deadline));
+    }
+  }
+  for (std::size_t s = 0; s < starts_.size(); ++s) {
+    CAUSEWAY_TRY(talk_.finish(2 * hop_count() + s, starts_[s].first, deadline));
+  }
+  close();
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
+#endif
+
 // ---- causeway/collective/tree_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_TREE_MEAN_HPP
 #define CAUSEWAY_COLLECTIVE_TREE_MEAN_HPP
 
 // Up a tree and down again: each peer adds its children's sums to its own values and sends the sum to its parent; the root
 // divides, and the mean goes down the same way, as the bytes that the root made of it. Nobody talks to more than a few
-// others. Everybody, the root too, takes what those bytes decode to: the same bits everywhere.
+// others. Everybody, the root too, takes what those bytes decode to: the same bits everywhere. While too much waits for the
+// line to a parent or a child, the end of a row may go by third peers (collective/tree_relays.hpp).
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Equal on all peers.
 struct tree_options {
-  std::uint32_t arity = 2;   ///< children of a peer, at least 1
+  std::uint32_t arity = 2;   ///< children of a peer; 0: all are the root's
   net::peer_index root = 0;  ///< modulo the peers; the others follow it in the order of their indices, level by level
   std::vector<net::peer_index> parents{};  ///< none: so; else of each peer, the root's is itself (link_trees.hpp)
+  relay_options relays{};                  ///< what goes by third peers: nothing
 };
 
 /// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
 /// and one encoded by DownCodec to each child, and 16 bytes more for each message; 2 · depth latencies, each of a whole
-/// row: for small rows and many peers. What is lost when a sum is encoded is lost for good: there is no residual.
+/// row: for small rows and many peers. What is lost when a sum is encoded is lost for good: there is no residual. With
+/// `relays` peers pass parts of others' rows on, for which they wait in `turn` and `finish`.
 template <class UpCodec, class DownCodec = UpCodec>
 class tree_mean {
   static_assert(!UpCodec::traits.sparse && !UpCodec::traits.transform, "partial sums need all coordinates, as values");
@@ -25522,19 +26190,20 @@ class tree_mean {
       .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = false};
 
   explicit tree_mean(tree_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
-      : options_{options}, up_{std::move(up)}, down_{std::move(down)} {}
+      : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)}, relays_{options_.relays} {}
 
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row,
                      const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> {
     CAUSEWAY_EXPECT(row.residual.empty() && row.counts.empty());
+    cancel();
     peers_ = port.transport.size();
-    CAUSEWAY_EXPECT(options_.arity > 0);
     self_ = port.transport.self();
     CAUSEWAY_EXPECT(options_.parents.empty() || options_.parents.size() == peers_);
     take_place();
-    talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
+    talk_.open(port, kinds * peers_);
+    relays_.open(port, parents_, std::max(up_slot_, down_slot_));
     for (std::size_t i = 0; i < children_.size(); ++i) {
       talk_.receive(place(sum_in, children_[i]), children_[i], part{0}, from_child(i));
     }
@@ -25546,37 +26215,31 @@ class tree_mean {
   template <MessageContext X>
   result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
-    if (children_.empty() && !is_root()) return {};
-    for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port, children_[i], i));
-    if (!is_root()) {
-      send_sum(row, ctx);
-      return {};
-    }
-    make_mean(row, ctx);
-    pass_down();
-    return {};
+    return closing(take_up(port, row, ctx));
   }
 
   template <MessageContext X>
   result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
-    const time_point deadline = port.options.deadline;
-    if (!is_root()) {
-      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
-      pass_down();
-    }
-    std::optional<refusal> bad = adopt(row, ctx);
-    for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(mean_out, p), p, deadline));
-    talk_.close();
+    CAUSEWAY_TRY(closing(take_down(port.options.deadline)));
+    const std::optional<refusal> bad = adopt(row, ctx);
+    CAUSEWAY_TRY(closing(finish_sends(port.options.deadline)));
     if (bad) return to_error(*bad, peers_);
     return {};
   }
 
-  void cancel() { talk_.close(); }
+  void cancel() {
+    relays_.close();
+    talk_.close();
+  }
 
-  /// The tree from the next conversation on; equal on all peers.
-  void follow(std::vector<net::peer_index> parents) { options_.parents = std::move(parents); }
+  /// The tree from the next conversation on, and what links cost; equal on all peers.
+  void follow(std::vector<net::peer_index> parents, const std::vector<double>& costs) {
+    options_.parents = std::move(parents);
+    relays_.follow(costs);
+  }
+  /// Queues of messages that several exchanges have in common.
+  void share(std::shared_ptr<line_queues> queues) { relays_.share(std::move(queues)); }
 
  private:
   enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
@@ -25584,24 +26247,22 @@ class tree_mean {
   // --- the tree ----------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool is_root() const { return parent_ == self_; }
-  /// Whose child this peer is, and who are its own; by index they are at positions 0 to n-1, level by level.
+  /// Whose child this peer is, and who are its own, by index counted from the root.
   void take_place() {
+    parents_ = options_.parents.empty() ? index_tree(peers_, options_.root, options_.arity) : options_.parents;
+    parent_ = parents_[self_];
     children_.clear();
-    if (!options_.parents.empty()) {
-      parent_ = options_.parents[self_];
-      for (net::peer_index p = 0; p < peers_; ++p) {
-        if (p != self_ && options_.parents[p] == self_) children_.push_back(p);
-      }
-      return;
+    const net::peer_index root = root_of(parents_);
+    for (std::uint32_t i = 1; i < peers_; ++i) {
+      const net::peer_index p = (root + i) % peers_;
+      if (parents_[p] == self_) children_.push_back(p);
     }
-    const auto peer_at = [&](std::uint64_t position) {
-      return static_cast<net::peer_index>((position + options_.root) % peers_);
-    };
-    const std::uint64_t position = (self_ + peers_ - options_.root % peers_) % peers_;
-    parent_ = position == 0 ? self_ : peer_at((position - 1) / options_.arity);
-    for (std::uint64_t c = 1; c <= options_.arity && position * options_.arity + c < peers_; ++c) {
-      children_.push_back(peer_at(position * options_.arity + c));
-    }
+  }
+
+  /// An error ends the conversation.
+  result<void> closing(result<void> outcome) {
+    if (!outcome) cancel();
+    return outcome;
   }
 
   // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
@@ -25612,6 +26273,13 @@ class tree_mean {
   [[nodiscard]] std::span<std::byte> mean_message() { return {memory_.data() + up_slot_, down_slot_}; }
   [[nodiscard]] std::span<std::byte> from_child(std::size_t i) {
     return {memory_.data() + up_slot_ + down_slot_ + i * up_slot_, up_slot_};
+  }
+
+  /// Sends what of a row goes directly, and by third peers the rest.
+  void send(kind what, tree_way way, net::peer_index to, std::span<const std::byte> row) {
+    const std::span<const std::byte> direct = relays_.push(way, to, row);
+    const part message{static_cast<std::uint32_t>(way)};
+    relays_.note(to, talk_.send(place(what, to), to, message, direct), direct.size());
   }
 
   template <class X>
@@ -25628,8 +26296,22 @@ class tree_mean {
   // --- up
   // -------------------------------------------------------------------------------------------------------------------
 
-  result<void> take_sum(const exchange_port& port, net::peer_index child, std::size_t i) {
-    CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(place(sum_in, child), child, port.options.deadline));
+  template <class X>
+  result<void> take_up(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port.options.deadline, children_[i], i));
+    if (is_root()) {
+      make_mean(row, ctx);
+      pass_down();
+    } else if (!children_.empty()) {
+      send_sum(row, ctx);
+    }
+    return relays_.pass_on(tree_way::up, port.options.deadline);
+  }
+
+  result<void> take_sum(time_point deadline, net::peer_index child, std::size_t i) {
+    CAUSEWAY_TRY(relays_.pass_on_before(tree_way::up, child, deadline));
+    CAUSEWAY_ASSIGN(std::size_t moved, talk_.wait(place(sum_in, child), child, deadline));
+    CAUSEWAY_ASSIGN(moved, relays_.collect(tree_way::up, child, from_child(i), moved, deadline));
     sums_.push_back(detail::read_message(child, from_child(i).first(moved), count_, peers_));
     return {};
   }
@@ -25667,7 +26349,7 @@ class tree_mean {
     if (bad) used = 0;
     detail::write_header(room, bad ? 0.0F : weight, count_, bad.value_or(detail::no_refusal));
     used += message_header_bytes;
-    talk_.send(place(sum_out, parent_), parent_, part{0}, room.first(used));
+    send(sum_out, tree_way::up, parent_, room.first(used));
   }
 
   // --- down
@@ -25688,8 +26370,26 @@ class tree_mean {
 
   void pass_down() {
     for (const net::peer_index child : children_) {
-      talk_.send(place(mean_out, child), child, part{1}, mean_message().first(mean_bytes_));
+      send(mean_out, tree_way::down, child, mean_message().first(mean_bytes_));
     }
+  }
+
+  result<void> take_down(time_point deadline) {
+    if (!is_root()) {
+      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
+      CAUSEWAY_TRY(relays_.pass_on_before(tree_way::down, self_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, relays_.collect(tree_way::down, self_, mean_message(), mean_bytes_, deadline));
+      pass_down();
+    }
+    return relays_.pass_on(tree_way::down, deadline);
+  }
+
+  result<void> finish_sends(time_point deadline) {
+    for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(mean_out, p), p, deadline));
+    CAUSEWAY_TRY(relays_.finish(deadline));
+    talk_.close();
+    return {};
   }
 
   template <class X>
@@ -25708,6 +26408,7 @@ class tree_mean {
   DownCodec down_;
   net::peer_index self_ = 0;
   std::uint32_t peers_ = 1;
+  std::vector<net::peer_index> parents_;  // of each peer
   net::peer_index parent_ = 0;
   std::vector<net::peer_index> children_;
   std::size_t count_ = 0;
@@ -25717,7 +26418,8 @@ class tree_mean {
   aligned_buffer<std::byte> memory_;
   aligned_buffer<float> sum_;
   std::vector<peer_message> sums_;  // of the children, in their order
-  conversation talk_;               // last: goes first, and cancels what uses the rest
+  tree_relays relays_;
+  conversation talk_;  // these two last: they go first, and cancel what uses the rest
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -25732,6 +26434,10 @@ class tree_mean {
 // axis of a grid; or all of them in another order, where an algorithm sends to the next rank and the order is what costs.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// Whether each of `peers` peers is in one group, and no group is empty.
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups,
+                                               std::uint32_t peers);
 
 /// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
 /// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
@@ -25781,6 +26487,19 @@ static_assert(net::Transport<group_view>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups, std::uint32_t peers) {
+  std::vector<net::peer_index> all;
+  for (const auto& group : groups) {
+    if (group.empty()) return false;
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  std::sort(all.begin(), all.end());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] != i) return false;
+  }
+  return all.size() == peers;
+}
+
 CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
     : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
   CAUSEWAY_EXPECT(self_ < members_.size());
@@ -25817,6 +26536,64 @@ CAUSEWAY_DECL bool group_view::are_distinct() const {
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 #endif
 
+// ---- causeway/collective/region_label.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
+#define CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
+
+// Regions of peers that are near each other: listed by the peers' numbers, or as the peers say.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
+using region_list = std::vector<std::vector<net::peer_index>>;
+
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct region_label {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
+
+// ---- causeway/collective/impl/region_label.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
+
+// Bodies of collective/region_label.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
+  std::map<std::uint32_t, std::vector<net::peer_index>> named;
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) named[own[p]].push_back(p);
+  }
+  region_list all;
+  for (auto& [name, peers] : named) all.push_back(std::move(peers));
+  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) continue;
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
+  }
+  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
+  return all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
+#endif
+
 // ---- causeway/collective/two_level_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
 #define CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
@@ -25828,25 +26605,13 @@ CAUSEWAY_DECL bool group_view::are_distinct() const {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
-using region_list = std::vector<std::vector<net::peer_index>>;
-
-/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
-struct told_regions {
-  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
-
-  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
-  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
-};
-
-/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
-/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
-CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
-
 namespace detail {
 
 /// Tells all peers this one's region, and finds out which ones there are.
-CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found);
+CAUSEWAY_DECL result<void> gather_regions(const exchange_port& port, const region_label& label, region_list& found);
+
+/// The region that a peer is in. errc::invalid_argument: they do not name each of `peers` peers once.
+CAUSEWAY_DECL result<std::size_t> region_of(net::peer_index peer, const region_list& regions, std::uint32_t peers);
 
 /// A transport that stays where it is when its owner moves. Assigning swaps: what still talks over it goes after it.
 class held_transport {
@@ -25869,7 +26634,7 @@ class held_transport {
 /// peers as there are regions, and a row encoded by DownCodec to each peer of its region; 16 bytes more for each message. 2
 /// latencies within a region and those of `Across`.
 ///
-/// Regions are those of `set_regions`, or, after `tell_region`, those that the peers say, in a message of 4 bytes to each
+/// Regions are those of `set_regions`, or, after `set_label`, those that the peers say, in a message of 4 bytes to each
 /// other peer, which `begin` waits for: a latency more, of the longest line. The result is the same, whatever the regions.
 ///
 /// The residual is what the own message left out. What `Across` loses of a region's mean is lost, unless it keeps that
@@ -25892,7 +26657,7 @@ class two_level_mean {
   /// For the next round, on all peers alike: as the group changes.
   void set_regions(region_list regions) { regions_ = std::move(regions); }
   /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
-  void tell_region(const told_regions& told) { told_ = told, asks_ = true; }
+  void set_label(const region_label& label) { label_ = label, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
   [[nodiscard]] Across& across() noexcept { return across_; }
 
@@ -25903,7 +26668,7 @@ class two_level_mean {
     self_ = port.transport.self();
     peers_ = port.transport.size();
     cancel();
-    if (asks_) CAUSEWAY_TRY(detail::ask_regions(port, told_, regions_));
+    if (asks_) CAUSEWAY_TRY(detail::gather_regions(port, label_, regions_));
     CAUSEWAY_TRY(find_region());
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
@@ -25977,19 +26742,8 @@ class two_level_mean {
   // ----------------------------------------------------------------------------------------------------------------
 
   result<void> find_region() {
-    std::vector<net::peer_index> all;
-    region_ = regions_.size();
-    for (std::size_t r = 0; r < regions_.size(); ++r) {
-      all.insert(all.end(), regions_[r].begin(), regions_[r].end());
-      if (std::find(regions_[r].begin(), regions_[r].end(), self_) != regions_[r].end()) region_ = r;
-    }
-    std::sort(all.begin(), all.end());
-    bool good = all.size() == peers_;
-    for (std::size_t p = 0; good && p < all.size(); ++p) good = all[p] == p;
-    for (const auto& r : regions_) good = good && !r.empty();
-    if (good) return {};
-    return fail(errc::invalid_argument, "two_level_mean",
-                "regions must name every peer of the group once; set_regions first");
+    CAUSEWAY_ASSIGN(region_, detail::region_of(self_, regions_, peers_));
+    return {};
   }
   [[nodiscard]] const std::vector<net::peer_index>& mine() const { return regions_[region_]; }
   [[nodiscard]] net::peer_index hub() const { return mine().front(); }
@@ -26109,7 +26863,7 @@ class two_level_mean {
   }
 
   region_list regions_;
-  told_regions told_;
+  region_label label_;
   bool asks_ = false;
   UpCodec up_;
   DownCodec down_;
@@ -26141,35 +26895,26 @@ class two_level_mean {
 
 // Bodies of collective/two_level_mean.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
-CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
-  std::map<std::uint32_t, std::vector<net::peer_index>> named;
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != told_regions::any) named[own[p]].push_back(p);
-  }
-  region_list all;
-  for (auto& [name, peers] : named) all.push_back(std::move(peers));
-  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != told_regions::any) continue;
-    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
-  }
-  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
-  return all;
-}
-
-namespace detail {
-
-CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found) {
-  std::vector<std::uint32_t> all(port.transport.size(), told.own);
+CAUSEWAY_DECL result<void> gather_regions(const exchange_port& port, const region_label& label, region_list& found) {
+  std::vector<std::uint32_t> all(port.transport.size(), label.own);
   net::message_id id = port.id;
   id.channel += 1;  // the first of ours has the rows
-  CAUSEWAY_TRY(all_gather(port.transport, id, std::as_bytes(std::span{&told.own, 1}),
+  CAUSEWAY_TRY(all_gather(port.transport, id, std::as_bytes(std::span{&label.own, 1}),
                           std::as_writable_bytes(std::span{all}), port.options));
-  found = regions_told(all, told.fewest);
+  found = regions_by_label(all, label.fewest);
   return {};
+}
+
+CAUSEWAY_DECL result<std::size_t> region_of(net::peer_index peer, const region_list& regions, std::uint32_t peers) {
+  if (!has_each_once(regions, peers)) {
+    return fail(errc::invalid_argument, "two_level_mean",
+                "regions must name every peer of the group once; set_regions first");
+  }
+  std::size_t region = 0;
+  while (std::find(regions[region].begin(), regions[region].end(), peer) == regions[region].end()) ++region;
+  return region;
 }
 
 CAUSEWAY_DECL void held_transport::hold(group_view group) {
@@ -26181,8 +26926,7 @@ CAUSEWAY_INLINE held_transport& held_transport::operator=(held_transport&& other
   return *this;
 }
 
-}  // namespace detail
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
 #endif
@@ -26218,6 +26962,15 @@ constexpr compress::codec_traits message_traits() {
   } else {
     return {};
   }
+}
+
+/// Whether a recipe's codecs are codecs.
+template <class E>
+constexpr bool has_codecs() {
+  bool good = true;
+  if constexpr (requires { typename E::codec_type; }) good = compress::is_of_codec<typename E::codec_type>;
+  if constexpr (requires { typename E::down_type; }) good = good && compress::is_of_codec<typename E::down_type>;
+  return good;
 }
 
 /// The context's mean over all peers: butterfly or ring, whatever suits the size, in chunks that overlap each other.
@@ -26281,7 +27034,8 @@ struct quantised_ring {
 /// Up a tree to its root and down again (collective/tree_mean.hpp): fragment f has the root roots[f mod size], so that
 /// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child. With
 /// `links.every` peers of a fixed set measure their links, after so many exchanges again, and each fragment's tree follows
-/// them (collective/link_trees.hpp).
+/// them (collective/link_trees.hpp). With `relays.limit` the end of a row goes by third peers while too many messages of
+/// the fragments wait for the direct line (collective/tree_relays.hpp).
 template <class Up = compress::none, class Down = Up>
 struct tree_mean {
   using codec_type = compress::as_message<Up>;
@@ -26295,9 +27049,11 @@ struct tree_mean {
   Up up{};
   Down down{};
   collective::link_probe links{};
+  collective::relay_options relays{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
-    return type{{.arity = arity, .root = roots[fragment % roots.size()]}, codec_type{up}, down_type{down}};
+    return type{
+        {.arity = arity, .root = roots[fragment % roots.size()], .relays = relays}, codec_type{up}, down_type{down}};
   }
   /// How that exchange goes on where links cost so much.
   [[nodiscard]] std::vector<net::peer_index> plan(const collective::link_costs& costs, std::size_t fragment) const {
@@ -26321,11 +27077,11 @@ struct two_level_mean {
   Across across{};
   Up up{};
   Down down{};
-  collective::told_regions told{};
+  collective::region_label label{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
     type made{regions, across.make(fragment), codec_type{up}, down_type{down}};
-    if (regions.size() == 0) made.tell_region(told);
+    if (regions.size() == 0) made.set_label(label);
     return made;
   }
 };
@@ -26786,6 +27542,9 @@ inline constexpr bool groups_last = requires {
   requires G::lasting;
 };
 
+/// errc::invalid_argument where `named`: `what` names peers by their numbers, which change where peers come and go.
+CAUSEWAY_DECL result<void> refuse_numbers(const char* what, bool named);
+
 namespace detail {
 
 /// The peers in an order drawn from `draw`.
@@ -26910,6 +27669,11 @@ CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng dra
 }}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL result<void> refuse_numbers(const char* what, bool named) {
+  if (!named) return {};
+  return fail(errc::invalid_argument, what, "of peers by number, which change where peers come and go; leave it out there");
+}
 
 CAUSEWAY_DECL std::vector<net::peer_index> all_peers::members(const group_question& q) const {
   std::vector<net::peer_index> all(q.peers);
@@ -27336,7 +28100,6 @@ class outer {
   static constexpr part decides = part::outer;
   static constexpr bool wants_mean_shared = false;
   static constexpr bool linear = optim::is_linear<O>;
-  using optimizer_type = O;
 
   explicit outer(float learning_rate = 0.7F, O optimizer = O{})
       : prototype_{std::move(optimizer)}, learning_rate_{learning_rate} {}
@@ -27466,8 +28229,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 using peer_group = std::vector<net::peer_index>;
 
-/// Whether each of `peers` peers is in one group, and no group is empty.
-CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers);
+using collective::has_each_once;
 
 /// The first of each group.
 CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);
@@ -27487,19 +28249,6 @@ CAUSEWAY_DECL [[nodiscard]] peer_group group_of(const std::vector<peer_group>& g
 // Bodies of axis/peer_groups.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
-
-CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
-  peer_group all;
-  for (const peer_group& group : groups) {
-    if (group.empty()) return false;
-    all.insert(all.end(), group.begin(), group.end());
-  }
-  std::sort(all.begin(), all.end());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i] != i) return false;
-  }
-  return all.size() == peers;
-}
 
 CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
   peer_group hubs;
@@ -27537,17 +28286,23 @@ struct hub_level {
 };
 
 /// Requirements: `check(peers)`; `levels(peers)`, one hub_level each; `outers()`, a tuple of the outer optimizers of level
-/// 1 and up (the one of level 0 is the outer axis).
+/// 1 and up (the one of level 0 is the outer axis). Where peers come and go there is one hub of hubs at most, `levels(0)`
+/// are asked for no groups, and besides: `check_elastic()`; `label`, which group of level 0 this peer is in and how many
+/// there are; `record_samples`.
 template <class H>
 concept Hubs = H::decides == part::group&& requires(const H& h, std::uint32_t peers) {
   { h.check(peers) } -> std::same_as<result<void>>;
+  { h.check_elastic() } -> std::same_as<result<void>>;
   { h.levels(peers) } -> std::same_as<std::vector<hub_level>>;
   h.outers();
+  h.label;
+  h.record_samples;
 };
 
 /// One peer holds the shared parameters for all.
 struct star {
   static constexpr part decides = part::group;
+  static constexpr collective::region_label label{.fewest = 1};
 
   net::peer_index hub = 0;  ///< where peers come and go it is the first, and then the first that is left
   /// Where peers come and go: samples of all of them together from one record to the next. In a record all take the hub's
@@ -27555,9 +28310,14 @@ struct star {
   std::uint64_t record_samples = 0;
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_elastic() const;
   CAUSEWAY_DECL [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
   CAUSEWAY_DECL [[nodiscard]] static std::tuple<> outers();
 };
+
+/// Where peers come and go: what `label` and `record_samples` must be.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_elastic_hubs(const char* who, const collective::region_label& label,
+                                                            std::uint64_t record_samples);
 
 /// A hub in every region, which is a client of the first region's hub (HALoS, Kim et al. 2025): only hubs talk over the
 /// lines between regions, and only after every `pushes` pushes. `upper` is the outer optimizer of the level above.
@@ -27565,15 +28325,30 @@ template <class Upper = outer<optim::delayed_nesterov>>
 struct regions {
   static constexpr part decides = part::group;
 
-  std::vector<std::vector<net::peer_index>> members;  ///< of each region, its hub first; the first of all is the global hub
+  std::vector<std::vector<net::peer_index>>
+      members{};  ///< of each region, its hub first; the first of all is the global hub
   std::uint32_t pushes = 32;
   float upper_share = 0.25F;
   Upper upper{};
+  /// Where peers come and go, instead of `members`: this peer's region, and how many there may be, `fewest` of them, from 0
+  /// on; equal on all peers. The hub of a region is its first peer, and then the first that is left; the global hub is one
+  /// of these.
+  collective::region_label label{};
+  /// Where peers come and go, as of a star: in a record all regions push what they have, and take the answer.
+  std::uint64_t record_samples = 0;
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const {
     if (has_each_once(members, peers) && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
     return fail(errc::invalid_argument, "regions",
                 "every peer must be in one region, no region empty, `pushes` at least 1 and `upper_share` between 0 and 1");
+  }
+  [[nodiscard]] result<void> check_elastic() const {
+    if (!members.empty() || pushes == 0 || !(upper_share >= 0 && upper_share <= 1)) {
+      return fail(errc::invalid_argument, "regions",
+                  "`members` name peers by their numbers, but peers come and go: leave it empty, and say in `label` which "
+                  "region this peer is in; `pushes` is at least 1 and `upper_share` between 0 and 1");
+    }
+    return check_elastic_hubs("regions", label, record_samples);
   }
   [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
     return {{.groups = members}, {.groups = {hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
@@ -27613,6 +28388,21 @@ CAUSEWAY_DECL std::tuple<> star::outers() { return {}; }
 CAUSEWAY_DECL result<void> star::check(std::uint32_t peers) const {
   if (hub < peers) return {};
   return fail(errc::invalid_argument, "star", "the hub is not one of the peers");
+}
+
+CAUSEWAY_DECL result<void> star::check_elastic() const { return check_elastic_hubs("star", label, record_samples); }
+
+CAUSEWAY_DECL result<void> check_elastic_hubs(const char* who, const collective::region_label& label,
+                                              std::uint64_t record_samples) {
+  if (record_samples == 0) {
+    return fail(errc::invalid_argument, who,
+                "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
+                "record to the next, such as 4 pushes of each peer");
+  }
+  if (label.own == collective::region_label::any ? label.fewest > 0 : label.own < label.fewest) return {};
+  return fail(errc::invalid_argument, who,
+              "this peer says that it is in region " + std::to_string(label.own) + ", but there are " +
+                  std::to_string(label.fewest) + ", numbered from 0 on (`label`)");
 }
 
 CAUSEWAY_DECL std::vector<hub_level> star::levels(std::uint32_t peers) const {
@@ -27685,10 +28475,7 @@ CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
   if (size < 2 && peers > 1) {
     return fail(errc::invalid_argument, "linked_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
   }
-  if (peers == 0 && (!costs.empty() || links.every > 0)) {
-    return fail(errc::invalid_argument, "linked_groups",
-                "`costs` and `links` are of links between certain peers; leave them out where peers come and go");
-  }
+  CAUSEWAY_TRY(refuse_numbers("costs or links", peers == 0 && (!costs.empty() || links.every > 0)));
   const bool costly = std::all_of(costs.begin(), costs.end(), [](double c) { return c >= 0; });
   if (!costs.empty() && (costs.size() != std::size_t{peers} * peers || !costly)) {
     return fail(errc::invalid_argument, "linked_groups",
@@ -28273,7 +29060,7 @@ CAUSEWAY_DECL float compensated::scale(std::span<const float> local, std::span<c
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
-/// Of each peer, which version of each fragment it has.
+/// Of each peer, which version of each fragment it has. Where peers come and go: of each path that there is.
 using module_paths = std::vector<std::vector<std::uint32_t>>;
 
 /// The paths through levels of `versions` modules, peer by peer and again from the first when all are taken, the last level
@@ -28281,19 +29068,29 @@ using module_paths = std::vector<std::vector<std::uint32_t>>;
 CAUSEWAY_DECL [[nodiscard]] module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers);
 
 /// For comm::rounds: the peers that have the same version of a fragment. All peers start with equal parameters, as versions
-/// of a level do that were copied from one model trained before; they part when their data do.
+/// of a level do that were copied from one model trained before; they part when their data do. Where peers come and go, a
+/// newcomer gets the path that the fewest peers have, and keeps it (comm/path_modules.hpp).
 struct module_groups {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
   static constexpr bool lasting = true;
 
-  module_paths paths{};           ///< [peer][fragment], equal on all peers
-  std::vector<double> weights{};  ///< what each peer's row counts, say the documents of its shard; none: all alike
+  /// One version of a fragment.
+  struct module {
+    std::size_t fragment = 0;
+    std::uint32_t version = 0;
+  };
+
+  module_paths paths{};  ///< [peer][fragment], equal on all peers; where these come and go [path][fragment]
+  /// What each peer's row counts, say the documents of its shard; none: all alike. Where peers come and go: what the rows
+  /// of a path's peers count together, which they divide by their samples; none: each row by its samples.
+  std::vector<double> weights{};
 
   /// Whether a module's mean pseudo-gradient is made √P times longer, P the number of paths that have it: a mean of many is
   /// shorter than one of few (DiPaCo, section 2.7).
   bool lengthen = false;
 
+  /// `peers`: 0 where they come and go.
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
   CAUSEWAY_DECL [[nodiscard]] result<void> check_fragments(std::size_t count) const;
 
@@ -28302,6 +29099,12 @@ struct module_groups {
   CAUSEWAY_DECL [[nodiscard]] float length(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
+
+  /// All that a path has, fragment by fragment, in the order of their versions.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<module> modules() const;
+  [[nodiscard]] bool has(std::size_t path, const module& m) const { return paths[path][m.fragment] == m.version; }
+  /// How many times longer a mean is made that peers of these paths have put something into.
+  CAUSEWAY_DECL [[nodiscard]] float length_of(const std::vector<std::uint32_t>& those) const;
 };
 
 static_assert(Group<module_groups>);
@@ -28333,16 +29136,17 @@ CAUSEWAY_DECL module_paths every_path(const std::vector<std::uint32_t>& versions
 }
 
 CAUSEWAY_DECL result<void> module_groups::check(std::uint32_t peers) const {
+  const bool changing = peers == 0;
   const auto length = [&](const auto& path) { return path.size() == paths[0].size(); };
-  if (paths.size() != peers || !std::all_of(paths.begin(), paths.end(), length)) {
+  if (paths.empty() || (!changing && paths.size() != peers) || !std::all_of(paths.begin(), paths.end(), length)) {
     return fail(errc::invalid_argument, "module_groups",
-                std::to_string(paths.size()) + " paths for " + std::to_string(peers) +
-                    " peers; give each peer one, with a version of each fragment");
+                std::to_string(paths.size()) + " paths" + (changing ? "" : " for " + std::to_string(peers) + " peers") +
+                    "; give each peer one, or where peers come and go name each, with a version of each fragment");
   }
   const auto counts = [](double w) { return w > 0 && std::isfinite(w); };
-  if (weights.empty() || (weights.size() == peers && std::all_of(weights.begin(), weights.end(), counts))) return {};
+  if (weights.empty() || (weights.size() == paths.size() && std::all_of(weights.begin(), weights.end(), counts))) return {};
   return fail(errc::invalid_argument, "module_groups",
-              "`weights` must have a positive number for each peer, or none at all");
+              "`weights` must have a positive number for each peer, where peers come and go for each path, or none at all");
 }
 
 CAUSEWAY_DECL result<void> module_groups::check_fragments(std::size_t count) const {
@@ -28364,10 +29168,24 @@ CAUSEWAY_DECL float module_groups::weight(const group_question& q) const {
   return weights.empty() ? 1.0F : static_cast<float>(weights[q.self]);
 }
 
-CAUSEWAY_DECL float module_groups::length(const group_question& q) const {
-  if (!lengthen) return 1.0F;
+CAUSEWAY_DECL float module_groups::length(const group_question& q) const { return lengthen ? length_of(members(q)) : 1.0F; }
+
+CAUSEWAY_DECL std::vector<module_groups::module> module_groups::modules() const {
+  std::vector<module> all;
+  for (std::size_t f = 0; f < paths[0].size(); ++f) {
+    std::vector<std::uint32_t> versions;
+    for (const auto& path : paths) versions.push_back(path[f]);
+    std::sort(versions.begin(), versions.end());
+    versions.erase(std::unique(versions.begin(), versions.end()), versions.end());
+    for (const std::uint32_t v : versions) all.push_back({f, v});
+  }
+  return all;
+}
+
+CAUSEWAY_DECL float module_groups::length_of(const std::vector<std::uint32_t>& those) const {
+  if (!lengthen || those.empty()) return 1.0F;
   module_paths different;  // several peers may train one path
-  for (const net::peer_index p : members(q)) {
+  for (const std::uint32_t p : those) {
     if (std::find(different.begin(), different.end(), paths[p]) == different.end()) different.push_back(paths[p]);
   }
   return std::sqrt(static_cast<float>(different.size()));
@@ -28877,9 +29695,6 @@ class arrival_rules {
   using hubs_type = detail::fitting<a12, given_hubs, axis::star>;
   using arrivals_type = detail::fitting<a12, given_arrivals, axis::one_by_one>;
   using push_type = detail::fitting<a12, given_push, axis::push<>>;
-
-  /// Whether peers may come and go: one hub for all. Hubs of hubs are a gap.
-  static constexpr bool elastic = std::is_same_v<hubs_type, axis::star>;
 
   /// The value of an axis, out of those that were given.
   template <axis::part P, class T>
@@ -29396,7 +30211,6 @@ template <class Outer>
 struct hub_copy {
   std::vector<float> shared;
   std::vector<Outer> outers;  ///< one for each fragment
-  std::uint64_t steps = 0;    ///< inner steps at which a newcomer begins: common_steps
 
   void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, const Outer& prototype) {
     shared.assign(parameters.begin(), parameters.end());
@@ -29407,7 +30221,7 @@ struct hub_copy {
     }
   }
 
-  /// Without `steps`, as parameter_server::state has it.
+  /// As parameter_server::state has it.
   [[nodiscard]] std::vector<std::span<std::byte>> state() {
     membership::image_collector all;
     all(shared, outers);
@@ -29417,7 +30231,34 @@ struct hub_copy {
   void serialize(auto& ar) {
     ar(shared);
     for (Outer& o : outers) ar(o);
-    ar(steps);
+  }
+};
+
+/// The same of all hubs: of each region, by number, and of the hub of hubs, if there is one (Top; else any type).
+template <class Outer, class Top>
+struct hub_copies {
+  std::vector<hub_copy<Outer>> regions;
+  std::vector<hub_copy<Top>> top;  ///< one or none
+
+  /// What training comes to.
+  [[nodiscard]] const std::vector<float>& trained() const {
+    return top.empty() ? regions.front().shared : top.front().shared;
+  }
+  /// What a peer of that region pulls; of one that does not know its region, what training comes to.
+  [[nodiscard]] const std::vector<float>& of_region(std::size_t region) const {
+    return region < regions.size() ? regions[region].shared : trained();
+  }
+
+  /// A region that nobody is in begins where the others are. In place: peers share this memory.
+  void begin_anew(std::size_t region, std::span<const axis::fragment> cuts, const Outer& prototype) {
+    hub_copy<Outer> fresh;
+    fresh.found(cuts, trained(), prototype);
+    copy_parts(fresh.state(), regions[region].state());
+  }
+
+  void serialize(auto& ar) {
+    for (auto& c : top) ar(c);
+    for (auto& c : regions) ar(c);
   }
 };
 
@@ -29451,6 +30292,179 @@ CAUSEWAY_DECL std::vector<std::span<std::byte>> part_room::like(std::span<const 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
+#endif
+
+// ---- causeway/comm/hub_roles.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_ROLES_HPP
+#define CAUSEWAY_COMM_HUB_ROLES_HPP
+
+// Who is whose hub, for comm::async_parameter_server among peers that come and go: in the exchange of a record each peer
+// says which region it is in, what it serves and whom it has pushed to, and from that all find the same hubs. A star is one
+// region. docs/design/asynchronous.md
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// What a peer says of itself when a record's exchange begins.
+struct hub_claim {
+  std::uint64_t serves = 0;   ///< names the time as a hub that it has pushes of; 0: it is none
+  std::uint64_t follows = 0;  ///< names that of the hub that it pushed to last; 0: it has not pushed since the last record
+  std::uint64_t steps = 0;    ///< inner steps that it has taken
+  std::uint64_t region = UINT64_MAX;  ///< that it is in; one that there is not: it does not know
+  std::uint64_t serves_hubs = 0;      ///< the same as the first two, of the hub of hubs
+  std::uint64_t follows_hubs = 0;
+  std::uint64_t hubs = 0;  ///< names the hubs that may have pushed to that
+};
+
+/// Who is the hub in a record's exchange, and which time of its it is.
+struct chosen_hub {
+  net::peer_index peer = 0;
+  std::uint64_t time = 0;  ///< 0: there is none
+};
+
+/// The hub that somebody has pushed to last, if it is there; else the first peer begins a new time, `fresh`. Times are
+/// named by attempts at rounds, which only grow: so no peer goes back to a hub that it has left, which has some of its
+/// pushes. Nobody can have pushed to one of a later attempt than this, `fresh`.
+CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh);
+
+/// The region of each peer, of `count`: what it says, else where the fewest are, one after another.
+CAUSEWAY_DECL std::vector<std::size_t> place_in_regions(std::span<const hub_claim> claims, std::size_t count);
+
+/// At one level: the peers that push to a hub, that one among them, by number and by name.
+struct hub_group {
+  net::peer_index hub = 0;
+  std::vector<net::peer_index> peers;
+  std::vector<std::uint64_t> names;
+};
+
+/// Alike on all peers of an exchange.
+struct hub_roles {
+  std::vector<std::size_t> region_of;  ///< each peer
+  std::vector<chosen_hub> regions;     ///< the hub of each region that somebody is in
+  /// The hub of hubs: one of them. It goes on only where all hubs are there that may have pushed to it. A lost one's pushes
+  /// are in what it serves, and would be in the pushes of the lost one's heir again: so it begins anew, from the last
+  /// record, and is pushed all that the others have pushed to it.
+  chosen_hub top;
+  std::uint64_t hubs = 0;  ///< names those that may push to it from now on, with their times
+
+  CAUSEWAY_DECL static hub_roles of(std::span<const hub_claim> claims, std::span<const std::uint64_t> names,
+                                    std::size_t regions, std::uint64_t attempt);
+
+  /// A record was made: all begin the time that has its name.
+  CAUSEWAY_DECL void begin(std::uint64_t time, std::span<const std::uint64_t> names);
+  /// Whom a peer talks to: in its region, and, as far as it is a hub, above.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<hub_group> groups_of(net::peer_index peer,
+                                                               std::span<const std::uint64_t> names) const;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_ROLES_HPP
+
+// ---- causeway/comm/impl/hub_roles.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_ROLES_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_ROLES_IPP
+
+// Bodies of comm/hub_roles.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh) {
+  std::uint64_t newest = 0;
+  for (const hub_claim& c : claims) newest = c.follows <= fresh ? std::max(newest, c.follows) : newest;
+  for (net::peer_index p = 0; p < claims.size(); ++p) {
+    if (newest != 0 && claims[p].serves == newest) return {p, newest};
+  }
+  return {0, fresh};
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> place_in_regions(std::span<const hub_claim> claims, std::size_t count) {
+  std::vector<std::size_t> placed, peers(count);
+  for (const hub_claim& c : claims) {
+    placed.push_back(static_cast<std::size_t>(std::min<std::uint64_t>(c.region, count)));
+    if (placed.back() < count) ++peers[placed.back()];
+  }
+  for (std::size_t& region : placed) {
+    if (region < count) continue;
+    region = static_cast<std::size_t>(std::min_element(peers.begin(), peers.end()) - peers.begin());
+    ++peers[region];
+  }
+  return placed;
+}
+
+/// Names the hubs but those whose time is `except`.
+CAUSEWAY_DECL std::uint64_t name_of_hubs(std::span<const chosen_hub> hubs, std::span<const std::uint64_t> names,
+                                         std::uint64_t except) {
+  std::uint64_t name = 0;
+  for (std::size_t r = 0; r < hubs.size(); ++r) {
+    if (hubs[r].time != 0 && hubs[r].time != except) name = mix(mix(name, names[hubs[r].peer], hubs[r].time), r);
+  }
+  return name;
+}
+
+/// The hub of hubs, if it can go on: see hub_roles::top.
+CAUSEWAY_DECL chosen_hub choose_top(std::span<const hub_claim> claims, std::span<const chosen_hub> hubs,
+                                    std::uint64_t known, std::uint64_t fresh) {
+  std::uint64_t newest = 0;
+  for (const hub_claim& c : claims) newest = c.follows_hubs <= fresh ? std::max(newest, c.follows_hubs) : newest;
+  chosen_hub first{0, fresh};
+  for (auto h = hubs.rbegin(); h != hubs.rend(); ++h) {
+    if (h->time != 0) first.peer = h->peer;
+  }
+  for (const chosen_hub& h : hubs) {
+    if (h.time == 0 || h.time == fresh || newest == 0) continue;
+    const hub_claim& c = claims[h.peer];
+    if (c.serves_hubs == newest && c.hubs == known) return {h.peer, newest};
+  }
+  return first;
+}
+
+CAUSEWAY_DECL hub_roles hub_roles::of(std::span<const hub_claim> claims, std::span<const std::uint64_t> names,
+                                      std::size_t regions, std::uint64_t attempt) {
+  hub_roles all{.region_of = place_in_regions(claims, regions), .regions = std::vector<chosen_hub>(regions), .top = {}};
+  for (std::size_t r = 0; r < regions; ++r) {
+    std::vector<hub_claim> said;
+    std::vector<net::peer_index> peers;
+    for (net::peer_index p = 0; p < claims.size(); ++p) {
+      if (all.region_of[p] != r) continue;
+      said.push_back(claims[p]);
+      peers.push_back(p);
+    }
+    if (said.empty()) continue;
+    const chosen_hub hub = choose_hub(said, attempt);
+    all.regions[r] = {peers[hub.peer], hub.time};
+  }
+  all.top = choose_top(claims, all.regions, name_of_hubs(all.regions, names, attempt), attempt);
+  all.hubs = name_of_hubs(all.regions, names, 0);
+  return all;
+}
+
+CAUSEWAY_DECL void hub_roles::begin(std::uint64_t time, std::span<const std::uint64_t> names) {
+  for (chosen_hub& h : regions) {
+    if (h.time != 0) h.time = time;
+  }
+  top.time = time;
+  hubs = name_of_hubs(regions, names, 0);
+}
+
+CAUSEWAY_DECL std::vector<hub_group> hub_roles::groups_of(net::peer_index peer,
+                                                          std::span<const std::uint64_t> names) const {
+  const std::size_t region = region_of[peer];
+  hub_group own{.hub = regions[region].peer, .peers = {}, .names = {}}, above{.hub = top.peer, .peers = {}, .names = {}};
+  const auto add = [&](hub_group& group, net::peer_index p) {
+    group.peers.push_back(p);
+    group.names.push_back(names[p]);
+  };
+  for (net::peer_index p = 0; p < region_of.size(); ++p) {
+    if (region_of[p] == region) add(own, p);
+    if (regions[region_of[p]].peer == p) add(above, p);
+  }
+  return {own, above};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_ROLES_IPP
 #endif
 
 // ---- causeway/comm/hub_line.hpp ----
@@ -29813,9 +30827,11 @@ class server_client {
   /// since the last of them. What it has not taken goes from `pushed`.
   CAUSEWAY_DECL void resume_from(std::span<const std::uint64_t> taken, std::span<float> pushed, const hub_terms& terms);
   /// `pushed` (empty: nothing was) counts for nothing: `live` becomes as far from `shared`, which is pulled, as this peer
-  /// has come in all, with `work`.
+  /// has come in all, with `work`, of each fragment.
   CAUSEWAY_DECL void take_back(std::span<const float> pushed, std::span<const float> shared, std::span<float> live,
-                               hub_work work, const hub_terms& terms);
+                               std::span<const hub_work> work, const hub_terms& terms);
+  /// The same where what is below stays as it is: what was pulled becomes as far from that.
+  CAUSEWAY_DECL void take_back(std::span<const float> pushed, std::span<const hub_work> work, const hub_terms& terms);
   /// Everything pulled, nothing under way.
   CAUSEWAY_DECL void begin_from(std::span<const float> shared);
   void hang_up() { line_.reset(); }
@@ -29873,12 +30889,17 @@ class server_client {
   void serialize(auto& ar) {
     std::uint64_t count = legs_.size();
     ar(anchor_, count, sync_seconds_);
-    legs_.resize(count);
-    for (hub_leg& leg : legs_) ar(leg);
+    if (legs_.size() > count) legs_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {  // one by one: a count without bytes behind it takes no memory
+      if (i == legs_.size()) legs_.emplace_back();
+      ar(legs_[i]);
+    }
   }
 
  private:
   CAUSEWAY_DECL void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
+  /// No push of fragment f was ever made: all of `work` is still to be said.
+  CAUSEWAY_DECL void recall(std::size_t f, hub_work work, const hub_terms& terms);
 
   CAUSEWAY_DECL std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
 
@@ -30024,20 +31045,28 @@ CAUSEWAY_DECL void add_pushed(float sign, const axis::fragment& cut, std::span<c
 }
 
 CAUSEWAY_DECL void server_client::take_back(std::span<const float> pushed, std::span<const float> shared,
-                                            std::span<float> live, hub_work work, const hub_terms& terms) {
-  for (std::size_t f = 0; f < legs_.size(); ++f) {
-    hub_leg& leg = legs_[f];
-    if (leg.pending && !leg.spoilt) axis::scatter(terms.cuts[f], leg.at_send, anchor_);
-    leg.since = std::max(leg.since, work.steps);
-    leg.samples = work.samples;
-    leg.steps = work.steps;
-    leg.number = 0;
-    leg.end_push();
-  }
+                                            std::span<float> live, std::span<const hub_work> work, const hub_terms& terms) {
+  for (std::size_t f = 0; f < legs_.size(); ++f) recall(f, work[f], terms);
   for (std::size_t i = 0; i < anchor_.size(); ++i) {
     live[i] += shared[i] - anchor_[i] - (pushed.empty() ? 0.0F : pushed[i]);
     anchor_[i] = shared[i];
   }
+}
+
+CAUSEWAY_DECL void server_client::take_back(std::span<const float> pushed, std::span<const hub_work> work,
+                                            const hub_terms& terms) {
+  for (std::size_t f = 0; f < legs_.size(); ++f) recall(f, work[f], terms);
+  for (std::size_t i = 0; i < pushed.size(); ++i) anchor_[i] += pushed[i];
+}
+
+CAUSEWAY_DECL void server_client::recall(std::size_t f, hub_work work, const hub_terms& terms) {
+  hub_leg& leg = legs_[f];
+  if (leg.pending && !leg.spoilt) axis::scatter(terms.cuts[f], leg.at_send, anchor_);
+  leg.since = std::max(leg.since, work.steps);
+  leg.samples = work.samples;
+  leg.steps = work.steps;
+  leg.number = 0;
+  leg.end_push();
 }
 
 CAUSEWAY_DECL void server_client::begin_from(std::span<const float> shared) {
@@ -30139,56 +31168,45 @@ CAUSEWAY_DECL error server_client::nonsense() const {
 #ifndef CAUSEWAY_COMM_HUB_RECORD_HPP
 #define CAUSEWAY_COMM_HUB_RECORD_HPP
 
-// A hub as a role, for comm::async_parameter_server among peers that come and go. From one record of the membership to the
-// next one peer is the hub: a reign. In the exchange of a record everybody says what it has not pushed yet, and the hub
-// gives everybody what its heir would need: that is the state that all vote on. A hub that is lost costs nothing but the
+// Hubs as roles, for comm::async_parameter_server among peers that come and go. From one record of the membership to the
+// next the same peers are hubs: a reign. In the exchange of a record everybody says what it has not pushed yet, and hubs
+// give everybody what their heirs would need: that is the state that all vote on. A hub that is lost costs nothing but the
 // order in which pushes were applied: everybody still has what it pushed in its reign, and pushes it to the heir at once.
-// docs/design/asynchronous.md
+// A star is one region; with hubs of hubs each region does the same, and then their hubs do. docs/design/asynchronous.md
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// What a peer says of itself when a record's exchange begins.
-struct hub_claim {
-  std::uint64_t serves = 0;   ///< names the time as a hub that it has pushes of; 0: it is none
-  std::uint64_t follows = 0;  ///< names that of the hub that it pushed to last; 0: it has not pushed since the last record
-  std::uint64_t steps = 0;    ///< inner steps that it has taken
-};
-
-/// Who is the hub in a record's exchange, and which time of its it is.
-struct chosen_hub {
-  net::peer_index peer = 0;
-  std::uint64_t time = 0;
-};
-
-/// The hub that somebody has pushed to last, if it is there; else the first peer begins a new time, `fresh`. Times are
-/// named by attempts at rounds, which only grow: so no peer goes back to a hub that it has left, which has some of its
-/// pushes. Nobody can have pushed to one of a later attempt than this, `fresh`.
-CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh);
-
-/// Not a regular value: the lines of a reign refer to it.
-template <class Outer>
+/// `Tier`: of hubs, two levels at most. Not a regular value: the lines of a reign refer to it.
+template <class Tier>
 class hub_record {
+  using outer_type = typename Tier::outer_type;
+  using top_type = typename Tier::top_type;
+  static constexpr bool has_upper = Tier::has_upper;
+
  public:
-  void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, const Outer& prototype) {
-    copy_.found(cuts, parameters, prototype);
+  /// A run begins: with so many regions, of which this peer is in `region`; `outers`: of each level.
+  template <class Outers>
+  void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, std::size_t regions,
+             std::size_t region, const Outers& outers) {
+    fresh_ = std::get<0>(outers);
+    region_ = region;
+    copies_.regions.resize(regions);
+    kept_.resize(regions);
+    for (auto& c : copies_.regions) c.found(cuts, parameters, *fresh_);
+    if constexpr (has_upper) copies_.top.emplace_back().found(cuts, parameters, std::get<1>(outers));
   }
-  [[nodiscard]] const hub_copy<Outer>& copy() const noexcept { return copy_; }
-  void shared(auto& ar) { ar(copy_); }
+  /// As of the last record: what training comes to, what this peer pulls, inner steps at which a newcomer begins.
+  [[nodiscard]] std::span<const float> trained() const noexcept {
+    return copies_.regions.empty() ? std::span<const float>{} : std::span<const float>{copies_.trained()};
+  }
+  [[nodiscard]] std::span<const float> own() const noexcept { return copies_.of_region(region_); }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
+  void shared(auto& ar) { ar(copies_, steps_, reign_, reign_before_, kept_); }
 
   /// The lines of the reign under way; none before the first record, and when the hub is lost.
   [[nodiscard]] net::any_transport* lines() const noexcept { return lines_.get(); }
   /// Whether this peer has not been in a record, since it last took the others' state over.
   [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
-
-  void count_step(std::uint64_t samples) {
-    ++steps_;
-    samples_ += samples;
-  }
-  /// Fragment `cut` was pushed, which had come from `pulled` to `live`.
-  void note_push(const axis::fragment& cut, std::span<const float> pulled, std::span<const float> live) {
-    pushed_.resize(copy_.shared.size());
-    add_pushed(1.0F, cut, pulled, live, pushed_);
-  }
 
   /// Nothing is said in this reign any more.
   void hang_up(auto& tier) {
@@ -30196,64 +31214,88 @@ class hub_record {
     lines_.reset();
   }
 
-  /// The copy is another one: what this peer pushed and served is nobody's business any more.
-  void begin_anew(auto& tier) {
-    hang_up(tier);
-    tier.server().dissolve();
-    tier.client().begin_from(copy_.shared);
-    follows_ = serves_ = 0;
-    forget_pushes();
+  /// The copies are other ones: what this peer pushed and served is nobody's business any more.
+  void begin_anew(auto& tier, std::size_t fragments) {
+    end_roles(tier);
+    tier.begin_from(own(), fragments);
   }
 
-  /// The same for a peer that keeps what it has not pushed yet: `live` has come as far from the copy.
+  /// The same for a peer that keeps what others do not have: `live` has come as far from the copy. What it pushed they
+  /// have, but where the record that it missed was made without its hub.
   void move_along(auto& tier, std::span<float> live, const hub_terms& terms) {
     std::vector<std::uint64_t> taken;
     for (const hub_leg& leg : tier.client().legs()) taken.push_back(leg.number);
-    tier.client().resume_from(taken, {}, terms);
-    tier.client().take_back({}, copy_.shared, live, {samples_, steps_}, terms);
-    hang_up(tier);
-    tier.server().dissolve();
-    follows_ = serves_ = 0;
-    pushed_.clear();
+    const bool hub_was_lost = was_in_ == reign_before_ && region_ < kept_.size() && kept_[region_] != follows_;
+    if (!hub_was_lost) tier.forget_pushes();
+    tier.resume_from(taken, terms);
+    tier.take_back(own(), live, terms);
+    end_roles(tier);
   }
 
   /// The exchange of a record. `flush()` pushes what is left of all fragments, by tier.deliver; `terms_on(transport)` gives
-  /// the terms. On an error it can be tried again, with others. Then the copy is the hub's, and a reign begins. Bytes: one
-  /// encoded row to the hub; parameters and the outer optimizers' state from peer to peer.
+  /// the terms. On an error it can be tried again, with others. Then the copies are the hubs', and a reign begins. Bytes:
+  /// one encoded row to the hub; parameters and the outer optimizers' state, of all hubs, from peer to peer.
   template <class TermsOn, class Flush>
-  result<void> exchange(auto& ctx, auto& tier, const auto& rules, std::size_t most, const TermsOn& terms_on,
-                        const Flush& flush) {
+  result<void> exchange(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
+                        const TermsOn& terms_on, const Flush& flush) {
     CAUSEWAY_TRY(ctx.enter_exchange());
     end_reign(tier, rules, terms_on);
     CAUSEWAY_ASSIGN(const auto claims, claims_of_all(ctx));
-    const chosen_hub hub = choose_hub(claims, ctx.attempt());
-    const auto terms = terms_on(ctx.transport());
-    follow(ctx, tier, terms, hub);
     names_ = ctx.entry().identities;
-    const auto outcome = talk(ctx, tier, rules, most, terms, hub.peer, flush);
+    roles_ = hub_roles::of(claims, names_, copies_.regions.size(), ctx.attempt());
+    const auto terms = terms_on(ctx.transport());
+    follow(ctx, tier, terms);
+    auto outcome = talk(ctx, tier, rules, residual, most, terms, flush);
+    if (outcome) outcome = spread(ctx, tier);
     tier.hang_up();  // the lines of an attempt end with it
     CAUSEWAY_TRY(outcome);
     CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
-    apply(ctx, tier, claims, hub.peer);
+    apply(ctx, tier, claims, terms.cuts);
     lines_ = std::make_unique<net::any_transport>(ctx.lasting_transport());
-    return tier.set_peers(terms_on(*lines_), hub.peer, names_, copy_.shared, most);
+    return set_groups(tier, terms_on(*lines_), most);
   }
 
  private:
+  // ---- hubs -----------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] const chosen_hub& own_hub() const { return roles_.regions[region_]; }
+
+  result<void> set_groups(auto& tier, const hub_terms& terms, std::size_t most) {
+    return tier.set_groups(terms, roles_.groups_of(terms.transport.self(), names_), 0, own(), most);
+  }
+
+  void end_roles(auto& tier) {
+    hang_up(tier);
+    tier.server().dissolve();
+    if constexpr (has_upper) tier.upper().server().dissolve();
+    follows_ = serves_ = follows_hubs_ = serves_hubs_ = 0;
+    was_in_ = reign_;
+  }
+
   /// What has arrived is applied; what is on its way is pushed again in the record.
   template <class TermsOn>
   void end_reign(auto& tier, const auto& rules, const TermsOn& terms_on) {
-    if (serves_ != 0) {
-      auto alone = net::any_transport{};
-      const auto terms = terms_on(lines_ ? *lines_ : alone);
-      if (lines_) tier.server().serve(rules, terms);
-      tier.server().close(rules, terms);
+    auto alone = net::any_transport{};
+    const auto terms = terms_on(lines_ ? *lines_ : alone);
+    const auto end = [&](auto& server) {
+      if (lines_) server.serve(rules, terms);
+      server.close(rules, terms);
+    };
+    if (serves_ != 0) end(tier.server());
+    if constexpr (has_upper) {
+      if (serves_hubs_ != 0) end(tier.upper().server());
     }
     hang_up(tier);
   }
 
   result<std::vector<hub_claim>> claims_of_all(auto& ctx) {
-    const hub_claim mine{serves_, follows_, ctx.step()};
+    const hub_claim mine{.serves = serves_,
+                         .follows = follows_,
+                         .steps = ctx.step(),
+                         .region = region_,
+                         .serves_hubs = serves_hubs_,
+                         .follows_hubs = follows_hubs_,
+                         .hubs = hubs_};
     std::vector<hub_claim> all(ctx.peers());
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                         std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}),
@@ -30262,112 +31304,166 @@ class hub_record {
   }
 
   /// Where it is another hub than the one that this peer has pushed to, its pushes were in vain.
-  void follow(auto& ctx, auto& tier, const hub_terms& terms, const chosen_hub& hub) {
+  void follow(auto& ctx, auto& tier, const hub_terms& terms) {
+    region_ = roles_.region_of[ctx.self()];
+    const chosen_hub hub = own_hub();
     const bool is_hub = hub.peer == ctx.self();
-    if (!is_hub || serves_ != hub.time) {
-      tier.server().dissolve();
-      serves_ = 0;
-      if (is_hub) begin_to_serve(ctx, tier, terms);
+    const std::string of = has_upper ? " of region " + std::to_string(region_) : "";
+    if (take_role(ctx, tier.server(), is_hub, hub.time, serves_, of, copies_.regions[region_], terms)) {
+      if constexpr (has_upper) tier.upper().begin_from(own(), terms.cuts.size());
     }
-    if (is_hub) serves_ = hub.time;
-    if (std::exchange(follows_, hub.time) == hub.time) return;
-    tier.client().take_back(pushed_, copy_.shared, ctx.parameters(), {samples_, steps_}, terms);
-    ctx.parameters_changed();
-    pushed_.clear();
+    if (std::exchange(follows_, hub.time) != hub.time) {
+      tier.take_back(own(), ctx.parameters(), terms);
+      ctx.parameters_changed();
+    }
+    if constexpr (has_upper) follow_hub_of_hubs(ctx, tier.upper(), is_hub, terms);
   }
 
-  void begin_to_serve(auto& ctx, auto& tier, const hub_terms& terms) {
-    tier.server().found_on(terms.cuts, copy_.state());
-    ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub");
+  /// What a region shares stays, whatever it has taken of answers: those are no progress, and never pushed.
+  void follow_hub_of_hubs(auto& ctx, auto& upper, bool is_hub, const hub_terms& terms) {
+    const chosen_hub& top = roles_.top;
+    take_role(ctx, upper.server(), top.peer == ctx.self(), top.time, serves_hubs_, " of all regions", copies_.top[0],
+              terms);
+    hubs_ = roles_.hubs;
+    if (std::exchange(follows_hubs_, top.time) != top.time && is_hub) upper.take_back(terms);
   }
+
+  /// Whoever is to serve a time that it does not serve yet begins with the copy, and is told so; others hold nothing.
+  bool take_role(auto& ctx, auto& server, bool serves, std::uint64_t time, std::uint64_t& served, std::string_view of,
+                 auto& copy, const hub_terms& terms) {
+    if (serves && served == time) return false;
+    server.dissolve();
+    served = serves ? time : 0;
+    if (!serves) return false;
+    server.found_on(terms.cuts, copy.state());
+    ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub" + std::string{of});
+    return true;
+  }
+
+  // ---- a record -------------------------------------------------------------------------------------------------------
 
   template <class Flush>
-  result<void> talk(auto& ctx, auto& tier, const auto& rules, std::size_t most, const hub_terms& terms, net::peer_index hub,
-                    const Flush& flush) {
-    CAUSEWAY_TRY(tier.set_peers(terms, hub, names_, copy_.shared, most));
-    if (tier.is_hub()) tier.server().tell_taken();
-    CAUSEWAY_ASSIGN(const auto taken, tier.hear_taken(terms));
-    tier.client().resume_from(taken, pushed_, terms);
-    CAUSEWAY_TRY(flush());
-    tier.deliver(terms, tier.client().farewell());
-    if (tier.is_hub()) {
-      CAUSEWAY_TRY(tier.server().hear_out(terms));
-      tier.server().close(rules, terms);
-    }
-    return spread(ctx, tier, hub);
-  }
-
-  /// next_ ← the hub's state.
-  result<void> spread(auto& ctx, auto& tier, net::peer_index hub) {
-    next_ = tier.is_hub() ? tier.server().state() : room_.like(copy_.state());
-    for (std::size_t k = 0; k < next_.size(); ++k) {
-      CAUSEWAY_TRY(collective::broadcast(ctx.transport(), ctx.exchange_id(collective::channels::parameters, k), hub,
-                                         next_[k], ctx.exchange_options()));
+  result<void> talk(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
+                    const hub_terms& terms, const Flush& flush) {
+    CAUSEWAY_TRY(set_groups(tier, terms, most));
+    CAUSEWAY_TRY(push_to(tier, own_hub().peer == ctx.self(), rules, terms, flush));
+    if constexpr (has_upper) {
+      if (own_hub().peer != ctx.self()) return {};
+      return push_to(tier.upper(), roles_.top.peer == ctx.self(), rules, terms, [&]() -> result<void> {
+        tier.push_rest_up(rules, residual, terms);
+        return {};
+      });
     }
     return {};
   }
 
-  void apply(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
-    copy_parts(next_, copy_.state());
+  /// All of one level push what their hub does not have.
+  template <class Flush>
+  result<void> push_to(auto& tier, bool is_hub, const auto& rules, const hub_terms& terms, const Flush& flush) {
+    if (is_hub) tier.server().tell_taken();
+    CAUSEWAY_ASSIGN(const auto taken, tier.hear_taken(terms));
+    tier.resume_from(taken, terms);
+    CAUSEWAY_TRY(flush());
+    tier.deliver(terms, tier.client().farewell());
+    if (!is_hub) return {};
+    CAUSEWAY_TRY(tier.server().hear_out(terms));
+    tier.server().close(rules, terms);
+    return {};
+  }
+
+  /// next_ ← the hubs' states: first that of the hub of hubs, which is an answer to the others.
+  result<void> spread(auto& ctx, auto& tier) {
+    next_.clear();
+    room_.clear();
+    parts_sent_ = 0;
+    if constexpr (has_upper) {
+      CAUSEWAY_TRY(spread(ctx, roles_.top, tier.upper().server(), copies_.top.front()));
+      const std::span<const std::byte> all = next_.front().front();
+      if (own_hub().peer == ctx.self()) {
+        tier.take_answer({reinterpret_cast<const float*>(all.data()), all.size() / sizeof(float)});
+      }
+    }
+    for (std::size_t r = 0; r < roles_.regions.size(); ++r) {
+      if (roles_.regions[r].time == 0) continue;
+      CAUSEWAY_TRY(spread(ctx, roles_.regions[r], tier.server(), copies_.regions[r]));
+    }
+    return {};
+  }
+  result<void> spread(auto& ctx, const chosen_hub& hub, auto& server, auto& copy) {
+    auto parts = hub.peer == ctx.self() ? server.state() : room_.emplace_back().like(copy.state());
+    for (const auto part : parts) {
+      CAUSEWAY_TRY(collective::broadcast(ctx.transport(), ctx.exchange_id(collective::channels::parameters, parts_sent_++),
+                                         hub.peer, part, ctx.exchange_options()));
+    }
+    next_.push_back(std::move(parts));
+    return {};
+  }
+
+  void apply(auto& ctx, auto& tier, std::span<const hub_claim> claims, std::span<const axis::fragment> cuts) {
+    take_copies(cuts, ctx.is_last_exchange());
     std::vector<std::uint64_t> steps;
     for (const hub_claim& c : claims) steps.push_back(c.steps);
-    copy_.steps = common_steps(std::move(steps), copy_.steps);
-    room_ = {};
-    std::copy(copy_.shared.begin(), copy_.shared.end(), ctx.parameters().begin());
+    steps_ = common_steps(std::move(steps), steps_);
+    std::copy(own().begin(), own().end(), ctx.parameters().begin());
     ctx.parameters_changed();
-    tier.client().begin_from(copy_.shared);
-    follows_ = ctx.attempt();
-    serves_ = hub == ctx.self() ? follows_ : 0;
-    forget_pushes();
+    tier.begin_from(own(), cuts.size());
+    for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
+    roles_.begin(ctx.attempt(), names_);
+    reign_before_ = std::exchange(reign_, ctx.attempt());
+    was_in_ = reign_;
+    follows_ = own_hub().time;
+    serves_ = own_hub().peer == ctx.self() ? follows_ : 0;
+    if constexpr (has_upper) {
+      if (serves_ != 0) tier.upper().begin_from(own(), cuts.size());
+      follows_hubs_ = roles_.top.time;
+      serves_hubs_ = roles_.top.peer == ctx.self() ? follows_hubs_ : 0;
+      hubs_ = roles_.hubs;
+    }
   }
 
-  void forget_pushes() {
-    pushed_.clear();
-    samples_ = 0;
-    steps_ = 0;
+  /// Regions that nobody is in begin where the others are; after the run's last record, all do.
+  void take_copies(std::span<const axis::fragment> cuts, bool is_last) {
+    auto next = next_.begin();
+    for (auto& c : copies_.top) copy_parts(*next++, c.state());
+    for (std::size_t r = 0; r < roles_.regions.size(); ++r) {
+      if (roles_.regions[r].time != 0) copy_parts(*next++, copies_.regions[r].state());
+      if (roles_.regions[r].time == 0) copies_.begin_anew(r, cuts, *fresh_);
+      if (is_last && has_upper)
+        std::copy(copies_.trained().begin(), copies_.trained().end(), copies_.regions[r].shared.begin());
+    }
+    room_.clear();
   }
 
-  hub_copy<Outer> copy_;  ///< as of the last record
+  // Alike on all peers, as of the last record.
+  hub_copies<outer_type, top_type> copies_;
+  std::uint64_t steps_ = 0;          ///< common_steps
+  std::uint64_t reign_ = 0;          ///< names the record
+  std::uint64_t reign_before_ = 0;   ///< and the one before
+  std::vector<std::uint64_t> kept_;  ///< of each region, the time of its hub of which the record has the pushes
+
+  std::optional<outer_type> fresh_;
   std::unique_ptr<net::any_transport> lines_;
   std::vector<std::uint64_t> names_;
+  hub_roles roles_;  ///< in the exchange entered last, and from its end on
+
+  std::uint64_t was_in_ = 0;  ///< names the record that this peer was in last, or was given
+
+  // See hub_claim.
+  std::size_t region_ = 0;
   std::uint64_t serves_ = 0;
   std::uint64_t follows_ = 0;
+  std::uint64_t serves_hubs_ = 0;
+  std::uint64_t follows_hubs_ = 0;
+  std::uint64_t hubs_ = 0;
 
-  // Since the last record.
-  std::vector<float> pushed_;  ///< how far this peer has come, as far as that was pushed; empty: nothing was
-  std::uint64_t samples_ = 0;
-  std::uint32_t steps_ = 0;
-
-  std::vector<std::span<std::byte>> next_;
-  part_room room_;
+  std::vector<std::vector<std::span<std::byte>>> next_;
+  std::deque<part_room> room_;
+  std::uint64_t parts_sent_ = 0;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_HUB_RECORD_HPP
-
-// ---- causeway/comm/impl/hub_record.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_HUB_RECORD_IPP
-#define CAUSEWAY_COMM_IMPL_HUB_RECORD_IPP
-
-// Bodies of comm/hub_record.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh) {
-  std::uint64_t newest = 0;
-  for (const hub_claim& c : claims) newest = c.follows <= fresh ? std::max(newest, c.follows) : newest;
-  for (net::peer_index p = 0; p < claims.size(); ++p) {
-    if (newest != 0 && claims[p].serves == newest) return {p, newest};
-  }
-  return {0, fresh};
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_HUB_RECORD_IPP
-#endif
 
 // ---- causeway/net/deadline.hpp ----
 #ifndef CAUSEWAY_NET_DEADLINE_HPP
@@ -30468,7 +31564,7 @@ CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
 #define CAUSEWAY_COMM_ELASTIC_PUSHES_HPP
 
 // The order of things in comm::async_parameter_server where peers come and go: from one record of the membership to the
-// next one peer is the hub (comm/hub_record.hpp), and a peer that cannot reach it trains on until the next record.
+// next the same peers are hubs (comm/hub_record.hpp), and a peer that cannot reach it trains on until the next record.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -30478,31 +31574,31 @@ template <class Core>
 class elastic_pushes {
  public:
   result<void> start(auto& ctx, Core& c) {
-    if (c.hubs.record_samples == 0) {
-      return fail(errc::invalid_argument, "star",
-                  "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
-                  "record to the next, such as 4 pushes of each peer");
-    }
-    record_.found(c.cuts, ctx.parameters(), c.outer);
+    const auto outers = std::tuple_cat(std::tuple{c.outer}, c.hubs.outers());
+    record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers);
     auto alone = net::any_transport{};
-    CAUSEWAY_TRY(c.tiers.set_peers(c.terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
-    c.tiers.server().dissolve();
+    c.tiers.configure(c.hubs.levels(0));
+    CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
+    record_.begin_anew(c.tiers, c.cuts.size());
     ctx.contribution().gather(c.hubs.record_samples);
     c.schedule();
     return {};
   }
 
-  [[nodiscard]] const auto& copy() const noexcept { return record_.copy(); }
+  /// What training has come to, as of the last record; with a fixed set of peers nothing.
+  [[nodiscard]] std::span<const float> trained() const noexcept { return record_.trained(); }
   void shared(auto& ar) { record_.shared(ar); }
-  void count_step(std::uint64_t samples) { record_.count_step(samples); }
+  void count_step(Core& c, std::uint64_t samples) {
+    for (std::size_t f = 0; f < c.cuts.size(); ++f) c.tiers.note_work(f, {samples, 1});
+  }
 
   /// What all hold alike was replaced. What was not pushed yet moves along with it; where there is no `previous`, nothing
   /// was.
   void adopt(auto& ctx, Core& c, std::span<const float> previous) {
     if (previous.empty()) {
-      record_.begin_anew(c.tiers);
-      std::copy(copy().shared.begin(), copy().shared.end(), ctx.parameters().begin());
-      ctx.resume_at(copy().steps);
+      record_.begin_anew(c.tiers, c.cuts.size());
+      std::copy(record_.own().begin(), record_.own().end(), ctx.parameters().begin());
+      ctx.resume_at(record_.steps());
     } else {
       record_.move_along(c.tiers, ctx.parameters(), c.terms_of(ctx));
     }
@@ -30529,7 +31625,7 @@ class elastic_pushes {
   result<void> catch_up(auto& ctx, Core& c) {
     const bool is_new = record_.is_new();
     CAUSEWAY_TRY(make_record(ctx, c));
-    if (is_new) ctx.resume_at(copy().steps);
+    if (is_new) ctx.resume_at(record_.steps());
     return {};
   }
 
@@ -30544,7 +31640,8 @@ class elastic_pushes {
   result<void> make_record(auto& ctx, Core& c) {
     const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
     auto alone = net::any_transport{};
-    CAUSEWAY_TRY(record_.exchange(ctx, c.tiers, c.rules(), c.most_bytes(on(alone)), on, [&] { return push_rest(ctx, c); }));
+    CAUSEWAY_TRY(record_.exchange(ctx, c.tiers, c.rules(), c.residual, c.most_bytes(on(alone)), on,
+                                  [&] { return push_rest(ctx, c); }));
     c.schedule();
     ctx.commit_round();
     return {};
@@ -30559,10 +31656,10 @@ class elastic_pushes {
     if (leg.pending && leg.answered && leg.waited >= c.merge_rule.steps) CAUSEWAY_TRY(c.apply(ctx, f));
     if (leg.pending || leg.since < leg.due_after) return {};
     gather_local(ctx, c, f);
+    const auto terms = c.terms_of(ctx, *record_.lines());
     leg.spoilt = !collective::finite_values(c.row);
-    if (!leg.spoilt) record_.note_push(c.cuts[f], c.tiers.client().anchor(), c.row);
-    CAUSEWAY_TRY(
-        c.tiers.push(c.rules(), c.residual, ctx.next_learning_rate(), c.terms_of(ctx, *record_.lines()), f, c.row, true));
+    if (!leg.spoilt) c.tiers.note_push(terms, f, c.row);
+    CAUSEWAY_TRY(c.tiers.push(c.rules(), c.residual, ctx.next_learning_rate(), terms, f, c.row, true));
     if (leg.spoilt) c.give_up(ctx);
     leg.due_after = c.trigger.next(f, c.cuts.size());
     return Core::merge_rule_type::waits == axis::waiting::at_once ? await_answer(ctx, c, f) : result<void>{};
@@ -30602,7 +31699,7 @@ class elastic_pushes {
         ctx.reset_inner();
         continue;
       }
-      record_.note_push(c.cuts[f], c.tiers.client().anchor(), c.row);
+      c.tiers.note_push(terms, f, c.row);
       c.tiers.deliver(terms,
                       c.tiers.client().compose(c.rules(), c.residual, ctx.next_learning_rate(), terms, f, c.row, false));
       leg.pending = true;  // until the record has it
@@ -30613,10 +31710,10 @@ class elastic_pushes {
   static void gather_local(auto& ctx, Core& c, std::size_t f) {
     c.row.resize(c.cuts[f].size);
     axis::gather(c.cuts[f], ctx.parameters(), c.row);
-    c.legs()[f].at_send = c.row;
+    c.legs()[f].at_send = c.row;  // also of what is not finite
   }
 
-  hub_record<typename Core::outer_type> record_;
+  hub_record<typename Core::tiers_type> record_;
   net::arrival_statistics answers_;  ///< that were waited for
 };
 
@@ -30774,9 +31871,9 @@ class hub_clients {
   /// Lines to the peers of `group`, in their order.
   CAUSEWAY_DECL void open(const hub_terms& terms, std::uint32_t level, std::span<const net::peer_index> group,
                           std::size_t most_bytes);
-  /// From now on they are these, by name, in the order of the transport. Who was one before is known still.
-  CAUSEWAY_DECL void rename(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t fragments,
-                            std::size_t most_bytes);
+  /// From now on they are those of `group`. Who was one before is known still, by name.
+  CAUSEWAY_DECL void regroup(const hub_terms& terms, std::uint32_t level, const hub_group& group, std::size_t fragments,
+                             std::size_t most_bytes);
   /// Ends all lines; the clients stay known.
   CAUSEWAY_DECL void hang_up();
 
@@ -30860,12 +31957,11 @@ CAUSEWAY_DECL void hub_clients::open(const hub_terms& terms, std::uint32_t level
   connect(terms, level, most_bytes);
 }
 
-CAUSEWAY_DECL void hub_clients::rename(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t fragments,
-                                       std::size_t most_bytes) {
+CAUSEWAY_DECL void hub_clients::regroup(const hub_terms& terms, std::uint32_t level, const hub_group& group,
+                                        std::size_t fragments, std::size_t most_bytes) {
   std::vector<hub_client> before = std::exchange(clients_, {});
-  peers_.clear();
-  for (const std::uint64_t name : names) {
-    peers_.push_back(static_cast<net::peer_index>(peers_.size()));
+  peers_ = group.peers;
+  for (const std::uint64_t name : group.names) {
     const auto known = std::find_if(before.begin(), before.end(), [&](const auto& b) { return b.name == name; });
     clients_.push_back(known == before.end() ? newcomer(fragments) : std::move(*known));
     clients_.back().name = name;
@@ -30873,7 +31969,7 @@ CAUSEWAY_DECL void hub_clients::rename(const hub_terms& terms, std::span<const s
     clients_.back().done = clients_.back().waits = false;
   }
   own_answers_.clear();
-  connect(terms, 0, most_bytes);
+  connect(terms, level, most_bytes);
 }
 
 CAUSEWAY_DECL void hub_clients::hang_up() {
@@ -31039,19 +32135,11 @@ class hub_pushes {
   CAUSEWAY_DECL [[nodiscard]] std::size_t expected_of(const hub_clients& clients, std::size_t f) const;
 
   void serialize(auto& ar) {
-    for (auto& all : waiting) serialize_all(ar, all);
-    for (auto& all : owed) serialize_all(ar, all);
+    for (auto& all : waiting) ar(all);
+    for (auto& all : owed) ar(all);
   }
 
  private:
-  template <class T>
-  static void serialize_all(auto& ar, std::vector<T>& all) {
-    std::uint64_t count = all.size();
-    ar(count);
-    all.resize(count);
-    for (T& one : all) ar(one);
-  }
-
   // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
   // bounded by its clients.
   static constexpr std::ptrdiff_t most_waiting = 2;
@@ -31195,10 +32283,11 @@ class parameter_server {
     return all.parts();
   }
 
-  /// From now on the clients are these, by name, in the order of the transport. Who was one before is known still: what it
-  /// pushed is not taken twice. Nothing may wait (`close`).
-  void set_clients(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t most_bytes) {
-    clients_.rename(terms, names, pushes_.fragments(), most_bytes);
+  /// From now on the clients are those of `group`. Who was one before is known still, by name: what it pushed is not taken
+  /// twice. Nothing may wait (`close`).
+  void set_clients(const hub_terms& terms, std::uint32_t level, const hub_group& group, std::size_t most_bytes) {
+    level_ = level;
+    clients_.regroup(terms, level, group, pushes_.fragments(), most_bytes);
   }
   /// Ends all lines; the clients stay known.
   void hang_up() { clients_.hang_up(); }
@@ -31524,6 +32613,12 @@ class hub_tier<> {
                            std::size_t) {
     return {};
   }
+  static void configure(std::span<const axis::hub_level>) {}
+  static result<void> set_groups(const hub_terms&, std::span<const hub_group>, std::uint32_t, std::span<const float>,
+                                 std::size_t) {
+    return {};
+  }
+  static void hang_up() {}
   static void greet() {}
   static result<void> meet(const hub_terms&) { return {}; }
   static result<void> agree(const hub_terms&) { return {}; }
@@ -31535,6 +32630,8 @@ class hub_tier<> {
 template <class Outer, class... Upper>
 class hub_tier<Outer, Upper...> {
  public:
+  using outer_type = Outer;
+  using top_type = std::tuple_element_t<sizeof...(Upper), std::tuple<Outer, Upper...>>;
   static constexpr bool has_upper = sizeof...(Upper) > 0;
 
   explicit hub_tier(const std::tuple<Outer, Upper...>& outers)
@@ -31546,6 +32643,7 @@ class hub_tier<Outer, Upper...> {
   [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
   [[nodiscard]] const parameter_server<Outer>& server() const noexcept { return server_; }
   [[nodiscard]] parameter_server<Outer>& server() noexcept { return server_; }
+  [[nodiscard]] hub_tier<Upper...>& upper() noexcept { return upper_; }
 
   /// `levels`: this one and those above. `values`: what is below, at the start of the run.
   result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
@@ -31563,21 +32661,31 @@ class hub_tier<Outer, Upper...> {
     return upper_.open(terms, levels.subspan(1), level + 1, server_.shared(), most_bytes);
   }
 
-  // ---- among peers that come and go, where this is the only level: comm/hub_record.hpp --------------------------------
+  // ---- among peers that come and go: comm/hub_record.hpp ----------------------------------------------------------------
 
-  /// From now on the peers of the transport, called so, talk to `hub` over it; `values`: what is pulled at first.
-  result<void> set_peers(const hub_terms& terms, net::peer_index hub, std::span<const std::uint64_t> names,
-                         std::span<const float> values, std::size_t most_bytes) {
-    CAUSEWAY_TRY(client_.open(terms, 0, hub, values));
-    is_hub_ = hub == terms.transport.self();
+  /// `levels`: this one and those above, of which each keeps from now on what a later hub is pushed again.
+  void configure(std::span<const axis::hub_level> levels) {
+    options_ = levels.front();
+    keeps_pushes_ = true;
+    upper_.configure(levels.subspan(1));
+  }
+  /// From now on the peers of `groups`, of this level and those above, talk to their hubs; `values`: what is pulled first.
+  result<void> set_groups(const hub_terms& terms, std::span<const hub_group> groups, std::uint32_t level,
+                          std::span<const float> values, std::size_t most_bytes) {
+    const hub_group& own = groups.front();
+    CAUSEWAY_TRY(client_.open(terms, level, own.hub, values));
+    is_hub_ = own.hub == terms.transport.self();
     if (!is_hub_) return {};
-    own_ = terms.transport.self();
-    server_.set_clients(terms, names, most_bytes);
-    return {};
+    server_.set_clients(terms, level, own, most_bytes);
+    own_ = server_.index_of(own.hub);
+    has_above_ = true;  // again
+    return upper_.set_groups(terms, groups.subspan(1), level + 1, server_.shared(), most_bytes);
   }
   void hang_up() {
     client_.hang_up();
     server_.hang_up();
+    upper_.hang_up();
+    has_above_ = false;
   }
   /// Which of this peer's pushes the hub has taken.
   result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms) {
@@ -31588,6 +32696,57 @@ class hub_tier<Outer, Upper...> {
   void deliver(const hub_terms& terms, std::vector<std::byte> bytes) {
     if (is_hub_) return server_.take_in(terms, own_, bytes);
     client_.send(std::move(bytes));
+  }
+
+  /// A record: what is below begins as `shared`, and nothing was pushed.
+  void begin_from(std::span<const float> shared, std::size_t fragments) {
+    client_.begin_from(shared);
+    pushed_.clear();
+    work_.assign(fragments, {});
+  }
+  /// Since then: inner steps, or pushes from below, for fragment f; and that it is about to be pushed, as `live`.
+  void note_work(std::size_t f, hub_work work) {
+    work_[f].samples += work.samples;
+    work_[f].steps += work.steps;
+  }
+  void note_push(const hub_terms& terms, std::size_t f, std::span<const float> live) {
+    client_.legs()[f].at_send.assign(live.begin(), live.end());
+    pushed_.resize(client_.anchor().size());
+    add_pushed(1.0F, terms.cuts[f], client_.anchor(), live, pushed_);
+  }
+  /// Goes on from the pushes that the hub has taken.
+  void resume_from(std::span<const std::uint64_t> taken, const hub_terms& terms) {
+    client_.resume_from(taken, pushed_, terms);
+  }
+  /// Nothing that was pushed counts: all of it is to be pushed again, to another hub. `live`, what is below, becomes as far
+  /// from `shared`, which is pulled; where a server is below, that stays as it is.
+  void take_back(std::span<const float> shared, std::span<float> live, const hub_terms& terms) {
+    client_.take_back(pushed_, shared, live, work_, terms);
+    pushed_.clear();
+  }
+  void take_back(const hub_terms& terms) {
+    client_.take_back(pushed_, work_, terms);
+    pushed_.clear();
+  }
+  /// What was pushed counts, whoever has it.
+  void forget_pushes() { pushed_.clear(); }
+
+  /// To the hub above: what the server has not pushed yet.
+  void push_rest_up(const auto& rules, const auto& residual, const hub_terms& terms) requires(has_upper) {
+    count_applied();
+    for (std::size_t f = 0; f < terms.cuts.size(); ++f) {
+      hub_leg& leg = upper_.client().legs()[f];
+      if (leg.since == 0) continue;
+      gather_up(terms, f);
+      upper_.deliver(terms, upper_.client().compose(rules, residual, 1.0F, terms, f, row_, false));
+      leg.pending = true;  // until the record has it
+    }
+  }
+  /// `given`, what the hub above shares, is the answer to all that was pushed.
+  void take_answer(std::span<const float> given) requires(has_upper) {
+    std::span<float> own = server_.shared();
+    for (std::size_t i = 0; i < own.size(); ++i) own[i] += upper_.share() * (given[i] - own[i]);
+    upper_.client().begin_from(own);
   }
 
   void greet() {
@@ -31610,10 +32769,7 @@ class hub_tier<Outer, Upper...> {
     if (!is_hub_) return {};
     server_.serve(rules, terms);
     CAUSEWAY_TRY(hear_own(terms));
-    if constexpr (has_upper) {
-      CAUSEWAY_TRY(talk_up(rules, residual, terms));
-      return upper_.serve(rules, residual, terms);
-    }
+    if constexpr (has_upper) return serve_above(rules, residual, terms);
     return {};
   }
 
@@ -31659,7 +32815,7 @@ class hub_tier<Outer, Upper...> {
   [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
     if (!is_hub_) return client_.hub();
     const net::peer_index client = server_.somebody(self);
-    return client != self ? client : upper_.somebody(self);
+    return client != self || !has_above_ ? client : upper_.somebody(self);
   }
 
   void serialize(auto& ar) {
@@ -31686,15 +32842,37 @@ class hub_tier<Outer, Upper...> {
     return {};
   }
 
-  /// The server as a client of the level above. Pushes that come between its own push and the answer move this region
-  /// alone: the next one says how far the region has come since it mixed the answer in.
-  result<void> talk_up(const auto& rules, const auto& residual, const hub_terms& terms) {
+  /// The same above. Where peers come and go a region goes on without those, until the next record.
+  result<void> serve_above(const auto& rules, const auto& residual, const hub_terms& terms) {
+    count_applied();
+    if (!has_above_) return {};
+    auto talked = talk_up(rules, residual, terms);
+    if (talked) talked = upper_.serve(rules, residual, terms);
+    if (talked || !keeps_pushes_) return talked;
+    terms.log(severity::info, "the hub of all regions is out of reach (" + std::string{to_string(talked.error().code)} +
+                                  "): this region trains on, and pushes again at the next record");
+    upper_.hang_up();
+    has_above_ = false;
+    return {};
+  }
+
+  /// Progress of what is below, in pushes.
+  void count_applied() {
     auto& legs = upper_.client().legs();
     for (std::size_t f = 0; f < legs.size(); ++f) {
       const auto [pushes, samples] = server_.take_applied(f);
       legs[f].since += pushes;
       legs[f].samples += samples;
       legs[f].steps += pushes;
+      if (keeps_pushes_) upper_.note_work(f, {samples, pushes});
+    }
+  }
+
+  /// The server as a client of the level above. Pushes that come between its own push and the answer move this region
+  /// alone: the next one says how far the region has come since it mixed the answer in.
+  result<void> talk_up(const auto& rules, const auto& residual, const hub_terms& terms) {
+    auto& legs = upper_.client().legs();
+    for (std::size_t f = 0; f < legs.size(); ++f) {
       if (!legs[f].pending && legs[f].since >= upper_.pushes()) {
         CAUSEWAY_TRY(push_up(rules, residual, terms, f, true));
       }
@@ -31704,9 +32882,15 @@ class hub_tier<Outer, Upper...> {
   }
 
   result<void> push_up(const auto& rules, const auto& residual, const hub_terms& terms, std::size_t f, bool wants_answer) {
+    gather_up(terms, f);
+    return upper_.push(rules, residual, 1.0F, terms, f, row_, wants_answer);
+  }
+
+  /// row ← fragment f of what the server is about to push.
+  void gather_up(const hub_terms& terms, std::size_t f) {
     row_.resize(terms.cuts[f].size);
     axis::gather(terms.cuts[f], server_.shared(), row_);
-    return upper_.push(rules, residual, 1.0F, terms, f, row_, wants_answer);
+    if (keeps_pushes_) upper_.note_push(terms, f, row_);
   }
 
   /// own ← (1−s)·own + s·upper; progress counts from there.
@@ -31737,6 +32921,12 @@ class hub_tier<Outer, Upper...> {
   parameter_server<Outer> server_;
   hub_tier<Upper...> upper_;
   std::vector<float> row_;
+
+  // Among peers that come and go.
+  bool keeps_pushes_ = false;
+  bool has_above_ = true;       ///< the level above can be reached
+  std::vector<float> pushed_;   ///< how far what is below has come since the last record, as far as that was pushed
+  std::vector<hub_work> work_;  ///< since then, of each fragment
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -31790,7 +32980,7 @@ struct push_core {
         tiers{std::tuple_cat(std::tuple<outer_type>{outer}, hubs.outers())} {}
 
   result<void> check(auto& ctx) const {
-    CAUSEWAY_TRY(hubs.check(ctx.peers()));
+    CAUSEWAY_TRY(ctx.elastic() ? hubs.check_elastic() : hubs.check(ctx.peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
     if (ctx.stages().count() > 1) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
@@ -31956,13 +33146,13 @@ enum class verdict : std::uint8_t {
 
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
-  peers tolerates = peers::fixed;   ///< whether it still works when peers come and go
-  bool needs_global_step = false;   ///< whether all who hold the same parameters make every step together, of one gradient
-  bool identical_replicas = true;   ///< whether all peers hold the same parameters after each committed round
-  bool rounds_by_steps = true;      ///< whether rounds come after the same steps on all peers, whatever they are given
-  bool rounds_over_stages = false;  ///< or if all stages of a model are asked (training_context::stages), or need not be
+  peers tolerates = peers::fixed;    ///< whether it still works when peers come and go
+  bool exchanges_gradients = false;  ///< whether all who hold the same parameters make every step together, of one gradient
+  bool identical_replicas = true;    ///< whether all peers hold the same parameters after each committed round
+  bool rounds_by_steps = true;       ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool rounds_over_stages = false;   ///< or if all stages of a model are asked (training_context::stages), or need not be
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
+  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -31978,6 +33168,7 @@ struct parallel_traits {
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
+  bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -32154,7 +33345,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 /// step. A client that is lost is not waited for; a lost hub is an error that names it.
 template <class... Axes>
 class async_parameter_server : arrival_rules<Axes...> {
-  using laws = arrival_rules<Axes...>;
   using core_type = detail::push_core<Axes...>;
   using trigger_type = typename core_type::trigger_type;
   using merge_rule_type = typename core_type::merge_rule_type;
@@ -32163,11 +33353,11 @@ class async_parameter_server : arrival_rules<Axes...> {
 
  public:
   static constexpr std::string_view name = "async_parameter_server";
-  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
+  static constexpr comm_traits traits{.tolerates = peers::elastic,
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
-                                      .rounds_at_hand = laws::elastic ? rounds_at_hand : 1U};
+                                      .rounds_at_hand = rounds_at_hand};
   static constexpr std::uint32_t state_version = 4;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
@@ -32178,9 +33368,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   /// On a hub the shared parameters of its clients, elsewhere what was pulled last. Where peers come and go, those of the
   /// last record.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
-    if constexpr (laws::elastic) {
-      if (!elastic_.copy().shared.empty()) return elastic_.copy().shared;
-    }
+    if (!elastic_.trained().empty()) return elastic_.trained();
     return core_.tiers.is_hub() ? core_.tiers.server().shared() : core_.tiers.client().anchor();
   }
 
@@ -32188,12 +33376,10 @@ class async_parameter_server : arrival_rules<Axes...> {
     CAUSEWAY_TRY(core_.check(ctx));
     CAUSEWAY_ASSIGN(core_.cuts, axis::cut_part(core_.fragments, ctx));
     CAUSEWAY_TRY(core_.trigger.check(core_.cuts.size()));
-    if constexpr (laws::elastic) {
-      if (ctx.elastic()) {
-        CAUSEWAY_TRY(elastic_.start(ctx, core_));
-        leave(ctx);
-        return {};
-      }
+    if (ctx.elastic()) {
+      CAUSEWAY_TRY(elastic_.start(ctx, core_));
+      leave(ctx);
+      return {};
     }
     const auto terms = core_.terms_of(ctx);
     const bool is_new = core_.tiers.client().anchor().empty();
@@ -32212,7 +33398,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   result<void> after_inner_step(auto& ctx) {
     count(ctx);
     if (ctx.elastic()) {
-      if constexpr (laws::elastic) CAUSEWAY_TRY(elastic_.after_step(ctx, core_));
+      CAUSEWAY_TRY(elastic_.after_step(ctx, core_));
     } else {
       CAUSEWAY_TRY(serve(ctx));
       for (std::size_t f = 0; f < core_.cuts.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
@@ -32242,19 +33428,19 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   // ---- among peers that come and go: comm/elastic_pushes.hpp ----------------------------------------------------------
 
-  void shared(auto& ar) requires(laws::elastic) { elastic_.shared(ar); }
+  void shared(auto& ar) { elastic_.shared(ar); }
 
   /// What was not pushed yet moves along with the shared parameters.
-  void adopt(auto& ctx, std::span<const float> previous) requires(laws::elastic) {
+  void adopt(auto& ctx, std::span<const float> previous) {
     if (previous.empty()) counted_ = false;
     elastic_.adopt(ctx, core_, previous);
     leave(ctx);
   }
 
-  result<void> catch_up(auto& ctx) requires(laws::elastic) { return elastic_.catch_up(ctx, core_); }
+  result<void> catch_up(auto& ctx) { return elastic_.catch_up(ctx, core_); }
 
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
-  void stand_by(auto& ctx) requires(laws::elastic) { elastic_.stand_by(ctx, core_); }
+  void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
 
  private:
   template <class... Given>
@@ -32273,7 +33459,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     const bool timed = ctx.round() == left_in_;  // else the others were waited for meanwhile
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
-    if constexpr (laws::elastic) elastic_.count_step(samples);
+    if (ctx.elastic()) elastic_.count_step(core_, samples);
     for (detail::hub_leg& leg : core_.legs()) {
       ++leg.since;
       leg.samples += samples;
@@ -32427,18 +33613,21 @@ constexpr bool a14(round_mix m) {
 /// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
 /// each time.
 constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
+/// Whether models are made of modules, of which each peer has a path: the same peers exchange a fragment each time, some.
+constexpr bool by_path(round_mix m) { return m.lasting && !m.everybody; }
 /// Rows that count unequally need an exchange that weighs, and one that takes no row out again as 1/M. Who shares a batch
-/// or is drawn is a matter of all peers. Who is left out of a mean of gradients would make another step than they, or none.
+/// or is drawn is a matter of all peers.
 constexpr bool a15(round_mix m) {
   const bool together = m.everybody || (own_parameters(m) && m.always && !m.trigger_talks);
-  const bool steps_alike = m.always || !m.before_inner_step;
-  return steps_alike && (!m.weighs || (!m.by_context && together && !m.own_is_fresh));
+  return !m.weighs || (!m.by_context && together && !m.own_is_fresh);
 }
 /// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
 constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
 /// Who has made other steps than the rest, or none, has a part in what steps moved; a step's gradient is of that step. What
 /// an exchange is about is decided when peers meet, and taken then.
 constexpr bool a17(round_mix m) { return !m.meets || (!m.before_inner_step && m.waits_at_once); }
+/// Who is left out of a mean of gradients would make another step than the others, or none.
+constexpr bool a18(round_mix m) { return m.always || !m.before_inner_step; }
 /// Whether all peers hold the same (shared) parameters after each exchange.
 constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
@@ -32447,10 +33636,12 @@ constexpr bool identical(round_mix m) {
 /// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
 /// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
 /// are exchanged, they are the last mean of each. Where peers have their own, a newcomer gets those of whom it meets, who
-/// must send all of them.
+/// must send all of them. Where they have paths, all keep all modules; rows that are under way meanwhile are not built.
 constexpr bool elastic(round_mix m) {
-  const bool alike =
-      m.everybody ? m.bit_parity && !m.sends_anchor && !m.keeps_local : own_parameters(m) && !m.sparse && m.always;
+  const bool together = m.bit_parity && !m.sends_anchor && !m.keeps_local;
+  const bool modules = together && m.anchored && m.waits_at_once && !m.keeps_residual && m.always && !m.trigger_talks;
+  const bool groups = by_path(m) ? modules : own_parameters(m) && !m.sparse && m.always;
+  const bool alike = m.everybody ? together : groups;
   const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
   return alike && (!m.waits_a_round || late) && (!m.trigger_talks || m.tells);
 }
@@ -32461,9 +33652,9 @@ constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_roun
 
 /// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
-/// that follow.
+/// that follow. Gradients that gather are of parameters that do not move meanwhile: what was lost is added to them.
 constexpr bool allows_late_steps(round_mix m) {
-  return elastic(m) && !m.before_inner_step && !m.trigger_talks && rows_stay(m);
+  return elastic(m) && !by_path(m) && (m.accumulates || !m.before_inner_step) && !m.trigger_talks && rows_stay(m);
 }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
@@ -32472,10 +33663,10 @@ constexpr bool allows_late_steps(round_mix m) {
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
 /// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
 /// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
-/// memory of several rows.
+/// memory of several rows. Modules of all paths are kept by everybody, whichever blocks it has.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
-  if (m.before_inner_step) return m.waits_at_once && m.bit_parity && !m.accumulates && (m.single || !keeps_factors);
+  if (!elastic(m) || by_path(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
+  if (m.before_inner_step) return m.waits_at_once && m.bit_parity && (m.single || !keeps_factors);
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
@@ -32510,6 +33701,10 @@ struct round_rules {
       "causeway-A0: a type given to comm::rounds is no axis value: it has no `decides`. docs/reference/rules.md#a0");
   static_assert(axis::all_different<Axes...>,
                 "causeway-A1: two values for one axis were given to comm::rounds; keep one. docs/reference/rules.md#a1");
+  static_assert((axis::has_codecs<Axes>() && ...),
+                "causeway-P8: an exchange is given a codec that is none: it lacks a member of compress::Codec. Codecs are "
+                "in compress/; a choice of entries, as compress::top_k, goes into compress::sparse. "
+                "docs/reference/rules.md#p8");
 
  protected:
   using trigger_axis = axis::pick<axis::part::trigger, axis::every, Axes...>;
@@ -32554,6 +33749,7 @@ struct round_rules {
 static constexpr bool identical = rules::identical(mix);
 static constexpr bool elastic = rules::elastic(mix);
 static constexpr bool own_parameters = rules::own_parameters(mix);
+static constexpr bool by_path = elastic && rules::by_path(mix);
 static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
 
 private:
@@ -32596,9 +33792,8 @@ static_assert(
     "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
     "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
 static_assert(rules::a15(mix),
-              "causeway-A15: peers' rows must count by the samples behind them, and who is left out of a mean of "
-              "gradients would part from the others. Use axis::split_mean or axis::gather_mean among axis::all_peers, "
-              "without axis::eager; and axis::pseudo_gradient where lots are drawn. docs/reference/rules.md#a15");
+              "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
+              "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
 static_assert(rules::a16(mix),
               "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
               "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
@@ -32606,6 +33801,9 @@ static_assert(rules::a16(mix),
 static_assert(rules::a17(mix),
               "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
               "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
+static_assert(rules::a18(mix),
+              "causeway-A18: lots are drawn, and who is left out of a mean of gradients would make another step than the "
+              "others. Use axis::pseudo_gradient, or axis::everyone. docs/reference/rules.md#a18");
 }; }  // namespace causeway::CAUSEWAY_ABI
 }
 }  // namespace causeway::CAUSEWAY_ABI::comm
@@ -33657,7 +34855,6 @@ class periodic {
     return {};
   }
 
-  [[nodiscard]] std::uint32_t steps_since_exchange() const noexcept { return since_; }
   [[nodiscard]] const periodic_options& options() const noexcept { return options_; }
   /// θ: what all peers have held alike since the last exchange. Where the outer optimizer has a memory of its own, there.
   [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
@@ -33774,7 +34971,7 @@ class by_site {
  public:
   static constexpr std::string_view name = "by_site";
   static constexpr comm_traits traits{.tolerates = peers::fixed,
-                                      .needs_global_step = true,
+                                      .exchanges_gradients = true,
                                       .identical_replicas = Across::traits.identical_replicas,
                                       .rounds_by_steps = Across::traits.rounds_by_steps};
   static constexpr std::uint32_t state_version = 1;
@@ -33980,7 +35177,7 @@ class every_step {
  public:
   static constexpr std::string_view name = "every_step";
   static constexpr comm_traits traits{.tolerates = peers::elastic,
-                                      .needs_global_step = true,
+                                      .exchanges_gradients = true,
                                       .sums_gradients = std::is_same_v<Codec, compress::none>,
                                       .moves_with_blocks = !std::is_same_v<Codec, compress::none>};
   static constexpr std::uint32_t state_version = 2;
@@ -34051,30 +35248,26 @@ class fixed_turns {
   using state = typename Core::state;
 
  public:
-  /// After an inner step, or before it where gradients are exchanged: what there is to do for a fragment.
-  static result<void> visit(auto& ctx, Core& c, state& s) {
-    if constexpr (Core::overlaps) {
-      if (s.pending && s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, c, s));
-      // Half-way the first phase should be over; then the second has as long.
-      if (s.pending && !s.turned && 2 * s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
-    } else if constexpr (Core::merge_rule_type::waits == axis::waiting::a_round) {
-      if (s.pending && !s.turned && c.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, c, s));
-    }
-    if (!is_due(c, s)) return {};
+  /// After an inner step, or before it where gradients are exchanged: what there is to do. Blocking exchanges of several
+  /// fragments are under way together.
+  static result<void> visit_all(auto& ctx, Core& c) {
     if constexpr (Core::merge_rule_type::waits == axis::waiting::at_once) {
-      return exchange_now(ctx, c, s);
-    } else if constexpr (Core::overlaps) {
-      return depart(ctx, c, s);
+      std::vector<state*> due;
+      for (state& s : c.states) {
+        if (is_due(c, s)) due.push_back(&s);
+      }
+      for (state* s : due) CAUSEWAY_TRY(send_now(ctx, c, *s));
+      for (state* s : due) CAUSEWAY_TRY(s->turn(ctx));
+      for (state* s : due) CAUSEWAY_TRY(arrive(ctx, c, *s));
     } else {
-      return relay(ctx, c, s);
+      for (state& s : c.states) CAUSEWAY_TRY(visit(ctx, c, s));
     }
+    return {};
   }
 
   /// A blocking exchange, at the end of training also of what is waited for some steps otherwise.
   static result<void> exchange_now(auto& ctx, Core& c, state& s) {
-    CAUSEWAY_TRY(c.rows.compose(ctx, s));
-    if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
-    CAUSEWAY_TRY(c.begin(ctx, s));
+    CAUSEWAY_TRY(send_now(ctx, c, s));
     return arrive(ctx, c, s);
   }
 
@@ -34089,6 +35282,28 @@ class fixed_turns {
   // Tensors themselves become their mean. That is applied before they are sent again: else what was set right is set right
   // twice.
   static constexpr bool replaces = !Core::laws::mix.anchored && !Core::laws::mix.before_inner_step;
+
+  static result<void> visit(auto& ctx, Core& c, state& s) {
+    if constexpr (Core::overlaps) {
+      if (s.pending && s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, c, s));
+      // Half-way the first phase should be over; then the second has as long.
+      if (s.pending && !s.turned && 2 * s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
+    } else if constexpr (Core::merge_rule_type::waits == axis::waiting::a_round) {
+      if (s.pending && !s.turned && c.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, c, s));
+    }
+    if (!is_due(c, s)) return {};
+    if constexpr (Core::overlaps) {
+      return depart(ctx, c, s);
+    } else {
+      return relay(ctx, c, s);
+    }
+  }
+
+  static result<void> send_now(auto& ctx, Core& c, state& s) {
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
+    return c.begin(ctx, s);
+  }
 
   /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
   /// again.
@@ -34477,6 +35692,289 @@ class own_part {
 
 #endif  // CAUSEWAY_COMM_OWN_PART_HPP
 
+// ---- causeway/comm/path_roster.hpp ----
+#ifndef CAUSEWAY_COMM_PATH_ROSTER_HPP
+#define CAUSEWAY_COMM_PATH_ROSTER_HPP
+
+// Which peer trains which path, where peers come and go (axis::module_groups). It is part of what all peers hold alike, and
+// changes with a record of the membership only: everybody finds the same path for each newcomer, and nobody has to be
+// asked.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Peers by their identities. A peer keeps its path while it is away; where too many are known, those who were away longest
+/// are forgotten, and are newcomers when they come back. Fixed in size: 12 bytes for each peer that it has room for.
+class path_roster {
+ public:
+  static constexpr std::size_t most = 4096;  ///< as membership::max_members
+  static constexpr std::uint32_t none = UINT32_MAX;
+
+  CAUSEWAY_DECL path_roster();
+
+  /// Where there are so many paths; `none`: that peer has none of them. Cost: one pass over those who are known.
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t path_of(std::uint64_t peer, std::size_t paths) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> paths_of(const std::vector<std::uint64_t>& peers,
+                                                                  std::size_t paths) const;
+
+  /// These are there now. Who of them has no path gets, in their order, the one that the fewest of them have, the first of
+  /// several such.
+  CAUSEWAY_DECL void admit(const std::vector<std::uint64_t>& present, std::size_t paths);
+
+  void serialize(auto& ar) { ar(peers_, paths_); }
+
+ private:
+  std::vector<std::uint64_t> peers_;  ///< those who were there last come first
+  std::vector<std::uint32_t> paths_;  ///< of each; `none` from where there are no more peers
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_PATH_ROSTER_HPP
+
+// ---- causeway/comm/impl/path_roster.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_PATH_ROSTER_IPP
+#define CAUSEWAY_COMM_IMPL_PATH_ROSTER_IPP
+
+// Bodies of comm/path_roster.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL path_roster::path_roster() : peers_(most), paths_(most, none) {}
+
+CAUSEWAY_DECL std::uint32_t path_roster::path_of(std::uint64_t peer, std::size_t paths) const {
+  for (std::size_t i = 0; i < most && paths_[i] != none; ++i) {
+    if (peers_[i] == peer) return paths_[i] < paths ? paths_[i] : none;
+  }
+  return none;
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> path_roster::paths_of(const std::vector<std::uint64_t>& peers,
+                                                               std::size_t paths) const {
+  std::vector<std::uint32_t> all;
+  for (const std::uint64_t peer : peers) all.push_back(path_of(peer, paths));
+  return all;
+}
+
+CAUSEWAY_DECL void path_roster::admit(const std::vector<std::uint64_t>& present, std::size_t paths) {
+  std::vector<std::uint32_t> theirs = paths_of(present, paths), there(paths);
+  for (const std::uint32_t path : theirs) {
+    if (path != none) ++there[path];
+  }
+  for (std::uint32_t& path : theirs) {
+    if (path != none) continue;
+    path = static_cast<std::uint32_t>(std::min_element(there.begin(), there.end()) - there.begin());
+    ++there[path];
+  }
+  std::vector<std::uint64_t> sorted = present, known = present;
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t i = 0; i < most && paths_[i] != none; ++i) {
+    if (std::binary_search(sorted.begin(), sorted.end(), peers_[i])) continue;
+    known.push_back(peers_[i]);
+    theirs.push_back(paths_[i]);
+  }
+  known.resize(most);  // in place below: others may hold where it lies
+  theirs.resize(most, none);
+  std::fill(std::find(theirs.begin(), theirs.end(), none) - theirs.begin() + known.begin(), known.end(), 0);
+  std::copy(known.begin(), known.end(), peers_.begin());
+  std::copy(theirs.begin(), theirs.end(), paths_.begin());
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_PATH_ROSTER_IPP
+#endif
+
+// ---- causeway/comm/path_modules.hpp ----
+#ifndef CAUSEWAY_COMM_PATH_MODULES_HPP
+#define CAUSEWAY_COMM_PATH_MODULES_HPP
+
+// Models of modules of which each peer trains one path (axis::module_groups), where peers come and go. Every peer keeps all
+// modules as they were committed last, with the state of their outer optimizers: so any one of those who are left has the
+// whole run, a newcomer can be given whatever path it gets by any of them, and a module that nobody trains stays as it is.
+// All peers take part in the exchange of every module; those whose path has it put something in.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Where all peers train the same model, or are always the same ones.
+struct no_modules {
+  result<void> start(auto&&...) { return {}; }
+  void keep_in(const memory_source&) {}
+  void found(auto&&...) {}
+  [[nodiscard]] std::size_t count(auto&&) const { return 0; }
+  [[nodiscard]] std::size_t fragment_of(auto&&, std::size_t) const { return 0; }
+  void invite(auto&&...) {}
+  [[nodiscard]] float length(auto&&...) const { return 1; }
+  void serialize(auto&) {}
+};
+
+/// Of one policy, whose states are one for each module then. Memory: 4 bytes for each parameter of each module, beside what
+/// a state keeps (its outer optimizer, 8 bytes for the row). A turn brings each peer the means of all modules.
+template <class State, class Group>
+class path_modules {
+  using state_list = std::vector<State>;
+
+ public:
+  /// The modules of a run that begins: all versions of a fragment are what the model has there.
+  void found(const state_list& states, const std::vector<axis::fragment>& cuts, std::span<const float> parameters) {
+    store_.clear();
+    for (const State& s : states) {
+      const axis::fragment& cut = cuts[s.fragment];
+      store_.resize(store_.size() + cut.size);
+      axis::gather(cut, parameters, std::span<float>{store_}.last(cut.size));
+    }
+  }
+  [[nodiscard]] std::size_t count(const Group& group) const { return group.modules().size(); }
+  [[nodiscard]] std::size_t fragment_of(const Group& group, std::size_t part) const {
+    return group.modules()[part].fragment;
+  }
+  /// Before the first step, also after a checkpoint, once states know their fragments.
+  result<void> start(auto& ctx, state_list& states, const Group& group) {
+    if (!ctx.elastic()) return {};
+    modules_ = group.modules();
+    std::size_t all = 0, at = 0;
+    for (const State& s : states) all += s.size();
+    if (all != store_.size()) {
+      return fail(errc::wrong_model, "module_groups",
+                  "the checkpoint has other modules; start with the paths that it was written with");
+    }
+    for (State& s : states) s.module = std::span<float>{store_}.subspan(std::exchange(at, at + s.size()), s.size());
+    (void)take_path(ctx, states, group);
+    return {};
+  }
+  void keep_in(const memory_source& memory) { move_to(memory, store_); }
+
+  /// This peer's path. Before it is in a record it has none, and trains nothing.
+  [[nodiscard]] std::optional<std::uint32_t> path() const noexcept {
+    return path_ == path_roster::none ? std::nullopt : std::optional{path_};
+  }
+
+  // ---- an exchange ------------------------------------------------------------------------------------------------------
+
+  /// Everybody takes part in the exchange of a module; where nobody has anything of it, nobody does.
+  void invite(auto& ctx, const Group& group, State& s) {
+    s.terms.contributors = static_cast<std::uint32_t>(paths_in(ctx, group, s).size());
+    s.terms.members.resize(s.terms.contributors > 0 ? ctx.peers() : 1, ctx.self());
+    if (s.terms.contributors > 0) std::iota(s.terms.members.begin(), s.terms.members.end(), net::peer_index{0});
+    s.terms.weight *= weight(ctx, group, s);
+    s.terms.contributes = s.terms.weight > 0;
+  }
+  [[nodiscard]] float length(auto& ctx, const Group& group, const State& s) {
+    return group.length_of(paths_in(ctx, group, s));
+  }
+
+  // ---- who has which path -----------------------------------------------------------------------------------------------
+
+  /// That exchange is applied: newcomers get their paths.
+  void admit(auto& ctx, state_list& states, const Group& group, auto& rows) {
+    const bool newcomer = path_ == path_roster::none;
+    roster_.admit(ctx.entry().identities, group.paths.size());
+    if (newcomer) follow(ctx, states, group, rows, {});
+    attempt_ = 0;
+  }
+  /// The same where nothing is exchanged.
+  result<void> admit_alone(auto& ctx, state_list& states, const Group& group, auto& rows) {
+    const auto& paths = present(ctx, group);
+    if (std::find(paths.begin(), paths.end(), path_roster::none) == paths.end()) return {};
+    CAUSEWAY_TRY(ctx.left_exchange({}));  // what all hold alike is about to change
+    admit(ctx, states, group, rows);
+    return {};
+  }
+  /// All modules were replaced: the shared and the live parameters become this peer's path, on which what it trained since
+  /// `previous` stays; that is empty where it has nothing of its own.
+  void follow(auto& ctx, state_list& states, const Group& group, auto& rows, std::span<const float> previous) {
+    attempt_ = 0;
+    if (take_path(ctx, states, group)) previous = {};
+    const std::span<float> anchor{rows.anchor()}, live = ctx.parameters();
+    if (previous.empty()) std::fill(rows.updates().begin(), rows.updates().end(), 0.0F);
+    for (const State& s : states) {
+      if (s.elsewhere) continue;
+      const auto begin = static_cast<std::size_t>(s.module.data() - store_.data());
+      const auto before = previous.empty() ? previous : previous.subspan(begin, s.size());
+      std::size_t at = 0;
+      for (const index_range r : s.cut->ranges) {
+        for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++at) {
+          anchor[i] = s.module[at];
+          live[i] = before.empty() ? s.module[at] : live[i] + (s.module[at] - before[at]);
+        }
+      }
+    }
+  }
+
+  /// `to` gets the shared parameters of a path.
+  void put(const state_list& states, const Group& group, std::uint32_t path, std::span<float> to) const {
+    for (const State& s : states) {
+      if (group.has(path, modules_[s.part])) axis::scatter(*s.cut, s.module, to);
+    }
+  }
+
+  /// What all hold alike.
+  void shared(auto& ar) { ar(store_, roster_); }
+  void serialize(auto& ar) {
+    std::uint8_t there = store_.empty() ? 0 : 1;
+    ar(there);
+    if (there != 0) ar(store_, roster_);
+  }
+
+ private:
+  /// How much more a row counts than by its samples; 0: this peer has none of that module. Where paths have weights, the
+  /// peers of one share its weight by their samples.
+  [[nodiscard]] float weight(auto& ctx, const Group& group, const State& s) {
+    if (s.elsewhere || path_ == path_roster::none) return 0;
+    if (group.weights.empty()) return 1;
+    const auto& paths = present(ctx, group);
+    double all = 0;
+    for (net::peer_index p = 0; p < paths.size(); ++p) all += paths[p] == path_ ? ctx.share_of(p) : 0.0;
+    return all > 0 ? static_cast<float>(group.weights[path_] / (all * static_cast<double>(paths.size()))) : 0.0F;
+  }
+  /// Of those who take part in the exchange that was entered.
+  [[nodiscard]] const std::vector<std::uint32_t>& present(auto& ctx, const Group& group) {
+    if (attempt_ != ctx.attempt() || attempt_ == 0) present_ = roster_.paths_of(ctx.entry().identities, group.paths.size());
+    attempt_ = ctx.attempt();
+    return present_;
+  }
+  /// The paths of those of them who put something into a module.
+  [[nodiscard]] std::vector<std::uint32_t> paths_in(auto& ctx, const Group& group, const State& s) {
+    std::vector<std::uint32_t> those;
+    const auto& paths = present(ctx, group);
+    for (net::peer_index p = 0; p < paths.size(); ++p) {
+      if (paths[p] != path_roster::none && group.has(paths[p], modules_[s.part]) && ctx.share_of(p) > 0)
+        those.push_back(paths[p]);
+    }
+    return those;
+  }
+  /// Whether it is another one than before. Who has none holds the first, and trains nothing.
+  bool take_path(auto& ctx, state_list& states, const Group& group) {
+    const std::uint32_t before = std::exchange(path_, roster_.path_of(ctx.identity(), group.paths.size()));
+    const bool has_one = path_ != path_roster::none;
+    for (State& s : states) s.elsewhere = !group.has(has_one ? path_ : 0, modules_[s.part]);
+    if (has_one) ctx.contribution().resume();
+    if (!has_one) ctx.contribution().pause();
+    return path_ != before;
+  }
+
+  source_vector<float> store_;  ///< one module after the other
+  path_roster roster_;
+  std::vector<typename Group::module> modules_;
+  std::uint32_t path_ = path_roster::none;
+  std::vector<std::uint32_t> present_;
+  std::uint64_t attempt_ = 0;  ///< that they are of
+};
+
+/// What a policy needs of them.
+template <bool ByPath, class State, class Group>
+struct modules_of {
+  using type = no_modules;
+};
+template <class State, class Group>
+struct modules_of<true, State, Group> {
+  using type = path_modules<State, Group>;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_PATH_MODULES_HPP
+
 // ---- causeway/comm/post_local.hpp ----
 #ifndef CAUSEWAY_COMM_POST_LOCAL_HPP
 #define CAUSEWAY_COMM_POST_LOCAL_HPP
@@ -34498,12 +35996,12 @@ struct post_local_options {
 /// Not built: peers that come and go. A newcomer would need the others' inner optimizer until step W, and none after it.
 template <class Rounds>
 class post_local {
-  static_assert(!Rounds::traits.needs_global_step && !detail::looks_ahead<Rounds>,
+  static_assert(!Rounds::traits.exchanges_gradients && !detail::looks_ahead<Rounds>,
                 "comm::post_local is given rounds of gradients, which are exchanged in every step already: leave it out");
 
  public:
   static constexpr std::string_view name = "post_local";
-  static constexpr comm_traits traits{.needs_global_step = true,
+  static constexpr comm_traits traits{.exchanges_gradients = true,
                                       .identical_replicas = Rounds::traits.identical_replicas,
                                       .rounds_by_steps = Rounds::traits.rounds_by_steps,
                                       .rounds_over_stages = Rounds::traits.rounds_over_stages,
@@ -34554,7 +36052,7 @@ class post_local {
 #define CAUSEWAY_COMM_ROUND_LINKS_HPP
 
 // What links cost, as the peers of comm::rounds measure them together while a run goes on, and the trees and groups that
-// follow it.
+// follow it; and what waits for this peer's lines, of all fragments.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -34565,10 +36063,17 @@ class round_links {
   static constexpr bool measured = requires(const Recipe& r) { r.links; }
   || requires(const Group& g) { g.links; };
 
+  /// Where peers come and go, nothing may be said of them by number.
   static result<void> check(auto& ctx, const Recipe& recipe, const Group& group) {
-    if (!ctx.elastic() || probe(recipe, group).every == 0) return {};
-    return fail(errc::invalid_argument, "links",
-                "they are measured between peers by number, which change where peers come and go; leave it out there");
+    if (!ctx.elastic()) return {};
+    CAUSEWAY_TRY(axis::refuse_numbers("links", probe(recipe, group).every > 0));
+    if constexpr (requires { recipe.options.shares; }) {
+      CAUSEWAY_TRY(axis::refuse_numbers("shares", !recipe.options.shares.empty()));
+    }
+    if constexpr (requires { recipe.regions; }) {
+      CAUSEWAY_TRY(axis::refuse_numbers("regions", !recipe.regions.empty()));
+    }
+    return {};
   }
 
   /// Before the exchanges with the number of s: what links cost, if that is to be measured again, and what follows from it.
@@ -34580,8 +36085,12 @@ class round_links {
       at_ = s.number + 1;
     }
     if constexpr (Group::everybody && requires { recipe.plan(collective::link_costs{}, s.part); }) {
-      if (s.planned_at != at_) s.exchange->follow(recipe.plan({costs_, ctx.peers()}, s.part));
+      if (s.planned_at != at_) s.exchange->follow(recipe.plan({costs_, ctx.peers()}, s.part), costs_);
       s.planned_at = at_;
+    }
+    if constexpr (requires { s.exchange->share(queues_); }) {
+      if (!queues_) queues_ = std::make_shared<collective::line_queues>();
+      s.exchange->share(queues_);
     }
     return {};
   }
@@ -34600,7 +36109,8 @@ class round_links {
   }
 
   std::vector<double> costs_;
-  std::uint64_t at_ = 0;  ///< the exchange before which they were measured, and one
+  std::uint64_t at_ = 0;                             ///< the exchange before which they were measured, and one
+  std::shared_ptr<collective::line_queues> queues_;  ///< of all fragments
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -34629,6 +36139,7 @@ class round_rows {
 
  public:
   static constexpr bool keeps_in_parameters = residual_type::keeps == axis::keeping::in_parameters;
+  static constexpr bool by_path = laws::by_path;
 
   round_rows(residual_type residual, merge_rule_type merge_rule)
       : residual_{std::move(residual)}, merge_rule_{std::move(merge_rule)} {}
@@ -34725,6 +36236,7 @@ class round_rows {
     s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
     const auto row = std::span{s.input}.first(s.size());
     const auto rows = ctx.rows();
+    if (s.elsewhere) return rows.zero(s.input);
     if constexpr (content_type::sums_updates) {
       CAUSEWAY_TRY(rows.gather(s.cut->ranges, updates_, row));
     } else if constexpr (content_type::anchored) {
@@ -34747,8 +36259,8 @@ class round_rows {
   /// Points the row's conversation at the shared parameters that it is relative to.
   result<void> refer(auto& ctx, state& s) {
     if constexpr (content_type::anchored) {
-      s.reference.resize(s.cut->is_whole(anchor_.size()) ? 0 : s.size());
-      CAUSEWAY_ASSIGN(s.terms.reference, opened(ctx, s, anchor_, s.reference));
+      s.reference.resize(s.cut->is_whole(anchor_.size()) || !s.module.empty() ? 0 : s.size());
+      CAUSEWAY_ASSIGN(s.terms.reference, shared_row(ctx, s, s.reference));
     }
     return {};
   }
@@ -34775,8 +36287,8 @@ class round_rows {
     if constexpr (content_type::anchored) {
       if (s.terms.contributors > 0)
         CAUSEWAY_TRY(move_shared(ctx, s, std::span{s.row}.first(s.size()), std::span{s.row}.subspan(s.size())));
-      if (participation_type::keeps_local && !s.terms.contributes) return {};
-      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+      if (s.elsewhere || (participation_type::keeps_local && !s.terms.contributes)) return {};
+      CAUSEWAY_ASSIGN(const auto shared, shared_row(ctx, s, shared_));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       if constexpr (keeps_in_parameters) {
         if (merge_rule_type::waits == axis::waiting::at_once) CAUSEWAY_TRY(add_sent(ctx, s, local));
@@ -34797,7 +36309,7 @@ class round_rows {
   result<void> move_shared(auto& ctx, state& s, std::span<float> mean, std::span<const float> mean_shared) {
     constexpr bool keep = keeps_in_parameters;
     const auto rows = ctx.rows();
-    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    CAUSEWAY_ASSIGN(const auto shared, shared_row(ctx, s, shared_));
     const auto moved = keep ? room(moved_, shared.size()) : std::span<float>{};
     if (keep) CAUSEWAY_TRY(rows.copy(moved, shared));
     if constexpr (requires { s.outer.step_rows(rows, shared, mean, mean_shared); }) {
@@ -34806,7 +36318,8 @@ class round_rows {
       s.outer.step(ctx.pool(), shared, mean, mean_shared);
     }
     if (keep) CAUSEWAY_TRY(rows.subtract(moved, shared, moved));
-    return put_back(ctx, s, shared, anchor_);
+    if (s.module.empty()) return put_back(ctx, s, shared, anchor_);
+    return s.elsewhere ? result<void>{} : rows.scatter(s.cut->ranges, shared, anchor_);
   }
 
   /// Undoes take_out_sent, if that was done since the last merge. Among peers that come and go what is sent depends on
@@ -34922,6 +36435,10 @@ class round_rows {
   }
 
  private:
+  /// The shared values of a fragment, or of a module of it.
+  result<std::span<float>> shared_row(auto& ctx, const state& s, source_vector<float>& scratch) {
+    return s.module.empty() ? opened(ctx, s, anchor_, scratch) : result<std::span<float>>{s.module};
+  }
   /// A fragment of `all` ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s, std::span<float> all) {
     CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, all, local_));
@@ -35015,13 +36532,42 @@ struct talk_terms {
   std::span<const float> reference;
 };
 
+/// Whose rows count, this peer's among them. Where peers come and go, lots are drawn among those with something to say:
+/// else nobody might be left who has.
+template <class Context, class Participation>
+void draw_lots(Context& ctx, const Participation& participation, talk_terms& terms, axis::group_question q) {
+  const net::peer_index self = q.self;
+  const bool elastic = ctx.elastic();
+  const auto speaks = [&](net::peer_index p) { return !elastic || ctx.share_of(p) > 0; };
+  if (elastic) q.peers = static_cast<std::uint32_t>(std::count_if(terms.members.begin(), terms.members.end(), speaks));
+  terms.contributors = 0;
+  bool drawn = false;
+  double share = 0;
+  net::peer_index lot = 0;
+  for (const net::peer_index p : terms.members) {
+    if (!speaks(p)) continue;
+    q.self = elastic ? lot++ : p;
+    if (!participation.contributes(q)) continue;
+    ++terms.contributors;
+    drawn = drawn || p == self;
+    share += elastic ? ctx.share_of(p) : 0;
+  }
+  terms.contributes = terms.contributes && drawn;
+  if (terms.contributors == 0) return;
+  terms.rescale = elastic ? static_cast<float>(1.0 / share)
+                          : static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
+}
+
 template <class Recipe, class Outer, class Group>
 struct round_state {
   using exchange_type = typename exchange_of<Recipe>::type;
 
   const axis::fragment* cut = nullptr;
   std::size_t tensor = 0;
-  std::size_t part = 0;                          ///< its number among the fragments
+  std::size_t part = 0;       ///< its number among the fragments, or where these have modules, among those
+  std::size_t fragment = 0;   ///< that it is, or is a module of
+  std::span<float> module{};  ///< where the module's shared values are (comm/path_modules.hpp)
+  bool elsewhere = false;     ///< it is a module that this peer's path has not
   std::vector<compress::matrix_range> matrices;  ///< of a whole row: the fragment's, once for each vector in it
   Outer outer;
   std::optional<Outer> own_outer;  ///< of this peer's own part, where peers come and go and it is applied early
@@ -35290,6 +36836,9 @@ struct round_core {
   using state = detail::round_state<recipe_type, outer_type, group_type>;
   using rows_type = detail::round_rows<state, Axes...>;
   using laws = round_rules<Axes...>;
+  // Peers that come and go train different models, each of modules that all keep.
+  static constexpr bool by_path = rows_type::by_path;
+  using modules_type = typename modules_of<by_path, state, group_type>::type;
   // Parameters are replaced where something came; a gradient of which nothing came is zero.
   static constexpr bool wants_counts =
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
@@ -35334,8 +36883,10 @@ struct round_core {
     memory = row_memory(ctx);
     rows.keep_in(memory);
     for (state& s : states) s.keep_in(memory);
+    modules.keep_in(memory);
     if (states.empty()) found(ctx);
     for (std::size_t i = 0; i < states.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
+    CAUSEWAY_TRY(modules.start(ctx, states, group));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows.updates()));
     return {};
   }
@@ -35350,20 +36901,7 @@ struct round_core {
             "gradients are exchanged in every step: with a step of each peer's own between two, replicas would part");
       }
     }
-    if constexpr (links_type::measured) CAUSEWAY_TRY(links_type::check(ctx, recipe, group));
-    if constexpr (requires { recipe.options.shares; }) {
-      if (ctx.elastic() && !recipe.options.shares.empty()) {
-        return fail(errc::invalid_argument, "shares",
-                    "they are of peers by number, which change where peers come and go; leave them out there");
-      }
-    }
-    if constexpr (requires { recipe.regions; }) {
-      if (ctx.elastic() && !recipe.regions.empty()) {
-        return fail(errc::invalid_argument, "regions",
-                    "they are of peers by number, which change where peers come and go; leave them out there, and let each "
-                    "peer tell its own");
-      }
-    }
+    CAUSEWAY_TRY(links_type::check(ctx, recipe, group));
     if constexpr (!overlaps) return {};
     if (rows.merge_rule().steps >= 1 && rows.merge_rule().steps < trigger.next(0, 1)) return {};
     return fail(errc::invalid_argument, "merge rule",
@@ -35393,7 +36931,7 @@ struct round_core {
 
   // The state of a run that begins, not one from a checkpoint.
   void found(auto& ctx) {
-    while (states.size() < cuts.size() * content_type::tensor_count) add_state();
+    while (states.size() < state_count(ctx)) add_state();
     if constexpr (content_type::anchored) rows.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
     if constexpr (content_type::sums_updates) rows.updates().assign(rows.anchor().size(), 0.0F);
     if constexpr (keeps_means) {
@@ -35401,23 +36939,33 @@ struct round_core {
       if (ctx.elastic() && !of_anchor) rows.found_means(ctx);
     }
     for (std::size_t i = 0; i < states.size(); ++i) {
-      states[i].tensor = i / cuts.size();
-      states[i].due_at = trigger.first(in_schedule(states[i]), states.size());
+      place(ctx, states[i]);
+      states[i].due_at = trigger.first(in_schedule(states[i]), schedule_size());
       if constexpr (content_type::anchored) {
-        states[i].outer.reset(static_cast<std::int64_t>(cuts[i % cuts.size()].size));
+        states[i].outer.reset(static_cast<std::int64_t>(cuts[states[i].fragment].size));
       }
     }
+    if (has_modules(ctx)) modules.found(states, cuts, ctx.parameters());
+  }
+
+  [[nodiscard]] static bool has_modules(auto& ctx) { return by_path && ctx.elastic(); }
+  /// One for each fragment of each tensor, or for each module.
+  [[nodiscard]] std::size_t state_count(auto& ctx) const {
+    return has_modules(ctx) ? modules.count(group) : cuts.size() * content_type::tensor_count;
+  }
+  void place(auto& ctx, state& s) const {
+    s.fragment = has_modules(ctx) ? modules.fragment_of(group, s.part) : s.part % cuts.size();
+    s.tensor = has_modules(ctx) ? 0 : s.part / cuts.size();
   }
 
   result<void> prepare(auto& ctx, std::size_t i) {
-    if (states.size() != cuts.size() * content_type::tensor_count ||
-        (content_type::anchored && rows.anchor().size() != ctx.parameters().size())) {
+    if (states.size() != state_count(ctx) || (content_type::anchored && rows.anchor().size() != ctx.parameters().size())) {
       return fail(errc::wrong_model, "rounds",
                   "the checkpoint was written with other fragments or another model; start with the settings it had");
     }
     state& s = states[i];
-    s.cut = &cuts[i % cuts.size()];
-    s.tensor = i / cuts.size();
+    place(ctx, s);
+    s.cut = &cuts[s.fragment];
     s.matrices = s.cut->matrices;
     if constexpr (content_type::with_anchor) {
       for (auto m : s.cut->matrices) s.matrices.push_back({m.offset + s.cut->size, m.rows, m.columns});
@@ -35434,13 +36982,14 @@ struct round_core {
     return {};
   }
 
-  /// Its number in the trigger's list.
+  /// Its number in the trigger's list. Modules of a fragment are exchanged together.
   [[nodiscard]] static std::size_t in_schedule(const state& s) noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };
-    return by_tensor && content_type::tensor_count > 1 ? s.tensor : s.part;
+    return by_path ? s.fragment : by_tensor && content_type::tensor_count > 1 ? s.tensor : s.part;
   }
+  [[nodiscard]] std::size_t schedule_size() const noexcept { return by_path ? cuts.size() : states.size(); }
   /// Inner steps to its next exchange.
-  [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), states.size()); }
+  [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), schedule_size()); }
 
   // ---- the parts of an exchange -----------------------------------------------------------------------------------------
 
@@ -35450,7 +36999,7 @@ struct round_core {
             .number = s.number,
             .self = ctx.self(),
             .peers = ctx.peers(),
-            .fragment = s.part % cuts.size(),
+            .fragment = s.fragment,
             .link_costs = links.costs()};
   }
   /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
@@ -35466,7 +37015,7 @@ struct round_core {
       if (std::any_of(all.begin(), all.end(), contributes)) return all;
       return {q.self};  // nobody has anything to say
     } else {
-      return s.group_axis.members(q);
+      return has_modules(ctx) ? std::vector<net::peer_index>{} : s.group_axis.members(q);
     }
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
@@ -35500,7 +37049,7 @@ struct round_core {
     }
     if constexpr (links_type::measured) CAUSEWAY_TRY(links.plan(ctx, recipe, group, s));
     axis::group_question q = question(ctx, s);
-    if constexpr (requires { group.weight(q); }) weight *= group.weight(q);
+    if constexpr (requires { group.weight(q); }) weight *= has_modules(ctx) ? 1.0F : group.weight(q);
     s.terms = {.members = members(ctx, s, q),
                .contributors = 0,
                .rescale = 1,
@@ -35511,7 +37060,8 @@ struct round_core {
                .part = first_part + s.part,
                .reference = {}};
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
-    if constexpr (!participation_type::always) draw_lots(ctx, s, q);
+    if constexpr (!participation_type::always) draw_lots(ctx, participation, s.terms, q);
+    if (has_modules(ctx)) modules.invite(ctx, group, s);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
     return rows.clear_padding(ctx, s, s.next_residual);
@@ -35522,35 +37072,10 @@ struct round_core {
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
     if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {
-      const float length = group.length(question(ctx, s));
+      const float length = has_modules(ctx) ? modules.length(ctx, group, s) : group.length(question(ctx, s));
       if (length != 1.0F) return ctx.rows().scale(s.row, length);
     }
     return {};
-  }
-  /// Whose rows count, this peer's among them. Where peers come and go, lots are drawn among those with something to say:
-  /// else nobody might be left who has.
-  void draw_lots(auto& ctx, state& s, axis::group_question q) const {
-    const net::peer_index self = q.self;
-    const bool elastic = ctx.elastic();
-    const auto& members = s.terms.members;
-    const auto speaks = [&](net::peer_index p) { return !elastic || ctx.share_of(p) > 0; };
-    if (elastic) q.peers = static_cast<std::uint32_t>(std::count_if(members.begin(), members.end(), speaks));
-    s.terms.contributors = 0;
-    bool drawn = false;
-    double share = 0;
-    net::peer_index lot = 0;
-    for (const net::peer_index p : members) {
-      if (!speaks(p)) continue;
-      q.self = elastic ? lot++ : p;
-      if (!participation.contributes(q)) continue;
-      ++s.terms.contributors;
-      drawn = drawn || p == self;
-      share += elastic ? ctx.share_of(p) : 0;
-    }
-    s.terms.contributes = s.terms.contributes && drawn;
-    if (s.terms.contributors == 0) return;
-    s.terms.rescale = elastic ? static_cast<float>(1.0 / share)
-                              : static_cast<float>(members.size()) / static_cast<float>(s.terms.contributors);
   }
   /// How far results that are there will move the whole model, for a trigger that watches that. All stages ask at once.
   result<void> measure(auto& ctx, std::span<state* const> due) {
@@ -35568,10 +37093,10 @@ struct round_core {
   /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
   /// trigger that asks them; and how far results move, where stages do: who knows the result, but has missed the vote,
   /// knows this as well.
-  [[nodiscard]] static bool has_words(auto& ctx) {
+  [[nodiscard]] static bool has_statistics(auto& ctx) {
     return (laws::mix.watches_movement && ctx.exchanges_at_once()) || (tells && ctx.elastic());
   }
-  result<void> say_words(auto& ctx, std::span<state* const> due) {
+  result<void> exchange_statistics(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
     if constexpr (tells) CAUSEWAY_TRY(trigger.tell(ctx, report_of(*due.front())));
     return ctx.left_exchange({});
@@ -35587,11 +37112,26 @@ struct round_core {
   /// The result is there: use it.
   result<void> apply(auto& ctx, state& s) {
     state* const one[]{&s};
-    if (!has_words(ctx)) CAUSEWAY_TRY(measure(ctx, one));
+    if (!has_statistics(ctx)) CAUSEWAY_TRY(measure(ctx, one));
     const axis::exchange_report report = report_of(s);
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);
     return trigger.exchanged(ctx, report);
+  }
+
+  /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
+  template <class Hear>
+  static result<double> ask_first(auto& ctx, Hear&& hear) {
+    return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
+  }
+
+  /// Gradients ← the mean over this peer's samples.
+  result<void> mean_gradient(auto& ctx) {
+    const auto g = ctx.gradients();
+    ctx.schedule_at(states.front().number);
+    if (gathered == 0) return ctx.rows().zero(g);
+    CAUSEWAY_TRY(ctx.rows().copy(g, rows.updates()));
+    return ctx.rows().scale(g, 1.0F / static_cast<float>(gathered));
   }
 
   result<void> commit(auto& ctx, state& s) {
@@ -35629,6 +37169,7 @@ struct round_core {
   std::uint64_t first_part = 0;  ///< names the messages of several policies that exchange in one attempt
   std::uint64_t outer_steps = 0;
   links_type links;
+  modules_type modules;
   std::uint64_t gathered = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
   std::uint64_t at = 0;        ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
 };
@@ -35793,7 +37334,7 @@ class round_turns {
   /// Exchanges that `receive` ends.
   [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
     if (due.empty() || ends_alike(ctx)) return due.empty() ? 0 : 1;
-    return due.size() + (Core::has_words(ctx) ? 1 : 0);
+    return due.size() + (Core::has_statistics(ctx) ? 1 : 0);
   }
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
@@ -35805,7 +37346,7 @@ class round_turns {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
     }
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
-    return Core::has_words(ctx) ? c.say_words(ctx, due) : result<void>{};
+    return Core::has_statistics(ctx) ? c.exchange_statistics(ctx, due) : result<void>{};
   }
   /// Calls `then` with the live parameters as they will be once what was received has been applied, and takes it back. Only
   /// where nothing is applied a round late. Memory meanwhile: what is applied, again.
@@ -35851,6 +37392,7 @@ class round_turns {
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
     if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.note_left(ctx));
+    if constexpr (Core::by_path) c.modules.admit(ctx, c.states, c.group, c.rows);
     end(c, due);
     if constexpr (Core::content_type::anchored && !Core::content_type::before_inner_step) {
       if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));
@@ -36091,13 +37633,13 @@ class rounds : round_rules<Axes...> {
   static constexpr bool chooses = core_type::chooses;
   static constexpr bool overlaps = core_type::overlaps;
   static constexpr bool measures_speed = core_type::measures_speed;
-  static constexpr bool parted = laws::mix.lasting && !laws::mix.everybody;  // peers have different models, for good
+  static constexpr bool parted = rules::by_path(laws::mix);  // peers have different models, for good
 
  public:
   static constexpr std::string_view name = "rounds";
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };  ///< it has the hook `compute`
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
-                                      .needs_global_step = content_type::before_inner_step,
+                                      .exchanges_gradients = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
                                       .rounds_over_stages = !laws::mix.meets,
@@ -36108,19 +37650,16 @@ class rounds : round_rules<Axes...> {
                                       .rounds_by_clock = laws::mix.meets,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
-      (laws::own_parameters                                                                   ? 5
+      (laws::own_parameters || core_type::by_path                                             ? 5
        : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
                                                                                               : 3) +
-      (core_type::links_type::measured ? 3 : 0);
-
-  /// Numbers that it asks all stages for in one exchange, at most.
-  [[nodiscard]] std::size_t stage_sums() const noexcept { return laws::mix.watches_movement ? 2 * core_.states.size() : 0; }
+      (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0);
 
   /// Whether its exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
   /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
   static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
                                       !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters &&
-                                      !core_type::meets;
+                                      !core_type::meets && !core_type::by_path;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -36136,17 +37675,18 @@ class rounds : round_rules<Axes...> {
     const bool begins = core_.states.empty();
     CAUSEWAY_TRY(core_.start(ctx));
     if (begins && ctx.elastic()) turns_.found(core_);
+    if constexpr (laws::mix.watches_movement) ctx.stages().will_ask(2 * core_.states.size());
     if constexpr (laws::own_parameters) turns_.own().start(ctx, core_);
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);
       ctx.contribution().gather(core_.trigger.target());
-      CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
+      if (!ctx.elastic()) CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
       if (!ctx.elastic() && ctx.stages().is_first()) core_.trigger.open(ctx);
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
     if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
-    samples_used_ = ctx.samples() - core_.gathered;
+    samples_used_ = ctx.contribution().ever();
     for (state& s : core_.states) {
       if (s.pending && !ctx.elastic()) CAUSEWAY_TRY(core_.begin(ctx, s));
     }
@@ -36208,18 +37748,20 @@ class rounds : round_rules<Axes...> {
   void serialize(auto& ar) {
     std::uint64_t count = core_.states.size();
     ar(count);
-    while (core_.states.size() < count) core_.add_state();
-    for (state& s : core_.states) {
-      s.serialize(ar);
-      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, s);
+    for (std::size_t i = 0; i < count; ++i) {  // one by one: a count without bytes behind it takes no memory
+      if (i == core_.states.size()) core_.add_state();
+      core_.states[i].serialize(ar);
+      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, core_.states[i]);
     }
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
-    ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
+    ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at, core_.modules);
     if constexpr (core_type::links_type::measured) ar(core_.links);
+    if constexpr (accumulates) ar(gathered_for_);
   }
 
   void shared(auto& ar) {
-    if constexpr (content_type::anchored && !laws::own_parameters) ar(core_.rows.anchor());
+    if constexpr (core_type::by_path) core_.modules.shared(ar);
+    if constexpr (content_type::anchored && !laws::own_parameters && !core_type::by_path) ar(core_.rows.anchor());
     if constexpr (core_type::keeps_means) ar(core_.rows.means());
     turns_.shared(core_, ar);
   }
@@ -36230,17 +37772,30 @@ class rounds : round_rules<Axes...> {
     if (previous.empty()) {
       core_.gathered = 0;
       counted_ = false;
+      if (accumulates) (void)ctx.contribution().after(samples_used_);  // they are given up
     }
     if constexpr (accumulates) ctx.schedule_at(core_.states.front().number);
-    if constexpr (!content_type::before_inner_step) {
+    if constexpr (core_type::by_path) {
+      core_.modules.follow(ctx, core_.states, core_.group, core_.rows, previous);
+    } else if constexpr (!content_type::before_inner_step) {
       if (!laws::own_parameters || ctx.moves_blocks()) core_.rows.follow_shared(ctx, previous);
     }
     ctx.parameters_changed();
   }
 
+  /// In a round in which nobody has anything to give: who is there for the first time gets a path.
+  result<void> admit(auto& ctx) requires core_type::by_path {
+    return core_.modules.admit_alone(ctx, core_.states, core_.group, core_.rows);
+  }
+  /// Where peers come and go: this peer's path, if it has one by now; and the shared parameters of any.
+  [[nodiscard]] std::optional<std::uint32_t> path() const requires core_type::by_path { return core_.modules.path(); }
+  void parameters_of(std::uint32_t path, std::span<float> to) const requires core_type::by_path {
+    core_.modules.put(core_.states, core_.group, path, to);
+  }
+
   result<void> catch_up(auto& ctx) {
     if constexpr (accumulates) {
-      CAUSEWAY_TRY(mean_gradient(ctx));
+      CAUSEWAY_TRY(core_.mean_gradient(ctx));
     } else if constexpr (content_type::before_inner_step) {
       CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
     }
@@ -36257,7 +37812,7 @@ class rounds : round_rules<Axes...> {
 
   /// What is exchanged first counts from here on, not from where the run began (comm::post_local; fixed peers).
   result<void> begin_here(auto& ctx) {
-    samples_used_ = ctx.samples();
+    samples_used_ = ctx.contribution().ever();
     left_ = ctx.clock().now();
     return core_.begin_here(ctx);
   }
@@ -36287,8 +37842,7 @@ class rounds : round_rules<Axes...> {
   void count_step(auto& ctx) {
     const time_point began = std::max(left_, ctx.contribution().drawn_at());
     const double computed = measures_speed ? seconds(ctx.clock().now() - began) : 0;
-    const std::uint64_t trained = ctx.contribution().ever();
-    const std::uint64_t samples = trained - std::exchange(samples_used_, trained);
+    const std::uint64_t samples = ctx.contribution().after(samples_used_);
     for (state& s : core_.states) {
       ++s.since;
       s.samples += samples;
@@ -36308,10 +37862,9 @@ class rounds : round_rules<Axes...> {
   // ---- gradients of many steps, until all peers together have enough samples ------------------------------------------
 
   result<void> gather_samples(auto& ctx) {
-    if (!counted_) {
-      CAUSEWAY_TRY(add_gradient(ctx, ctx.samples() - samples_used_ - core_.gathered));
-      counted_ = true;
-    }
+    const bool late = ctx.contribution().has_late();
+    if (late || !counted_) CAUSEWAY_TRY(add_gradient(ctx, ctx.contribution().after(samples_used_)));
+    if (!std::exchange(counted_, true) && ctx.exchanges_at_once()) ++core_.at;
     CAUSEWAY_ASSIGN(const bool enough, enough_samples(ctx));
     if (!enough) ctx.skip_inner_step();
     if (enough) CAUSEWAY_TRY(exchange_samples(ctx));
@@ -36336,37 +37889,22 @@ class rounds : round_rules<Axes...> {
   /// Where peers come and go, the leader adds up: 100 bytes to it after every step. A sum that was late for its round goes
   /// out with the next, before anything is added that is of other parameters.
   result<bool> enough_samples(auto& ctx) {
-    if (ctx.elastic()) return gathered_for_ != core_.states.front().number || ctx.announce_samples();
-    CAUSEWAY_ASSIGN(const double enough, ask_first(ctx, [&]() -> result<double> {
+    const bool is_late = core_.gathered > 0 && gathered_for_ != core_.states.front().number;
+    if (ctx.elastic()) return is_late || ctx.announce_samples();
+    CAUSEWAY_ASSIGN(const double enough, core_type::ask_first(ctx, [&]() -> result<double> {
                       CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
                       return reached ? 1.0 : 0.0;
                     }));
     return enough > 0;
   }
 
-  /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
-  template <class Hear>
-  static result<double> ask_first(auto& ctx, Hear&& hear) {
-    return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
-  }
-
-  /// Gradients ← the mean over this peer's samples.
-  result<void> mean_gradient(auto& ctx) {
-    const auto g = ctx.gradients();
-    ctx.schedule_at(core_.states.front().number);
-    if (core_.gathered == 0) return ctx.rows().zero(g);
-    CAUSEWAY_TRY(ctx.rows().copy(g, core_.rows.updates()));
-    return ctx.rows().scale(g, 1.0F / static_cast<float>(core_.gathered));
-  }
-
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
-    CAUSEWAY_TRY(mean_gradient(ctx));
+    CAUSEWAY_TRY(core_.mean_gradient(ctx));
     if (ctx.elastic()) {
       CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
     } else {
       for (state& s : core_.states) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
-      samples_used_ += core_.gathered;
     }
     core_.gathered = 0;
     return {};
@@ -36376,7 +37914,7 @@ class rounds : round_rules<Axes...> {
   result<void> finish_samples(auto& ctx) {
     const auto target = static_cast<double>(core_.trigger.target());
     for (;;) {
-      CAUSEWAY_ASSIGN(const double left, ask_first(ctx, [&]() -> result<double> {
+      CAUSEWAY_ASSIGN(const double left, core_type::ask_first(ctx, [&]() -> result<double> {
                         CAUSEWAY_ASSIGN(const bool enough, core_.trigger.reached_by_others(ctx, core_.gathered));
                         return enough ? target : static_cast<double>(core_.trigger.total(core_.gathered));
                       }));
@@ -36416,13 +37954,12 @@ class rounds : round_rules<Axes...> {
     if constexpr (laws::elastic) {
       if (ctx.elastic()) return turns_.visit(ctx, core_);
     }
-    for (state& s : core_.states) CAUSEWAY_TRY(fixed::visit(ctx, core_, s));
-    return {};
+    return fixed::visit_all(ctx, core_);
   }
 
   core_type core_;
   detail::round_turns<core_type> turns_;
-  std::uint64_t samples_used_ = 0;  ///< of those that the context counts: what is in rows already, or counted for them
+  std::uint64_t samples_used_ = 0;  ///< of all that this peer trained on: what is in rows already, or counted for them
   std::uint64_t gathered_for_ = 0;  ///< the exchange that the sum of gradients was begun for
   bool counted_ = false;            ///< this inner step is in the counters already
   time_point left_{};               ///< when the last hook ended
@@ -36595,7 +38132,7 @@ class stacked {
   static constexpr std::string_view name = "stacked";
   static constexpr comm_traits traits{
       .tolerates = elastic ? peers::elastic : peers::fixed,
-      .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
+      .exchanges_gradients = First::traits.exchanges_gradients || Second::traits.exchanges_gradients,
       .identical_replicas = Second::traits.identical_replicas,
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
       .rounds_over_stages = in_stages<First> && in_stages<Second>,
@@ -36608,9 +38145,6 @@ class stacked {
   explicit stacked(First first = First{}, Second second = Second{})
       : first_{std::move(first)}, second_{std::move(second)} {}
 
-  [[nodiscard]] std::size_t stage_sums() const noexcept requires elastic {
-    return first_.stage_sums() + second_.stage_sums();
-  }
   [[nodiscard]] First& first() noexcept { return first_; }
   [[nodiscard]] Second& second() noexcept { return second_; }
 
@@ -36990,7 +38524,9 @@ result<void> restore_state(parameter_store& store, const io::section_file& file,
   CAUSEWAY_TRY(restore_parameters(store, file, archiver));
   for (const state_entry<A>& entry : state.entries) {
     CAUSEWAY_ASSIGN(const io::section_view found, file.find(entry.section));
-    CAUSEWAY_TRY(entry.from_bytes(archiver, found.bytes, entry.object));
+    if (const auto read = entry.from_bytes(archiver, found.bytes, entry.object); !read) {
+      return fail(read.error().code, entry.section, read.error().message);
+    }
   }
   return {};
 }
@@ -37396,15 +38932,16 @@ constexpr bool c2(parallel_traits p, fault_traits f) {
 /// Stages that go on their own time exchange after the same number of steps at every holder, or they wait in a circle.
 constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !(c.gathers_samples || c.rounds_by_clock); }
 
-/// Stages that make the same steps must also make the same rounds, each in its own group of peers: by counting, or by
-/// asking each other.
+/// Stages that make the same steps must also make the same rounds, each in its own group of peers: by counting steps, or
+/// the samples of all peers where all know them, or by asking each other.
 constexpr bool c4(comm_traits c, parallel_traits p) {
-  return !p.staged || !p.global_step || c.rounds_by_steps || (p.sums_over_stages && c.rounds_over_stages);
+  return !p.staged || !p.global_step || c.rounds_by_steps || (p.sums_over_stages && c.rounds_over_stages) ||
+         (p.gathers_together && c.gathers_samples);
 }
 
 /// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean that all wait for.
 constexpr bool c5(comm_traits c, parallel_traits p) {
-  return !p.shares_gradient || c.sums_gradients || (c.needs_global_step && c.moves_with_blocks);
+  return !p.shares_gradient || c.sums_gradients || (c.exchanges_gradients && c.moves_with_blocks);
 }
 
 /// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
@@ -37413,7 +38950,7 @@ constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late ||
 /// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
 /// gradients.
 constexpr bool c7(comm_traits c, parallel_traits p) {
-  return !p.moves_blocks || (c.moves_with_blocks && !c.needs_global_step);
+  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
 }  // namespace rules
@@ -37438,7 +38975,8 @@ struct compatible {
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
                 "quick enough or have enough to say, and stages do not ask each other. Use a policy whose rounds come "
                 "after a number of steps; where stages can be asked, also one that asks all of them "
-                "(comm_traits::rounds_over_stages). docs/reference/rules.md#c4");
+                "(comm_traits::rounds_over_stages); in elastic pipelines and swarms with local steps, also one "
+                "that gathers samples. docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
       "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step, and "
@@ -37566,6 +39104,12 @@ class contribution {
     samples_ += own;
     trained_ += own;
   }
+  /// More, for an exchange that has been tried already: what it is to bring has changed.
+  void add_late(std::uint64_t samples) noexcept {
+    add(samples);
+    late_ = true;
+  }
+  [[nodiscard]] bool has_late() noexcept { return std::exchange(late_, false); }  ///< says so once
   /// Of those that are added next this peer trained so many; others have the rest.
   void takes_part(std::uint64_t samples) noexcept { own_ = samples; }
   /// What is trained from now on is for the exchange after the next one; until `open`, or until it is closed again.
@@ -37574,6 +39118,8 @@ class contribution {
 
   [[nodiscard]] std::uint64_t all() const noexcept { return samples_; }
   [[nodiscard]] std::uint64_t ever() const noexcept { return trained_; }  ///< whatever became of them
+  /// Of them, those after the first `used`, which becomes how many there are now.
+  [[nodiscard]] std::uint64_t after(std::uint64_t& used) const noexcept { return trained_ - std::exchange(used, trained_); }
   /// Of them, the last ones, which are for the exchange after the next one.
   [[nodiscard]] std::uint64_t later() const noexcept { return closed_at_ ? std::min(samples_, trained_ - *closed_at_) : 0; }
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
@@ -37608,6 +39154,7 @@ class contribution {
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
   std::optional<std::uint64_t> gathered_;
+  bool late_ = false;
   bool paused_ = false;
   std::uint32_t passed_ = 0;  ///< rounds
   time_point drawn_at_{};
@@ -37641,7 +39188,7 @@ struct shared_state {
   /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
   /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
-  /// Numbers that the policy asks all stages of a model for in one exchange, at most (training_context::stages).
+  /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
   /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
   /// with `divide`. None: it cannot be divided.
@@ -38266,7 +39813,7 @@ result<void> replay_round(Context& ctx, Comm& comm, std::span<const float> mean)
 template <class Context, class Comm>
 shared_state shared_state_of(Context& ctx, Comm& comm) {
   membership::image_collector parts;
-  if constexpr (Comm::traits.needs_global_step) {
+  if constexpr (Comm::traits.exchanges_gradients) {
     parts.view(ctx.parameters());
     parts(ctx.inner());
   }
@@ -38282,7 +39829,7 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   state.of_model = of_model;
   state.own = parts.own_parts();
   state.round_samples = ctx.contribution().round_samples();
-  if constexpr (requires { comm.stage_sums(); }) state.stage_sums = comm.stage_sums();
+  state.stage_sums = ctx.stages().most_asked();
   if constexpr (requires { comm.replay(ctx); }) {
     state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
   }
@@ -38325,6 +39872,11 @@ class stage_peers {
   [[nodiscard]] std::size_t count() const noexcept { return members_.empty() ? 1 : members_.size(); }
   CAUSEWAY_DECL [[nodiscard]] bool is_first() const;
 
+  /// From a policy's start(): it will ask for sums of so many numbers in one exchange, at most. Of several policies, all
+  /// together.
+  void will_ask(std::size_t numbers) noexcept { most_asked_ += numbers; }
+  [[nodiscard]] std::size_t most_asked() const noexcept { return most_asked_; }
+
   /// values[i] ← its sum over all stages, added up in their order: the same bits on all, which must all call it, equally
   /// often. One latency, and 8 bytes a value to each. Nothing is sent where the model is whole.
   CAUSEWAY_DECL result<void> sum(std::span<double> values, const collective::collective_options& options);
@@ -38349,6 +39901,7 @@ class stage_peers {
   std::vector<net::peer_index> members_;
   std::vector<index_range> copies_;
   std::uint64_t asked_ = 0;  ///< names the messages of a sum
+  std::size_t most_asked_ = 0;
   void* asked_of_ = nullptr;
   result<void> (*ask_)(void*, std::span<double>, const collective::collective_options&) = nullptr;
 };
@@ -38691,15 +40244,16 @@ class training_context {
   /// Founds or joins the run with the state that `comm` and the context share.
   template <class Comm>
   result<void> open_membership(Comm& comm) {
-    shares_inner_ = Comm::traits.needs_global_step;
+    shares_inner_ = Comm::traits.exchanges_gradients;
     return elastic() ? env_.group->open(detail::shared_state_of(*this, comm), pool()) : result<void>{};
   }
 
-  /// One exchange without a step before it: `exchange` is the policy's part, left out when nobody has anything to give.
-  template <class Exchange>
-  result<void> attend(Exchange&& exchange) {
+  /// One exchange without a step before it: `exchange` is the policy's part, or `admit` when nobody has anything to give.
+  template <class Exchange, class Admit>
+  result<void> attend(Exchange&& exchange, Admit&& admit) {
     CAUSEWAY_TRY(attendance_.enter());
     if (!entry().empty) return exchange();
+    CAUSEWAY_TRY(admit());
     contribution().passed();
     commit_round();
     return {};
@@ -38959,7 +40513,11 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
     for (;;) {
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
       if constexpr (requires { comm_.stand_by(ctx_); }) comm_.stand_by(ctx_);
-      const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); });
+      const auto admit = [&] {
+        if constexpr (requires { comm_.admit(ctx_); }) return comm_.admit(ctx_);
+        return result<void>{};
+      };
+      const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); }, admit);
       CAUSEWAY_ASSIGN(const verdict judged, fault_.end_step(ctx_, outcome));
       if (judged == verdict::commit) return {};
       if (judged == verdict::abort) return outcome;
@@ -39048,7 +40606,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
 
   // Where stages go on their own time a step may have no gradient yet: then there is none to exchange.
   bool has_update() noexcept {
-    if constexpr (Comm::traits.needs_global_step && !Parallel::traits.global_step) return !ctx_.skips_inner_step();
+    if constexpr (Comm::traits.exchanges_gradients && !Parallel::traits.global_step) return !ctx_.skips_inner_step();
     return true;
   }
 

@@ -18,11 +18,18 @@ TEST_CASE("round links: measured where trees or groups follow them", "[comm][fas
   STATIC_REQUIRE_FALSE(round_links<axis::split_mean<>, axis::all_peers>::measured);
 }
 
-TEST_CASE("round links: nothing is measured without an interval", "[comm][fast]") {
+TEST_CASE("round links: where peers come and go nothing is said of them by number", "[comm][fast]") {
+  struct context {
+    bool changes;
+    [[nodiscard]] bool elastic() const { return changes; }
+  } fixed{false}, changing{true};
   using links = round_links<axis::tree_mean<>, axis::all_peers>;
   axis::tree_mean<> trees;
-  CHECK_FALSE(links::measures(trees, {}));
+  CHECK(links::check(changing, trees, {}));  // without an interval nothing is measured
   trees.links.every = 2;
-  CHECK(links::measures(trees, {}));
-  CHECK(round_links<axis::split_mean<>, axis::linked_groups>::measures({}, {.links = {.every = 2}}));
+  CHECK(links::check(fixed, trees, {}));
+  CHECK_FALSE(links::check(changing, trees, {}));
+  using groups = round_links<axis::split_mean<>, axis::linked_groups>;
+  CHECK_FALSE(groups::check(changing, {}, {.links = {.every = 2}}));
+  CHECK_FALSE(groups::check(changing, {.options = {.shares = {1, 1}}}, {}));
 }

@@ -22,6 +22,7 @@ struct copier {
   optim::adam_clock clock;
   bool writing = true;
 
+  void operator()(auto& all) { all.serialize(*this); }
   void operator()(optim::state_buffer& a, optim::state_buffer& b, optim::adam_clock& c) {
     if (writing) {
       state.assign(a.data(), a.data() + a.size());

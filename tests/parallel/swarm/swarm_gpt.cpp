@@ -4,6 +4,7 @@
 
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/optim/clip.hpp>
+#include <causeway/train/contribution.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -54,8 +55,8 @@ struct bare_context {
   float own_norm() { return 0; }
   result<void> inner_step(float) { return {}; }
   void parameters_changed() {}
-  void count_samples(std::uint64_t samples) { counted += samples; }
-  std::uint64_t counted = 0;
+  detail::contribution counted{};
+  detail::contribution& contribution() { return counted; }
 };
 
 }  // namespace
@@ -70,9 +71,9 @@ TEST_CASE("swarm: a step on what was missing counts the samples of that", "[para
   parallel::detail::stage_computer<bare_context, stage::plain> computer{ctx, codec, whole, 6, nn::pass_kind::recorded,
                                                                         none};
   REQUIRE(computer.take_step(3));  // on two of six
-  CHECK(ctx.counted == 4);         // of two sequences each
+  CHECK(ctx.counted.all() == 4);   // of two sequences each
   REQUIRE(computer.take_step(6));
-  CHECK(ctx.counted == 6);
+  CHECK(ctx.counted.all() == 6);
 }
 
 TEST_CASE("swarm: a stage adds a micro-batch's gradient when it goes back, all of it or nothing", "[parallel][fast]") {

@@ -145,7 +145,7 @@ struct settings {
     std::uint32_t dimensions = 0;
     std::uint32_t measure_every = 0;
     std::uint32_t auxiliary = 0;
-    std::uint64_t message_bytes = 0;
+    std::uint64_t message_bytes = 4'000'000;
     std::uint32_t rank = 0;
     std::uint64_t batch_samples = 0;
     double seconds = 0;

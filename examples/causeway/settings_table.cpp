@@ -248,7 +248,9 @@ std::vector<setting> table(settings& s) {
       make("comm.auxiliary", s.comm.auxiliary,
            "above twice as many waiting for a line, messages go by third peers where fewer wait; 0 = never")
           .in("messages"),
-      make("comm.message_bytes", s.comm.message_bytes, "of a message").in("bytes").at_least(1),
+      make("comm.message_bytes", s.comm.message_bytes, "netstorm: of a message, which goes by one path")
+          .in("bytes")
+          .at_least(1),
       make("comm.rank", s.comm.rank, "of the factors that a matrix is sent as"),
       make("comm.batch_samples", s.comm.batch_samples, "samples of all peers together in a step").in("samples"),
       make("comm.seconds", s.comm.seconds, "of training between exchanges, by each peer's clock").in("seconds"),

@@ -246,6 +246,8 @@ struct settings {
 [[nodiscard]] inline bool has_servers(const settings& s) { return has_experts(s) || tunes_served(s); }
 /// Stages of each pipeline whose peers come and go, where parallel.recovery does not choose their number.
 [[nodiscard]] std::int64_t stages_wanted(const settings& s);
+/// A sentence on peers of elastic pipelines that would only be spare: a pipeline needs a micro-batch. Empty: none.
+[[nodiscard]] std::string idle_peers(const settings& s);
 
 /// The folder of a run.
 [[nodiscard]] inline std::string run_folder(const settings& s) { return s.run.directory + "/" + s.run.name; }

@@ -31,6 +31,16 @@ std::int64_t stages_wanted(const settings& s) {
   return std::min(fewest, s.model.layers);
 }
 
+std::string idle_peers(const settings& s) {
+  if (!is_elastic_pipeline(s) || steps_alone(s)) return {};
+  const std::int64_t stages = stages_wanted(s), pipelines = s.net.peers / stages, fed = s.train.micro_batches;
+  if (fed >= pipelines) return {};
+  return std::to_string(s.net.peers - fed * stages) + " of " + std::to_string(s.net.peers) +
+         " peers are only spare: a step has " + std::to_string(fed) + " micro-batch" + (fed == 1 ? "" : "es") + " for " +
+         std::to_string(pipelines) + " pipelines; --train.micro_batches " + std::to_string(pipelines) +
+         " gives each pipeline one";
+}
+
 namespace {
 
 // Of stages whose peers step alone, or gather: they cannot end in the middle of a round.
@@ -229,13 +239,13 @@ causeway::result<void> validate_async_pipeline(const settings& s) {
 causeway::result<void> validate_pipeline(const settings& s) {
   if (is_async_pipeline(s)) CAUSEWAY_TRY(validate_async_pipeline(s));
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  if (s.fault.policy == "quorum") return validate_elastic_pipeline(s);
   if (!find_policy(s.comm.policy)->in_pipelines()) {
     return bad("comm.policy", s.comm.policy +
                                   " lets peers go at their own pace, and what the program shows of a pipeline it gathers "
                                   "from all of them in the same step; use " +
                                   pipeline_policy_names());
   }
-  if (s.fault.policy == "quorum") return validate_elastic_pipeline(s);
   if (s.parallel.codec == "subspace") CAUSEWAY_TRY(validate_subspace(s));
   const std::int64_t ranks = s.parallel.stages == 0 ? s.net.peers : s.parallel.stages;
   if (s.net.peers % ranks != 0) {

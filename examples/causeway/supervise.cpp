@@ -126,6 +126,8 @@ class supervisor {
     if (!peers.empty() && !peers.front().address.empty()) {
       std::printf("%u peers on this machine; another one joins with\n\n%s\n", s_.net.peers,
                   join_command(s_, where_to_join(peers.front().address)).c_str());
+      const std::string idle = idle_peers(s_);
+      if (!idle.empty()) std::printf("%s\n\n", idle.c_str());
       std::fflush(stdout);
     }
     return {};
@@ -325,7 +327,7 @@ class supervisor {
       ++done;
       const auto found = read_result(folder_of(p));
       if (found && (!end || end->validation <= 0)) end = found;
-      if (end) sent = std::max(sent, end->bytes_sent);
+      if (found) sent = std::max(sent, found->bytes_sent);
     }
     if (!end && stop_requested()) {
       const std::uint64_t every = s_.fault.store_every;

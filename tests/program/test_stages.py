@@ -77,6 +77,26 @@ class Stages(Elastic):
         run.send_signal(signal.SIGINT)
         self.assertEqual(run.wait(60), 130)
 
+    def test_peers_that_have_nothing_to_compute_are_named_and_the_most_that_one_sent_is_said(self):
+        p = self.start_stages("--steps", "20", "--train.micro_batches", "1")
+        self.ends(p)
+        said = self.said(p, "out")
+        self.assertIn("2 of 4 peers are only spare: a step has 1 micro-batch for 2 pipelines; --train.micro_batches 2 gives", said)
+        most = max(r["bytes_sent"] for r in self.results().values())
+        self.assertGreater(most, 100000)  # boundaries of 20 steps
+        self.assertRegex(said, rf"a peer sent up to {most / 1e6:.1f} MB" if most >= 1e6 else rf"a peer sent up to {most / 1e3:.1f} kB")
+
+    def test_dedloc_gathers_in_stages_and_a_killed_peer_changes_nothing(self):
+        gathers = ["--peers", "4", *STAGES, "--preset", "dedloc", "--comm.policy", "dedloc", "--comm.batch_samples", "16", "--train.batch", "4",
+                   "--train.optimizer", "adamw", "--train.learning_rate", "0.002", "--steps", "160"]
+        ends = []
+        for env in [None, dict(os.environ, CAUSEWAY_FAILPOINT="committed:23@2")]:
+            self.ends(self.start(*gathers, "--run.fresh", "true", "--restart", "true", env=env))
+            ends.append(max(r["validation"] for r in self.results().values()))
+            self.journals_hold()
+        self.assertLess(ends[0], 4.5)  # uniform over bytes is 5.5
+        self.assertAlmostEqual(ends[0], ends[1], delta=1e-3)
+
     def test_killed_peers_change_nothing_of_what_is_learned(self):
         calm = self.end()[0]["validation"]
         for recovery in ["redundant", "redundant_forward", "templates", "reroute"]:

@@ -119,7 +119,8 @@ class by_hand {
     for (const auto& [peer, steps] : peers) ++of_path[steps[0].path];
     std::vector<row> moved(2, row(values_[0].size()));
     std::vector<double> counted(2);
-    for (const auto& [peer, steps] : peers) {
+    for (const auto& made : peers) {
+      const auto& steps = made.second;
       const std::uint32_t path = steps[0].path;
       const double weight = policy_.weights.empty() ? 1 : policy_.weights[path] / static_cast<double>(of_path[path]);
       counted[path] += weight;
@@ -184,7 +185,9 @@ void check_by_hand(const history& seen, const presets::dipaco_options& policy,
                    const std::function<bool(std::uint64_t round, const made_step&)>& lost = {}) {
   REQUIRE(seen.rounds.size() > 6);
   by_hand hand{policy};
-  for (const auto& [round, steps] : seen.rounds) {
+  for (const auto& one : seen.rounds) {
+    const std::uint64_t round = one.first;
+    const auto& steps = one.second;
     INFO("round " << round);
     std::map<std::uint64_t, bool> begun;
     for (const made_step& s : steps) {

@@ -11371,7 +11371,6 @@ constexpr bool dropout_keeps(float rate, std::uint64_t seed, std::uint64_t strea
 namespace detail {
 
 using u64x8 [[gnu::vector_size(64)]] = std::uint64_t;
-using u32x8 [[gnu::vector_size(32)]] = std::uint32_t;
 
 /// The high and low halves of 32-bit words times a 32-bit constant; words lie in 64-bit lanes.
 CAUSEWAY_ALWAYS_INLINE void multiply_halves(u64x8& high, u64x8& low, const u64x8& words, std::uint64_t factor) {

@@ -11443,7 +11443,6 @@ constexpr bool dropout_keeps(float rate, std::uint64_t seed, std::uint64_t strea
 namespace detail {
 
 using u64x8 [[gnu::vector_size(64)]] = std::uint64_t;
-using u32x8 [[gnu::vector_size(32)]] = std::uint32_t;
 
 /// The high and low halves of 32-bit words times a 32-bit constant; words lie in 64-bit lanes.
 CAUSEWAY_ALWAYS_INLINE void multiply_halves(u64x8& high, u64x8& low, const u64x8& words, std::uint64_t factor) {
@@ -33691,6 +33690,14 @@ inline constexpr bool meets = requires {
   Trigger::meets;
 };
 
+/// Whether peers have paths by these rules. (clang has no constants of a mix that was refused, whose refusal is to be the
+/// only error.)
+template <class Laws>
+constexpr bool trains_paths() {
+  if constexpr (requires { typename std::bool_constant<Laws::by_path>; }) return Laws::by_path;
+  return false;
+}
+
 }  // namespace detail
 
 /// The rules for one mix: derive from it. Instantiated only with known axes, so that a wrong one is the only error.
@@ -36837,7 +36844,7 @@ struct round_core {
   using rows_type = detail::round_rows<state, Axes...>;
   using laws = round_rules<Axes...>;
   // Peers that come and go train different models, each of modules that all keep.
-  static constexpr bool by_path = rows_type::by_path;
+  static constexpr bool by_path = trains_paths<laws>();
   using modules_type = typename modules_of<by_path, state, group_type>::type;
   // Parameters are replaced where something came; a gradient of which nothing came is zero.
   static constexpr bool wants_counts =

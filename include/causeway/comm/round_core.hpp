@@ -53,7 +53,7 @@ struct round_core {
   using rows_type = detail::round_rows<state, Axes...>;
   using laws = round_rules<Axes...>;
   // Peers that come and go train different models, each of modules that all keep.
-  static constexpr bool by_path = rows_type::by_path;
+  static constexpr bool by_path = trains_paths<laws>();
   using modules_type = typename modules_of<by_path, state, group_type>::type;
   // Parameters are replaced where something came; a gradient of which nothing came is zero.
   static constexpr bool wants_counts =

@@ -17,6 +17,8 @@
 #include <causeway/axis/residual.hpp>
 #include <causeway/optim/optimizer.hpp>
 
+#include <type_traits>
+
 namespace causeway { inline namespace CAUSEWAY_ABI {
 namespace comm {
 
@@ -170,6 +172,14 @@ template <class Trigger>
 inline constexpr bool meets = requires {
   Trigger::meets;
 };
+
+/// Whether peers have paths by these rules. (clang has no constants of a mix that was refused, whose refusal is to be the
+/// only error.)
+template <class Laws>
+constexpr bool trains_paths() {
+  if constexpr (requires { typename std::bool_constant<Laws::by_path>; }) return Laws::by_path;
+  return false;
+}
 
 }  // namespace detail
 

@@ -17,6 +17,7 @@
 #include "support/blocky.hpp"
 #include "support/catch.hpp"
 #include "support/elastic.hpp"
+#include "support/elastic_end.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
@@ -89,20 +90,7 @@ struct mirrored_run {
     support::elastic_cluster<decltype(make), optim::sgd, M> cluster{make, options};
     world = &cluster.world();
     for (std::uint32_t host = 0; host < speeds.size(); ++host) world->set_speed(host, speeds[host]);
-    for (std::uint32_t host = 0; host < (options.expected > 0 ? options.expected : options.peers); ++host) {
-      cluster.boot(host);
-    }
-    if (during) during(cluster);
-    cluster.run(10min);
-    INFO(cluster.violation().value_or("no violation"));
-    REQUIRE(!cluster.violation());
-    REQUIRE(cluster.finished() == options.peers);
-    CHECK(cluster.checker().samples().done() == cluster.budget());
-    parameters = cluster.parameters(0);
-    for (std::uint32_t host = 1; host < options.peers; ++host) {
-      const bool alike = cluster.parameters(host) == parameters;
-      CHECK(alike);
-    }
+    parameters = support::alike_at_the_end(cluster, options, during);
     bytes = cluster.bytes_sent();
     records = cluster.commits().size();
     for (const auto& [round, hash] : cluster.commits()) committed.push_back(cluster.committed_at(round));

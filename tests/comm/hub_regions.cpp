@@ -16,6 +16,7 @@
 #include "support/catch.hpp"
 #include "support/counting.hpp"
 #include "support/elastic.hpp"
+#include "support/elastic_end.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
@@ -66,20 +67,7 @@ struct regional_run {
     };
     support::elastic_run cluster{make, options};
     all = &cluster;
-    for (std::uint32_t host = 0; host < (options.expected > 0 ? options.expected : options.peers); ++host) {
-      cluster.boot(host);
-    }
-    if (during) during(cluster);
-    cluster.run(10min);
-    INFO(cluster.violation().value_or("no violation"));
-    REQUIRE(!cluster.violation());
-    REQUIRE(cluster.finished() == options.peers);
-    CHECK(cluster.checker().samples().done() == cluster.budget());
-    parameters = cluster.parameters(0);
-    for (std::uint32_t host = 1; host < options.peers; ++host) {
-      const bool alike = cluster.parameters(host) == parameters;
-      CHECK(alike);
-    }
+    parameters = support::alike_at_the_end(cluster, options, during);
     records = cluster.commits().size();
   }
 

@@ -120,27 +120,9 @@ TEST_CASE("elastic gathered: and at every single network call", "[parallel][elas
 }
 
 TEST_CASE("elastic gathered: a peer may come in every step of a round", "[parallel][elastic][fast]") {
-  for (std::uint64_t at = 1; at < 7; ++at) {
-    INFO("it comes before step " << at);
-    auto o = support::two_pipelines();
-    o.steps = 24;
-    o.late = {3};
-    std::function<void()> come;
-    o.before_step = [&](std::uint32_t host, std::uint64_t step) {
-      if (host == 0 && step == at && come) std::exchange(come, nullptr)();
-    };
-    gradient_world<gathering> w{o};
-    come = [&] { w.boot(3); };
-    w.boot();
-    w.run();
-    CHECK(support::errors_of(w, o.hosts).empty());
-    CHECK(w.finished() == 4);
-    support::holders_agree(w, o.hosts);
-    CHECK(w.distance(in_whole_rounds(o)) < 5e-5);
-    CHECK(w.at(0).layouts.at(1).replicas.size() == 1);
-    CHECK(w.at(0).layouts.at(24).replicas.size() == 2);
-    CHECK(w.at(3).received > 0);  // with the moments of as many steps as there were rounds
-  }
+  // It gets the moments of as many steps as there were rounds.
+  support::newcomer_in_each_step<gathering>(6, 24,
+                                            [](auto& w, const auto& o) { CHECK(w.distance(in_whole_rounds(o)) < 5e-5); });
 }
 
 TEST_CASE("elastic gathered: all peers are stopped in a round, and go on from checkpoints with the same bits",

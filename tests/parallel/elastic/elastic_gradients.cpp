@@ -108,26 +108,7 @@ void goes_on_whoever_is_killed(std::uint64_t every) {
 /// A peer comes in each step, where three are one pipeline; with it there are two.
 template <class Policy>
 void lets_newcomers_in() {
-  for (std::uint64_t at = 1; at < 9; ++at) {
-    INFO("it comes before step " << at);
-    auto o = support::two_pipelines();
-    o.steps = 15;
-    o.late = {3};
-    std::function<void()> come;
-    o.before_step = [&](std::uint32_t host, std::uint64_t step) {
-      if (host == 0 && step == at && come) std::exchange(come, nullptr)();
-    };
-    gradient_world<Policy> w{o};
-    come = [&] { w.boot(3); };
-    w.boot();
-    w.run();
-    CHECK(support::errors_of(w, o.hosts).empty());
-    CHECK(w.finished() == 4);
-    support::holders_agree(w, o.hosts);
-    CHECK(w.at(0).layouts.at(1).replicas.size() == 1);
-    CHECK(w.at(0).layouts.at(15).replicas.size() == 2);
-    CHECK(w.at(3).received > 0);
-  }
+  support::newcomer_in_each_step<Policy>(8, 15, [](const auto&, const auto&) {});
 }
 
 }  // namespace

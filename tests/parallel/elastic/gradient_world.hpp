@@ -7,6 +7,7 @@
 #include <causeway/parallel/elastic_pipeline.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -73,6 +74,33 @@ parameters undisturbed_gradients(elastic_world_options o, std::vector<std::uint6
   REQUIRE(w.finished() == o.hosts);
   for (std::uint32_t h = 0; calls != nullptr && h < o.hosts; ++h) calls->push_back(w.at(h).calls);
   return holders_agree(w, o.hosts);
+}
+
+/// A peer comes before each of the first `before` steps, where three are one pipeline; with it there are two.
+/// `at_end(world, options)` says what else holds then.
+template <class Policy, class AtEnd>
+void newcomer_in_each_step(std::uint64_t before, std::uint64_t steps, AtEnd at_end) {
+  for (std::uint64_t at = 1; at <= before; ++at) {
+    INFO("it comes before step " << at);
+    auto o = two_pipelines();
+    o.steps = steps;
+    o.late = {3};
+    std::function<void()> come;
+    o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+      if (host == 0 && step == at && come) std::exchange(come, nullptr)();
+    };
+    gradient_world<Policy> w{o};
+    come = [&] { w.boot(3); };
+    w.boot();
+    w.run();
+    CHECK(errors_of(w, o.hosts).empty());
+    CHECK(w.finished() == 4);
+    holders_agree(w, o.hosts);
+    CHECK(w.at(0).layouts.at(1).replicas.size() == 1);
+    CHECK(w.at(0).layouts.at(steps).replicas.size() == 2);
+    CHECK(w.at(3).received > 0);
+    at_end(w, o);
+  }
 }
 
 }  // namespace support

@@ -71,8 +71,9 @@ std::string all_of(const std::vector<setting>& all) {
 
 std::string policies_text() {
   return "\nPolicies (--comm), and what they set by themselves:\n" + policy_help() +
-         "\nWith --fault quorum: " + elastic_policy_names() +
-         ".\n\nSystems of several settings (--preset, which also takes the policies), and what they set:\n" + preset_help();
+         "\nAll of them also train with --fault quorum.\n\nSystems of several settings (--preset, which also takes the "
+         "policies), and what they set:\n" +
+         preset_help();
 }
 
 }  // namespace

@@ -133,8 +133,9 @@ std::string settings_page() {
     text += row(s);
   }
   return text + "\n## Communication policies\n\nThe values of `comm.policy`, and what each sets by itself:\n\n```\n" +
-         policy_help() + "```\n\nWith `fault.policy = \"quorum\"`: " + elastic_policy_names() +
-         ".\n\n## Systems of several settings\n\nWhat `run.preset` (`--preset`) takes besides these names, and what each "
+         policy_help() +
+         "```\n\nAll of them also train with `fault.policy = \"quorum\"`.\n\n## Systems of several settings\n\nWhat "
+         "`run.preset` (`--preset`) takes besides these names, and what each "
          "sets:\n\n```\n" +
          preset_help() + "```\n" + compositions();
 }

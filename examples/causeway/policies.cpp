@@ -71,10 +71,6 @@ std::vector<std::string> policy_names() {
   return names;
 }
 
-std::string elastic_policy_names() {
-  return names_of([](const policy& p) { return p.elastic(); });
-}
-
 std::string pipeline_policy_names() {
   return names_of([](const policy& p) { return p.in_pipelines(); });
 }

@@ -26,9 +26,11 @@ struct settings;
 struct training;
 
 /// Whether the state of an inner optimizer is two moments in the layout of the parameters, and a count of steps: a part of
-/// it can move with a part of the model, and a newcomer can be given all of it.
+/// it can move with a part of the model.
+[[nodiscard]] inline bool is_divisible(std::string_view optimizer) { return optimizer == "adamw" || optimizer == "lamb"; }
+/// Whether a newcomer can be given its state: what the others have grows at their first step.
 [[nodiscard]] inline bool has_whole_state(std::string_view optimizer) {
-  return optimizer == "adamw" || optimizer == "lamb";
+  return is_divisible(optimizer) || optimizer == "nadam" || optimizer == "snoo";
 }
 
 struct policy {
@@ -42,8 +44,6 @@ struct policy {
   bool composed = false;            ///< by compose.hpp, with any comm.codec
   bool divides_batch = false;       ///< a step's, of all peers, by their speed: one peer's may be nearly all of it
 
-  /// Whether its peers may come and go.
-  [[nodiscard]] bool elastic() const noexcept { return traits.tolerates == causeway::peers::elastic; }
   /// Whether fixed peers may hold stages of pipelines that make the same steps: not where replicas go at their own pace,
   /// for the session of a stage meets those of all others.
   [[nodiscard]] bool in_pipelines() const noexcept {
@@ -55,7 +55,7 @@ struct policy {
   /// Whether the peers of a stage that come and go exchange gradients by it. What makes its own steps of them may need an
   /// optimizer whose state cannot move.
   [[nodiscard]] bool gradients_of_stages() const noexcept {
-    const auto stays = [](const auto& one) { return one.first == "train.optimizer" && !has_whole_state(one.second); };
+    const auto stays = [](const auto& one) { return one.first == "train.optimizer" && !is_divisible(one.second); };
     return causeway::rules::c5(traits, {.shares_gradient = true}) && std::none_of(defaults.begin(), defaults.end(), stays);
   }
   /// And whether peers of pipelines may come and go, with their blocks. Composed ones are made of rounds there.
@@ -63,22 +63,20 @@ struct policy {
     using namespace causeway::rules;
     const bool local = c4(traits, {.staged = true, .sums_over_stages = true}) && c7(traits, {.moves_blocks = true});
     const bool together = c4(traits, {.staged = true, .gathers_together = true}) && gradients_of_stages();
-    return elastic() && (together || local || (composed && has_local_steps));
+    return together || local || (composed && has_local_steps);
   }
   [[nodiscard]] bool in_swarms() const noexcept {
     using namespace causeway::rules;
     const bool local = c4(traits, {.staged = true, .sums_over_stages = true}) && c6(traits, {.computes_late = true});
-    return elastic() && (local || (same_rounds() && gradients_of_stages()));
+    return local || (same_rounds() && gradients_of_stages());
   }
 };
 
 /// Null if there is none of that name.
 const policy* find_policy(std::string_view name);
 
-/// All, and as "diloco, local_sgd, ..." those for peers that come and go.
 std::vector<std::string> policy_names();
-std::string elastic_policy_names();
-/// For peers that hold stages: pipelines of a fixed set of them, and swarms.
+/// As "diloco, local_sgd, ..." those for peers that hold stages: pipelines of a fixed set of them, of others, and swarms.
 std::string pipeline_policy_names();
 std::string elastic_pipeline_policy_names();
 std::string swarm_policy_names();

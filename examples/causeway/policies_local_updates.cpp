@@ -15,16 +15,13 @@ namespace presets = causeway::presets;
 
 namespace {
 
-/// every_step with the inner optimizer of that name, which chosen_inner.hpp makes: among a fixed set of peers, as what a
-/// newcomer would be given has not all of its state.
+/// every_step with the inner optimizer of that name, which chosen_inner.hpp makes.
 policy optimizer_preset(std::string name, std::string help, policy_defaults defaults) {
   defaults.emplace_back("train.optimizer", name);
-  causeway::comm_traits traits = causeway::comm::every_step<>::traits;
-  traits.tolerates = causeway::peers::fixed;
   const auto train = [](chosen_model model, training t) {
     return run_policy(std::move(model), std::move(t), chosen_policy{causeway::comm::every_step<>{}}, pace::together);
   };
-  return {std::move(name), std::move(help), std::move(defaults), traits, false, train};
+  return {std::move(name), std::move(help), std::move(defaults), causeway::comm::every_step<>::traits, false, train};
 }
 
 }  // namespace

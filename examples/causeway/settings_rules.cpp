@@ -134,7 +134,7 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
                "pipelines that exchange gradients by " + s.comm.policy +
                    " are cut alike; use regroup, morph or proactive, or every_step without comm.codec");
   }
-  if (!has_whole_state(s.train.optimizer)) {
+  if (!is_divisible(s.train.optimizer)) {
     return bad("train.optimizer", "the state that moves with a stage is AdamW's or LAMB's; use adamw or lamb");
   }
   if (s.parallel.recovery == "redundant_forward" && s.parallel.schedule != "1f1b") {
@@ -176,7 +176,7 @@ causeway::result<void> validate_swarm(const settings& s) {
                    s.comm.policy + " does not; use " + swarm_policy_names());
   }
   if (steps_alone(s)) CAUSEWAY_TRY(validate_local_steps(s));
-  if (!has_whole_state(s.train.optimizer)) {
+  if (!is_divisible(s.train.optimizer)) {
     return bad("train.optimizer", "stages are moved by AdamW or LAMB in a swarm; use adamw or lamb");
   }
   if (s.parallel.codec.starts_with("delta") || s.parallel.codec == "top_k") {
@@ -324,7 +324,7 @@ causeway::result<void> validate(const settings& s) {
   const policy* const chosen = find_policy(s.comm.policy);
   const bool has_momentum = s.comm.policy == "demo" || s.comm.policy == "distro";
   const bool is_optimizer = s.comm.policy == "snoo" || s.comm.policy == "dion";
-  const bool is_inner = has_whole_state(s.train.optimizer) || s.train.optimizer == "muon" || s.train.optimizer == "nadam" ||
+  const bool is_inner = is_divisible(s.train.optimizer) || s.train.optimizer == "muon" || s.train.optimizer == "nadam" ||
                         s.train.optimizer == "basis_rotation";
   const bool is_sparse = s.comm.policy == "stella_train";
   const bool fits = is_optimizer   ? s.train.optimizer == s.comm.policy
@@ -342,7 +342,7 @@ causeway::result<void> validate(const settings& s) {
   if (s.comm.policy == "dlion" && s.train.micro_batches > 1) {
     return bad("train.micro_batches", "batches that follow speed have any size, and are not cut; leave it out");
   }
-  if (s.comm.policy == "des_loc" && !has_whole_state(s.train.optimizer)) {
+  if (s.comm.policy == "des_loc" && !is_divisible(s.train.optimizer)) {
     return bad("train.optimizer", "des_loc averages the two moments of the optimizer; use adamw or lamb");
   }
   if (!chosen->composed && s.comm.codec != "none") {
@@ -360,14 +360,10 @@ causeway::result<void> validate(const settings& s) {
                 "is for pipelines under quorum whose peers make every step together; leave it out");
   }
   if (is_pipeline(s)) CAUSEWAY_TRY(validate_pipeline(s));
-  if (elastic && !chosen->elastic()) {
-    return bad("comm.policy", s.comm.policy + " needs a fixed set of peers; use --fault.policy fail_stop, or one of " +
-                                  elastic_policy_names());
-  }
   if (elastic && chosen->traits.exchanges_gradients && is_inner && !has_whole_state(s.train.optimizer)) {
     return bad("train.optimizer",
                "what a newcomer is given has not all of the state of " + s.train.optimizer + ", so " + s.comm.policy +
-                   " with it needs a fixed set of peers; use adamw or lamb, or a policy with local steps");
+                   " with it needs a fixed set of peers; use adamw, lamb or nadam, or a policy with local steps");
   }
   if (elastic && s.comm.policy == "gaia_asp" && s.comm.group_size > 0) {
     return bad("comm.group_size",

@@ -4,6 +4,8 @@
 #include <causeway/comm/rounds.hpp>
 #include <causeway/comm/stacked.hpp>
 #include <causeway/optim/dion.hpp>
+#include <causeway/optim/nadam.hpp>
+#include <causeway/optim/snoo.hpp>
 #include <causeway/optim/sparse_steps.hpp>
 #include <causeway/presets/asynchronous.hpp>
 #include <causeway/presets/compressed.hpp>
@@ -37,6 +39,10 @@ namespace {
 
 struct given_dion : optim::dion {
   given_dion() : optim::dion{optim::dion_options{.given = true}} {}
+};
+
+struct quick_snoo : optim::snoo<> {
+  quick_snoo() : optim::snoo<>{optim::snoo_options{.local_steps = 2}} {}
 };
 
 /// Of one preset: its peers' policies, and the model that they train.
@@ -213,6 +219,9 @@ struct all_presets {
 
   void local_updates() {
     (*this)("every_step", [] { return presets::every_step{}; });
+    // Its optimizer's state is a newcomer's, too: nadam's, and snoo's count of steps.
+    (*this).template operator()<support::quadratic, optim::nadam>("every_step", [] { return presets::every_step{}; });
+    (*this).template operator()<support::quadratic, quick_snoo>("every_step", [] { return presets::every_step{}; });
     (*this)("diloco", [] { return make(presets::diloco_options{.local_steps = 3}); });
     (*this)("open_diloco", [] { return make(presets::open_diloco_options{{.local_steps = 3}}); });
     (*this)("local_sgd", [] { return make(presets::local_sgd_options{.local_steps = 3}); });

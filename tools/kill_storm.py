@@ -28,6 +28,8 @@ PATIENCE = 120  # seconds without a commit after which a run counts as stuck
 class Run:
     """The processes of one run, each peer's folder, and when it was killed and started."""
 
+    launched = []  # of all runs
+
     def __init__(self, program, folder, peers, settings):
         self.program, self.folder, self.peers = program, folder, peers
         self.text = os.path.join(folder, "text.txt")
@@ -49,8 +51,10 @@ class Run:
         env.pop("CAUSEWAY_FAILPOINT", None)
         if failpoint:
             env["CAUSEWAY_FAILPOINT"] = failpoint
-        return subprocess.Popen([self.program, "train", "--fault.policy", "quorum", "--run.journal", "true", "--peers", str(self.peers),
-                                 *self.settings, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=env)
+        launcher = subprocess.Popen([self.program, "train", "--fault.policy", "quorum", "--run.journal", "true", "--peers", str(self.peers),
+                                     *self.settings, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=env)
+        Run.launched.append(launcher)
+        return launcher
 
     def start(self, peer, point=None):
         env = dict(os.environ)
@@ -62,6 +66,7 @@ class Run:
         self.processes[peer] = subprocess.Popen(
             [self.program, "peer", "--run.directory", self.folder, "--data.path", self.text, "--net.index", str(peer), "--net.threads", "1",
              "--quiet", "true"], stdout=subprocess.DEVNULL, stderr=open(self.path(peer, "stderr.txt"), "a"), start_new_session=True, env=env)
+        Run.launched.append(self.processes[peer])
 
     def kill(self, victims, how):
         survivors = [p for p in self.alive() if p not in victims]
@@ -424,9 +429,16 @@ def main():
     args.program = os.path.abspath(args.program)
     with tempfile.TemporaryDirectory() as box:
         folder = os.path.abspath(args.keep or box)
-        if args.not_finite:
-            return one_not_finite(args, folder)
-        return storm_against_calm(args, folder) if args.storm else storm_of_kills(args, folder)
+        try:
+            if args.not_finite:
+                return one_not_finite(args, folder)
+            return storm_against_calm(args, folder) if args.storm else storm_of_kills(args, folder)
+        except KeyboardInterrupt:
+            for process in Run.launched:
+                process.send_signal(signal.SIGINT)  # a launcher ends its peers
+            for process in Run.launched:
+                process.wait()
+            return 130
 
 
 if __name__ == "__main__":

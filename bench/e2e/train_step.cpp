@@ -2,9 +2,11 @@
 
 // One training step of GPT-2 (forward, backward, AdamW) on random tokens: tokens per second, milliseconds per phase, and
 // the share of what a loop of multiply-adds of that type reaches on the same threads. The shapes are those of
-// compare_torch.py.
+// compare_torch.py. `cpu`: processor time of a step, of all threads, which neighbours on the machine change less than the
+// time on the wall, and with one thread tokens by that time.
 //   train_step [--config nano|tiny|small|gpt2] [--layers N] [--width N] [--heads N] [--context N] [--vocabulary N]
 //   [--batch N] [--threads N] [--dtype f32|bf16] [--steps N] [--gemm packed|onednn] [--profile]
+//   [--level portable|avx2|avx512]
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
@@ -27,6 +29,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <random>
@@ -61,7 +64,7 @@ struct options {
   std::fprintf(stderr,
                "train_step: %s\nusage: train_step [--config nano|tiny|small|gpt2] [--layers N] [--width N] [--heads N] "
                "[--context N] [--vocabulary N] [--batch N] [--threads N] [--dtype f32|bf16] [--steps N] "
-               "[--gemm packed|onednn] [--profile]\n",
+               "[--gemm packed|onednn] [--profile] [--level portable|avx2|avx512]\n",
                what);
   std::exit(2);
 }
@@ -81,6 +84,14 @@ std::int64_t* size_of(config& c, std::string_view key) {
   if (key == "--context") return &c.T;
   if (key == "--vocabulary") return &c.vocabulary;
   return key == "--batch" ? &c.batch : nullptr;
+}
+
+void limit_level(std::string_view name) {
+  using kernels::simd_level;
+  for (const simd_level level : {simd_level::portable, simd_level::avx2, simd_level::avx512}) {
+    if (name == to_string(level)) return kernels::limit_simd_level(level);
+  }
+  usage("no such level");
 }
 
 options parse(int argc, char** argv) {
@@ -104,6 +115,8 @@ options parse(int argc, char** argv) {
       o.steps = std::max(1, std::atoi(argv[i]));
     } else if (key == "--gemm") {
       o.gemm = argv[i];
+    } else if (key == "--level") {
+      limit_level(argv[i]);
     } else {
       usage("an unknown option");
     }
@@ -162,8 +175,10 @@ double flops_per_token(const config& c) {
 }
 
 struct step_times {
-  double forward, backward, optimizer, loss;
+  double forward, backward, optimizer, loss, processor;
 };
+
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 /// A model, its optimizer and a few batches of random tokens.
 template <class Gemm>
@@ -190,6 +205,7 @@ class bench_run {
     cut(tokens_[static_cast<std::size_t>(index) % tokens_.size()]);
     const auto tokens = static_cast<double>(c.batch * c.T);
     const double t0 = bench::seconds_now();
+    const double processor = processor_seconds();
     auto pass = model_.forward_stage(tape_, {0, c.layers}, {inputs_, targets_, c.batch, static_cast<float>(1 / tokens), 0});
     const double t1 = bench::seconds_now();
     if (!pass || !model_.backward_stage(tape_, *pass)) usage("the model refused the batch");
@@ -199,7 +215,8 @@ class bench_run {
     optimizer_.step(pool, store.view_with_copies(), {3e-4F, 1.0F});
     store.touch();
     kernels::zero(pool, store.gradients().data(), store.length());
-    return {t1 - t0, t2 - t1, bench::seconds_now() - t2, pass->loss / tokens};
+    const double t3 = bench::seconds_now();
+    return {t1 - t0, t2 - t1, t3 - t2, pass->loss / tokens, processor_seconds() - processor};
   }
 
  private:
@@ -255,12 +272,13 @@ int run(const options& o) {
   for (int i = 1; i < 3; ++i) state->step(i);
   product_times products;
   if (o.profile) state->model().backend().gemm().record(&products);
-  std::vector<double> forward, backward, optimizer, rate;
+  std::vector<double> forward, backward, optimizer, processor, rate;
   const auto tokens = static_cast<double>(c.batch * c.T);
   double loss = 0.0;
   for (int i = 0; i < o.steps; ++i) {
     const step_times t = state->step(i);
     forward.push_back(t.forward), backward.push_back(t.backward), optimizer.push_back(t.optimizer);
+    processor.push_back(t.processor);
     rate.push_back(tokens / (t.forward + t.backward + t.optimizer));
     loss = t.loss;
   }
@@ -268,11 +286,13 @@ int run(const options& o) {
   const double middle = median(rate);
   std::printf(
       "causeway cfg=%s params=%lld threads=%u %s %s: tok/s min %.1f med %.1f max %.1f | ms fwd %.2f bwd %.2f opt %.2f | "
+      "cpu %.2f ms, %.1f tok/s | "
       "%.1f MFLOP/token -> %.1f GFLOP/s, %.0f %% of the peak %.1f | loss %.3f -> %.3f | estimated memory %.1f MB\n",
       c.name, static_cast<long long>(state->model().parameters().count()), o.threads, o.low ? "bf16" : "f32",
       state->model().backend().gemm().describe().c_str(), *std::min_element(rate.begin(), rate.end()), middle,
       *std::max_element(rate.begin(), rate.end()), 1e3 * median(forward), 1e3 * median(backward), 1e3 * median(optimizer),
-      flops / 1e6, middle * flops / 1e9, middle * flops / 1e7 / peak, peak, first_loss, loss,
+      1e3 * median(processor), tokens / median(processor), flops / 1e6, middle * flops / 1e9, middle * flops / 1e7 / peak,
+      peak, first_loss, loss,
       (static_cast<double>(state->model().memory_estimate(c.batch).total()) +
        8.0 * static_cast<double>(state->model().parameters().length())) /
           1e6);  // AdamW's moments are eight bytes a parameter

@@ -38,3 +38,16 @@ TEST_CASE("adamw kernel: copies are the new values, rounded, at every level, and
     }
   }
 }
+
+TEST_CASE("adamw kernel: a gradient moves both moments, in whole lanes and in a tail", "[kernels][fast]") {
+  const struct { float gradient_scale = 0.5F, beta1 = 0.75F, rest1 = 0.25F, beta2 = 0.5F, rest2 = 0.5F; } c;
+  std::vector<float> g(18, 4.0F), m(18, 1.0F), v(18, 14.0F), roots(18);
+  kernels::detail::for_lanes(18, [&](std::int64_t i, auto part) {
+    kernels::detail::f32x16 gradient, first, root;
+    kernels::detail::move_moments(gradient, first, root, g.data(), m.data(), v.data(), i, part, c);
+    kernels::detail::store(roots.data() + i, root, part);
+  });
+  CHECK(m == std::vector<float>(18, 0.75F * 1.0F + 0.25F * 2.0F));
+  CHECK(v == std::vector<float>(18, 0.5F * 14.0F + 0.5F * 4.0F));
+  CHECK(roots == std::vector<float>(18, 3.0F));
+}

@@ -17,6 +17,12 @@ struct square_sum {
   CAUSEWAY_ALWAYS_INLINE static std::int64_t run(std::int64_t a, std::int64_t b) { return a * a + b * b; }
 };
 
+struct has_wide_form {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static int run() { return 1; }
+  CAUSEWAY_ALWAYS_INLINE static int run_wide() { return 2; }
+};
+
 }  // namespace
 
 TEST_CASE("targets: dispatch returns what the kernel returns at every level", "[kernels][fast]") {
@@ -25,6 +31,12 @@ TEST_CASE("targets: dispatch returns what the kernel returns at every level", "[
     CHECK(kernels::detail::dispatch<square_sum<false>>(level, std::int64_t{3}, std::int64_t{4}) == 25);
   }
   CHECK(kernels::detail::dispatch<square_sum<true>>(detect_simd_level(), std::int64_t{1}, std::int64_t{2}) == 5);
+}
+
+TEST_CASE("targets: a kernel's wide form runs where registers have 64 bytes, and nowhere else", "[kernels][fast]") {
+  for (const auto level : test::levels()) {
+    CHECK(kernels::detail::dispatch<has_wide_form>(level) == (level >= simd_level::avx512 ? 2 : 1));
+  }
 }
 
 TEST_CASE("targets: elements and rows are visited once, in parts that share no cache line", "[kernels][fast]") {

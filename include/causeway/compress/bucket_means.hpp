@@ -53,6 +53,12 @@ CAUSEWAY_ALWAYS_INLINE float sum_of_squares(const float* x, std::int64_t count, 
       [mean](float v) CAUSEWAY_INLINE_LAMBDA { return (v - mean) * (v - mean); });
 }
 
+/// Brings [at, at + length) of `count` values into the second-level cache.
+CAUSEWAY_ALWAYS_INLINE void fetch(const float* x, std::int64_t at, std::int64_t length, std::int64_t count) {
+  constexpr std::int64_t line = 16;
+  for (const std::int64_t end = std::min(at + length, count); at < end; at += line) __builtin_prefetch(x + at, 0, 2);
+}
+
 /// The mean, and the sum of squared differences from it. Part by part, each read once while it is in the first cache, and
 /// joined in f64 (Chan et al., 1979), so that long rows do not wait for memory twice, nor f32 sums lose their small values.
 struct mean_and_squares_of {
@@ -68,6 +74,7 @@ CAUSEWAY_ALWAYS_INLINE mean_and_squares_of mean_and_squares(const float* x, std:
     const double off = static_cast<double>(own) - mean,
                  share = static_cast<double>(length) / static_cast<double>(at + length);
     mean += off * share;
+    fetch(x, at + part, part, count);  // memory is idle during the second look
     squares += static_cast<double>(sum_of_squares(x + at, length, own)) + off * off * static_cast<double>(at) * share;
   }
   return {static_cast<float>(mean), static_cast<float>(squares)};
@@ -112,26 +119,42 @@ struct bucket_means {
   }
 };
 
+/// As lane_sum, where the machine has registers for sixteen lanes.
+class wide_sum {
+ public:
+  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& v) { lanes_ += v; }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE float total() const { return kernels::detail::horizontal_sum(lanes_); }
+
+ private:
+  kernels::detail::f32x16 lanes_{};
+};
+
 /// How far values are from the mean of all, summed for each of four buckets, in registers: neighbours share a bucket so
 /// often that sums in memory would wait for each other. Each value is added to all, as zero where it does not belong.
+template <bool Wide>
 class sums_of_four {
  public:
-  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& off, const kernels::detail::i32x16& code,
+  /// `code`: the buckets of sixteen values, by `off` · `inverse`, to the nearest integer, ties to even.
+  CAUSEWAY_ALWAYS_INLINE void add(kernels::detail::i32x16& code, const kernels::detail::f32x16& off, float inverse,
                                   kernels::detail::whole) {
+    CAUSEWAY_EXACT_BODY
     using kernels::detail::f32x16, kernels::detail::i32x16;
-    const i32x16 all = reinterpret_cast<i32x16>(off), upper = -(code >> 1);
-    const i32x16 odd = all & -(code & 1), even = all ^ odd;
-    const i32x16 third = odd & upper, first = odd ^ third, second = even & upper, zeroth = even ^ second;
+    const f32x16 rounded = off * inverse + 0x1.8p23F;  // the integer is left in the low bits
+    const i32x16 nearest = reinterpret_cast<i32x16>(rounded) - 0x4B400000, all = reinterpret_cast<i32x16>(off);
+    const i32x16 below = nearest >> 31, far_below = (nearest + 1) >> 31, above = -nearest >> 31;
+    const i32x16 lower = all & below, upper = all ^ lower, zeroth = all & far_below, third = all & above;
+    const i32x16 first = lower ^ zeroth, second = upper ^ third;
     zeroth_.add(reinterpret_cast<f32x16>(zeroth));
     first_.add(reinterpret_cast<f32x16>(first));
     second_.add(reinterpret_cast<f32x16>(second));
     third_.add(reinterpret_cast<f32x16>(third));
+    code = below + far_below - above + 2;
   }
-  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& off, const kernels::detail::i32x16& code,
+  CAUSEWAY_ALWAYS_INLINE void add(kernels::detail::i32x16& code, const kernels::detail::f32x16& off, float inverse,
                                   kernels::detail::tail part) {
     kernels::detail::f32x16 kept = off;
     for (auto lane = part.count; lane < kernels::detail::vector_lanes; ++lane) kept[lane] = 0.0F;
-    add(kept, code, kernels::detail::whole{});
+    add(code, kept, inverse, kernels::detail::whole{});
   }
   CAUSEWAY_ALWAYS_INLINE void add_to(double (&sums)[4]) const {
     sums[0] += static_cast<double>(zeroth_.total());
@@ -141,7 +164,7 @@ class sums_of_four {
   }
 
  private:
-  kernels::detail::lane_sum zeroth_, first_, second_, third_;
+  std::conditional_t<Wide, wide_sum, kernels::detail::lane_sum> zeroth_, first_, second_, third_;
 };
 
 /// Four buckets: sums_of_four of one tile after another, joined in f64.
@@ -150,7 +173,8 @@ struct bucket_means<2> {
   double sums[4] = {};
   std::int64_t numbers[4] = {};
 
-  CAUSEWAY_ALWAYS_INLINE void add(const sums_of_four& tile, const std::byte* codes, std::int64_t count) {
+  template <bool Wide>
+  CAUSEWAY_ALWAYS_INLINE void add(const sums_of_four<Wide>& tile, const std::byte* codes, std::int64_t count) {
     tile.add_to(sums);
     count_codes(codes, count);
   }
@@ -189,6 +213,17 @@ struct encode_buckets {
 
   CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
                                          float range, std::int64_t following = 0) {
+    pass<false>(x, codebook, codes, count, range, following);
+  }
+  CAUSEWAY_ALWAYS_INLINE static void run_wide(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
+                                              float range, std::int64_t following = 0) {
+    pass<true>(x, codebook, codes, count, range, following);
+  }
+
+ private:
+  template <bool Wide>
+  CAUSEWAY_ALWAYS_INLINE static void pass(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
+                                          float range, std::int64_t following) {
     const auto [mean, squares] = mean_and_squares(x, count);
     if (!(squares <= std::numeric_limits<float>::max())) return refuse(codebook, codes, count);
     const float deviation = count > 1 ? std::sqrt(squares / static_cast<float>(count - 1)) : 0.0F;
@@ -198,14 +233,13 @@ struct encode_buckets {
     bucket_means<Bits> means;
     for (std::int64_t at = 0; at < count; at += tile) {
       const std::int64_t length = std::min(tile, count - at);
-      fetch_ahead(x, at + ahead, count);
-      fetch_ahead(x + count, at, following);
-      encode_tile(means, x + at, codes + at / 8 * Bits, length, mean, inverse);
+      fetch(x, at + ahead, tile, count);  // memory is idle while values are added up
+      fetch(x + count, at, tile, following);
+      encode_tile<Wide>(means, x + at, codes + at / 8 * Bits, length, mean, inverse);
     }
     means.store(codebook, mean);
   }
 
- private:
   /// A codebook of NaN: decode refuses it.
   static void refuse(std::byte* codebook, std::byte* codes, std::int64_t count) {
     for (std::int64_t e = 0; e < entries; ++e) {
@@ -214,34 +248,34 @@ struct encode_buckets {
     std::memset(codes, 0, packed_size(static_cast<std::size_t>(count), Bits));
   }
 
-  /// Memory is idle while values are added up, so a tile of what follows comes into the second-level cache meanwhile.
-  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const float* next, std::int64_t at, std::int64_t count) {
-    constexpr std::int64_t line = 16;
-    for (const std::int64_t end = std::min(at + tile, count); at < end; at += line) __builtin_prefetch(next + at, 0, 2);
-  }
-
   /// No value is more than 2^22 buckets from the mean, beyond which rounding would not work: n values lie within √n
   /// deviations.
+  template <bool Wide>
   CAUSEWAY_ALWAYS_INLINE static void encode_tile(bucket_means<Bits>& means, const float* x, std::byte* codes,
                                                  std::int64_t count, float mean, float inverse) {
-    [[maybe_unused]] sums_of_four sums;
+    [[maybe_unused]] sums_of_four<Wide> sums;
     std::uint8_t room[Bits > 2 && Bits < 8 ? tile : 1];
     std::uint8_t* const buckets = Bits == 8 ? reinterpret_cast<std::uint8_t*>(codes) : room;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      constexpr auto middle = static_cast<std::int32_t>(entries / 2);
       kernels::detail::f32x16 off;
+      kernels::detail::i32x16 code;
       kernels::detail::load(off, x + i, part);
       off = off - mean;
-      // To the nearest integer, ties to even, which is left in the low bits.
-      const kernels::detail::f32x16 rounded = off * inverse + 0x1.8p23F;
-      kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(rounded) - (0x4B400000 - middle);
-      clamp_lanes(code, 0, static_cast<std::int32_t>(entries - 1));
-      if constexpr (Bits == 2) sums.add(off, code, part);
-      u8x16 narrow;
-      narrow_codes(narrow, code);
-      if constexpr (Bits > 2) pack<8>(reinterpret_cast<std::byte*>(buckets + i), narrow, part);
-      if constexpr (Bits < 8) pack<Bits>(codes + i / 8 * Bits, narrow, part);
+      if constexpr (Bits == 2) {
+        sums.add(code, off, inverse, part);
+        pack_lanes<Wide>(codes + i / 4, code, part);
+      } else {
+        constexpr auto middle = static_cast<std::int32_t>(entries / 2);
+        // To the nearest integer, ties to even, which is left in the low bits.
+        const kernels::detail::f32x16 rounded = off * inverse + 0x1.8p23F;
+        code = reinterpret_cast<kernels::detail::i32x16>(rounded) - (0x4B400000 - middle);
+        clamp_lanes(code, 0, static_cast<std::int32_t>(entries - 1));
+        u8x16 narrow;
+        narrow_codes(narrow, code);
+        pack<8>(reinterpret_cast<std::byte*>(buckets + i), narrow, part);
+        if constexpr (Bits < 8) pack<Bits>(codes + i / 8 * Bits, narrow, part);
+      }
     });
     if constexpr (Bits == 2) {
       means.add(sums, codes, count);

@@ -137,6 +137,25 @@ CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::det
   std::memcpy(to, packed, packed_size(count, Bits));
 }
 
+/// Codes of two bits in lanes of 32. `Wide`: for a kernel's `run_wide`, where one instruction narrows lanes of 64 bits to
+/// bytes; elsewhere compilers take such a conversion apart into single elements.
+template <bool Wide, class Part>
+CAUSEWAY_ALWAYS_INLINE void pack_lanes(std::byte* to, const kernels::detail::i32x16& codes, Part part) {
+  if constexpr (Wide && std::is_same_v<Part, kernels::detail::whole>) {
+    using u64x8 [[gnu::vector_size(64)]] = std::uint64_t;
+    u64x8 pairs = reinterpret_cast<u64x8>(codes);
+    pairs |= pairs >> 30U;
+    auto x = reinterpret_cast<std::uint64_t>(__builtin_convertvector(pairs, u8x8));
+    x = (x | x >> 4U) & comb(16, 8);
+    x = (x | x >> 8U) & comb(32, 16);
+    store_bytes<4>(to, x | x >> 16U);
+  } else {
+    u8x16 narrow;
+    narrow_codes(narrow, codes);
+    pack<2>(to, narrow, part);
+  }
+}
+
 /// The two halves of 2·Bits bytes, each at the bottom; from 5 bits on with bits of the other half above the lower one. Two
 /// loads that overlap: GCC would put pieces together on the stack.
 template <unsigned Bits>

@@ -14,6 +14,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
+#include <causeway/kernels/finite.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
 
@@ -61,17 +62,21 @@ CAUSEWAY_ALWAYS_INLINE float mean_magnitude(const float* x, std::int64_t count) 
   return sum / static_cast<float>(count);
 }
 
+/// Whether all values were finite, too.
 struct encode_signs {
   static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* codes, std::int64_t count) {
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::byte* codes, std::int64_t count) {
+    kernels::detail::exponent_watch<float> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       kernels::detail::f32x16 v;
       kernels::detail::load(v, x + i, part);
+      watch.see(x + i, part);
       const kernels::detail::u32x16 minus = reinterpret_cast<kernels::detail::u32x16>(v) >> 31U;
       u8x16 narrow;
       narrow_codes(narrow, reinterpret_cast<kernels::detail::i32x16>(minus));
       pack<1>(codes + i / 8, narrow, part);
     });
+    return watch.all_finite();
   }
 };
 
@@ -143,8 +148,7 @@ class sign : public detail::decodes_to_sink<sign> {
                                                                std::int64_t{options_.bucket});
         return;
       }
-      kernels::detail::dispatch<detail::encode_signs>(level, x, codes + r.begin / 8, r.size());
-      const bool good = kernels::detail::dispatch<kernels::detail::finite_kernel>(level, x, r.size());
+      const bool good = kernels::detail::dispatch<detail::encode_signs>(level, x, codes + r.begin / 8, r.size());
       if (!good) finite.store(false, std::memory_order_relaxed);
     });
     if (!options_.scaled && !values.empty()) room[0] = finite.load(std::memory_order_relaxed) ? std::byte{0} : std::byte{1};

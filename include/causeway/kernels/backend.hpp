@@ -40,8 +40,6 @@ template <class GemmType = default_gemm>
   requires Gemm<GemmType>
 class basic_cpu_backend {
  public:
-  using gemm_type = GemmType;
-
   explicit basic_cpu_backend(unsigned threads = 1, GemmType gemm = GemmType{}) : pool_{threads}, gemm_{std::move(gemm)} {}
 
   [[nodiscard]] thread_pool& pool() noexcept { return pool_; }

@@ -6,6 +6,7 @@
 // the learning rate times the tensor itself. A tensor is a segment: of several matrices that are stored as one, it is all.
 
 #include <causeway/config/config.hpp>
+#include <causeway/kernels/adamw_kernel.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/reduce.hpp>
 #include <causeway/kernels/simd_math.hpp>
@@ -54,7 +55,7 @@ struct lamb_kernel {
       CAUSEWAY_EXACT_BODY
       kernels::detail::f32x16 value, gradient, first, root;
       kernels::detail::load(value, p + i, part);
-      move_moments(gradient, first, root, g, m, v, i, part, c);
+      kernels::detail::move_moments(gradient, first, root, g, m, v, i, part, c);
       const auto update = c.moment_scale * first / (root * c.root_scale + c.epsilon) + c.decay * value;
       kernels::detail::store(u + i, update, part);
     });

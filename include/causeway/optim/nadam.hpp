@@ -14,6 +14,7 @@
 // trained is p. NAdam divides e by Adam's root of the second moment and corrects both terms' bias.
 
 #include <causeway/config/config.hpp>
+#include <causeway/kernels/adamw_kernel.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
 #include <causeway/optim/adam_state.hpp>
@@ -58,7 +59,7 @@ struct nadam_kernel {
       CAUSEWAY_EXACT_BODY
       kernels::detail::f32x16 value, gradient, first, root;
       kernels::detail::load(value, p + i, part);
-      move_moments(gradient, first, root, g, m, v, i, part, c);
+      kernels::detail::move_moments(gradient, first, root, g, m, v, i, part, c);
       const auto direction = c.moment_step * first + c.gradient_step * gradient;
       kernels::detail::store(p + i, value * c.decay - direction / (root * c.root_scale + c.epsilon), part);
     });

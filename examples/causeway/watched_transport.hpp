@@ -48,6 +48,9 @@ class watched_transport {
     return bytes;
   }
   [[nodiscard]] bool done(causeway::net::operation op) const { return over_.done(op); }
+  bool wait_any(std::span<const causeway::net::operation> ops, causeway::time_point deadline) {
+    return over_.wait_any(ops, deadline);
+  }
   // Of no link.
   [[nodiscard]] bool sums() const requires causeway::net::SumsItself<Transport> { return over_.sums(); }
   causeway::net::operation sum(std::span<float> data) requires causeway::net::SumsItself<Transport> {

@@ -328,6 +328,7 @@ struct doubling {
     return std::size_t{0};
   }
   static bool done(net::operation) { return true; }
+  static bool wait_any(std::span<const net::operation>, time_point) { return true; }
   static traffic stats() { return {}; }
   [[nodiscard]] bool sums() const { return own; }
   static net::operation sum(std::span<float> data) {

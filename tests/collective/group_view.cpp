@@ -66,7 +66,9 @@ TEST_CASE("group view: the order of the list is the order of the ranks", "[colle
   std::array<std::byte, 3> text{std::byte{1}, std::byte{2}, std::byte{3}}, room{};
   const auto in = mine.receive(0, some_id, room);
   CHECK_FALSE(mine.done(in));
+  CHECK_FALSE(mine.wait_any(std::array{in}, time_point{}));
   CHECK(*theirs.wait(theirs.send(1, some_id, text), soon()) == 3);
+  CHECK(mine.wait_any(std::array{in}, soon()));
   CHECK(mine.done(in));
   CHECK(*mine.wait(in, soon()) == 3);
   CHECK(room == text);
@@ -80,6 +82,7 @@ TEST_CASE("group view: ranks that do not exist cost their own operation; a lost 
   std::array<std::byte, 3> room{};
   for (const peer_index rank : {1U, 3U, 99U}) {
     CHECK(view.done(view.send(rank, some_id, room)));
+    CHECK(view.wait_any(std::array{view.send(rank, some_id, room)}, soon()));
     CHECK(view.wait(view.send(rank, some_id, room), soon()).error().code == errc::invalid_argument);
     CHECK(view.wait(view.receive(rank, some_id, room), soon()).error().code == errc::invalid_argument);
   }

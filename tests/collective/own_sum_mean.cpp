@@ -31,6 +31,7 @@ struct doubling {
     return (*begun)[op - 1].size_bytes();
   }
   static bool done(net::operation) { return true; }
+  static bool wait_any(std::span<const net::operation>, causeway::time_point) { return true; }
   static causeway::traffic stats() { return {}; }
   static bool sums() { return true; }
   net::operation sum(std::span<float> data) {

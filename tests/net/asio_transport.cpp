@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/tcp_peers.hpp"
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <thread>
@@ -70,9 +71,11 @@ TEST_CASE("tcp transport: done says when wait would return at once", "[net][fast
   const operation one = peers[1].receive(0, step(1), first);
   const operation two = peers[1].receive(0, step(2), second);
   CHECK_FALSE(peers[1].done(one));
+  CHECK_FALSE(peers[1].wait_any(std::array{one, two}, time_point{}));
   CHECK(peers[0].wait(peers[0].send(1, step(1), sent), soon()));
   CHECK_FALSE(peers[1].done(two));
   CHECK(peers[0].wait(peers[0].send(1, step(2), sent), soon()));
+  REQUIRE(peers[1].wait_any(std::array{two}, soon()));
   REQUIRE(peers[1].wait(two, soon()));
   CHECK(peers[1].done(one));  // it came before, on the same stream
   CHECK(*peers[1].wait(one, time_point{}) == 100);

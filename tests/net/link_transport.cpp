@@ -89,6 +89,8 @@ TEST_CASE("link transport: ranks become links, and every message carries the vie
 
   CHECK(view.done(out));
   CHECK_FALSE(view.done(in));
+  CHECK(view.wait_any(std::array{in, out}, time_point{}));
+  CHECK_FALSE(view.wait_any(std::array{in}, time_point{}));
   const time_point deadline{std::chrono::seconds{11}};
   CHECK(*view.wait(out, deadline) == 5);
   CHECK(view.wait(in, deadline).error().code == errc::peer_lost);
@@ -103,5 +105,6 @@ TEST_CASE("link transport: a rank that is nobody else's costs its own operation"
   CHECK(view.wait(view.send(1, talk, bytes), no_deadline).error().code == errc::invalid_argument);
   CHECK(view.wait(view.receive(2, talk, bytes), no_deadline).error().code == errc::invalid_argument);
   CHECK(view.done(view.send(1, talk, bytes)));
+  CHECK(view.wait_any(std::array{view.send(1, talk, bytes)}, no_deadline));
   CHECK(under->calls.empty());
 }

@@ -125,6 +125,23 @@ TEST_CASE("memory transport: done says when wait would return at once", "[net][f
   CHECK(b.wait(never, no_deadline).error().code == errc::peer_lost);
 }
 
+TEST_CASE("memory transport: of several operations the one that ends first ends the wait, and stays", "[net][fast]") {
+  std::atomic<std::int64_t> now{0};
+  memory_network network{2, {.clock = any_clock{hurried_clock{&now}}}};
+  auto a = network.transport(0);
+  auto b = network.transport(1);
+  inbox one, two;
+  const std::vector ops{b.receive(0, {.step = 1}, one.buffer), b.receive(0, {.step = 2}, two.buffer)};
+  CHECK_FALSE(b.wait_any(ops, time_point{std::chrono::microseconds{5}}));  // nor are they cancelled
+  CHECK_FALSE(b.wait_any({}, time_point{}));
+  CHECK(a.wait(a.send(1, {.step = 2}, bytes_of("second")), no_deadline));
+  CHECK(b.wait_any(ops, no_deadline));
+  CHECK_FALSE(b.done(ops[0]));
+  CHECK(*two.take(b, ops[1]) == "second");
+  CHECK(a.wait(a.send(1, {.step = 1}, bytes_of("first")), no_deadline));
+  CHECK(*one.take(b, ops[0]) == "first");
+}
+
 TEST_CASE("memory transport: another parent is refused before its bytes are seen", "[net][fast]") {
   memory_network network{2};
   auto a = network.transport(0);

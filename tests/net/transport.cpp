@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/net/transport.hpp>
 
+#include <array>
 #include <concepts>
 
 #include "support/catch.hpp"
@@ -24,6 +25,7 @@ struct recording_transport {
   static operation receive(peer_index from, const message_id&, std::span<std::byte>) { return from; }
   result<std::size_t> wait(operation op, time_point) const { return static_cast<std::size_t>(op + seen.step); }
   static bool done(operation op) { return op == 7; }
+  static bool wait_any(std::span<const operation> ops, time_point) { return ops.size() == 2; }
   static traffic stats() { return {.bytes_sent = 9}; }
 };
 static_assert(Transport<recording_transport>);
@@ -42,6 +44,8 @@ TEST_CASE("any transport: forwards every call to the one it holds, also after a 
   CHECK(*any.wait(12, no_deadline) == 42);
   CHECK(any.done(7));
   CHECK_FALSE(any.done(8));
+  CHECK(any.wait_any(std::array<operation, 2>{8, 9}, no_deadline));
+  CHECK_FALSE(any.wait_any({}, no_deadline));
   CHECK(any.stats().bytes_sent == 9);
 }
 

@@ -38,6 +38,7 @@ class counting_transport {
   }
   result<std::size_t> wait(net::operation op, time_point deadline) { return below_.wait(op, deadline); }
   [[nodiscard]] bool done(net::operation op) const { return below_.done(op); }
+  bool wait_any(std::span<const net::operation> ops, time_point deadline) { return below_.wait_any(ops, deadline); }
   [[nodiscard]] traffic stats() const { return below_.stats(); }
 
  private:

@@ -63,7 +63,9 @@ class noting_round final : public causeway::parallel::swarm_round {
     peer_->committed(adopted);
     std::vector<double> last(decided_.size() / sizeof(double));
     std::copy(decided_.begin(), decided_.end(), std::as_writable_bytes(std::span{last}).begin());
-    if (!last.empty() && last[0] > 0) notes_.decided[last[0]].insert(last);
+    if (last.size() < 3 || last[0] == 0) return;
+    last.erase(last.begin() + 1);  // a norm, which each stage rounds as it likes
+    notes_.decided[last[0]].insert(last);
   }
   bool put_table() override { return peer_->put_table(); }
   causeway::result<double> evaluate(std::uint64_t step, std::uint32_t n, causeway::parallel::swarm_computer& c) override {

@@ -97,6 +97,10 @@ class mortal_transport {
     return below_.wait(op, deadline);
   }
   [[nodiscard]] bool done(causeway::net::operation op) const { return below_.done(op); }
+  bool wait_any(std::span<const causeway::net::operation> ops, causeway::time_point deadline) {
+    count();
+    return below_.wait_any(ops, deadline);
+  }
   [[nodiscard]] causeway::traffic stats() const { return below_.stats(); }
 
  private:

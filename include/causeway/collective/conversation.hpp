@@ -33,6 +33,13 @@ class conversation {
 
   CAUSEWAY_DECL void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 
+  /// Of the transport; 0 where the place is empty.
+  [[nodiscard]] net::operation at(std::size_t place) const { return places_[place].number(); }
+  /// Whether `wait` returns at once.
+  [[nodiscard]] bool done(std::size_t place) const { return places_[place].done(); }
+  /// As Transport::wait_any.
+  bool wait_any(std::span<const net::operation> ops, time_point deadline) { return transport_->wait_any(ops, deadline); }
+
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
   CAUSEWAY_DECL result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
 

@@ -54,7 +54,10 @@ class tree_mean {
       .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = false};
 
   explicit tree_mean(tree_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
-      : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)}, relays_{options_.relays} {}
+      : options_{std::move(options)},
+        up_{std::move(up)},
+        down_{std::move(down)},
+        relays_{std::make_unique<tree_relays>(options_.relays)} {}
 
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row,
@@ -67,7 +70,7 @@ class tree_mean {
     take_place();
     lay_out(row.values.size(), ctx);
     talk_.open(port, kinds * peers_);
-    relays_.open(port, parents_, std::max(up_slot_, down_slot_));
+    relays_->open(port, parents_, std::max(up_slot_, down_slot_));
     for (std::size_t i = 0; i < children_.size(); ++i) {
       talk_.receive(place(sum_in, children_[i]), children_[i], part{0}, from_child(i));
     }
@@ -93,17 +96,17 @@ class tree_mean {
   }
 
   void cancel() {
-    relays_.close();
+    relays_->close();
     talk_.close();
   }
 
   /// The tree from the next conversation on, and what links cost; equal on all peers.
   void follow(std::vector<net::peer_index> parents, const std::vector<double>& costs) {
     options_.parents = std::move(parents);
-    relays_.follow(costs);
+    relays_->follow(costs);
   }
   /// Queues of messages that several exchanges have in common.
-  void share(std::shared_ptr<line_queues> queues) { relays_.share(std::move(queues)); }
+  void share(std::shared_ptr<line_queues> queues) { relays_->share(std::move(queues)); }
 
  private:
   enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
@@ -141,9 +144,9 @@ class tree_mean {
 
   /// Sends what of a row goes directly, and by third peers the rest.
   void send(kind what, tree_way way, net::peer_index to, std::span<const std::byte> row) {
-    const std::span<const std::byte> direct = relays_.push(way, to, row);
+    const std::span<const std::byte> direct = relays_->push(way, to, row);
     const part message{static_cast<std::uint32_t>(way)};
-    relays_.note(to, talk_.send(place(what, to), to, message, direct), direct.size());
+    relays_->note(to, talk_.send(place(what, to), to, message, direct), direct.size());
   }
 
   template <class X>
@@ -169,13 +172,12 @@ class tree_mean {
     } else if (!children_.empty()) {
       send_sum(row, ctx);
     }
-    return relays_.pass_on(tree_way::up, port.options.deadline);
+    return relays_->pass_on(tree_way::up, port.options.deadline);
   }
 
   result<void> take_sum(time_point deadline, net::peer_index child, std::size_t i) {
-    CAUSEWAY_TRY(relays_.pass_on_before(tree_way::up, child, deadline));
-    CAUSEWAY_ASSIGN(std::size_t moved, talk_.wait(place(sum_in, child), child, deadline));
-    CAUSEWAY_ASSIGN(moved, relays_.collect(tree_way::up, child, from_child(i), moved, deadline));
+    CAUSEWAY_ASSIGN(std::size_t moved, relays_->wait(talk_, place(sum_in, child), child, deadline));
+    CAUSEWAY_ASSIGN(moved, relays_->collect(tree_way::up, child, from_child(i), moved, deadline));
     sums_.push_back(detail::read_message(child, from_child(i).first(moved), count_, peers_));
     return {};
   }
@@ -240,18 +242,17 @@ class tree_mean {
 
   result<void> take_down(time_point deadline) {
     if (!is_root()) {
-      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
-      CAUSEWAY_TRY(relays_.pass_on_before(tree_way::down, self_, deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, relays_.collect(tree_way::down, self_, mean_message(), mean_bytes_, deadline));
+      CAUSEWAY_TRY(relays_->wait(talk_, place(sum_out, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, relays_->wait(talk_, place(mean_in, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, relays_->collect(tree_way::down, self_, mean_message(), mean_bytes_, deadline));
       pass_down();
     }
-    return relays_.pass_on(tree_way::down, deadline);
+    return relays_->pass_on(tree_way::down, deadline);
   }
 
   result<void> finish_sends(time_point deadline) {
     for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(mean_out, p), p, deadline));
-    CAUSEWAY_TRY(relays_.finish(deadline));
+    CAUSEWAY_TRY(relays_->finish(deadline));
     talk_.close();
     return {};
   }
@@ -281,9 +282,9 @@ class tree_mean {
   std::size_t mean_bytes_ = 0;
   aligned_buffer<std::byte> memory_;
   aligned_buffer<float> sum_;
-  std::vector<peer_message> sums_;  // of the children, in their order
-  tree_relays relays_;
-  conversation talk_;  // these two last: they go first, and cancel what uses the rest
+  std::vector<peer_message> sums_;       // of the children, in their order
+  std::unique_ptr<tree_relays> relays_;  // stays where it is
+  conversation talk_;                    // these two last: they go first, and cancel what uses the rest
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective

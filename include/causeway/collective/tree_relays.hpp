@@ -5,9 +5,8 @@
 // What goes by third peers of the rows that travel along a tree: the end of a row, while too much waits for the direct line
 // (NETSTORM's auxiliary paths, 2024; collective/relay_paths.hpp). A relay passes bytes on as they are, so that sums and
 // means have the same bits with and without. Who sends a row sends something by each of its paths, if only an empty
-// message: so everybody knows from the tree what comes, and nobody asks. All peers take what they wait for in one order,
-// that of the tree's links: nobody can wait for another in a circle. What comes to a relay before its turn is kept till
-// then.
+// message: so everybody knows from the tree what comes, and nobody asks. Whatever a peer waits for, it passes on meanwhile
+// what comes to it for others, in the order in which it comes: so nobody can wait for another in a circle.
 
 #include <causeway/collective/conversation.hpp>
 #include <causeway/collective/exchange.hpp>
@@ -19,7 +18,6 @@
 #include <causeway/net/transport.hpp>
 #include <causeway/tensor/buffer.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,6 +34,8 @@ struct relay_options {
   std::size_t message_bytes = 4'000'000;  ///< a row is cut into these, at least 1; the last may be smaller
 };
 
+class tree_relays;
+
 /// What one peer has handed over to its lines in several exchanges, in messages of a row. Not thread-safe.
 class line_queues {
  public:
@@ -44,6 +44,9 @@ class line_queues {
   CAUSEWAY_DECL void note(net::peer_index to, net::operation sent, std::size_t messages);
   /// To this peer, and not out yet. A row's messages that go by one path count until the last of them is out.
   CAUSEWAY_DECL [[nodiscard]] std::size_t handed_over(net::peer_index to);
+
+  /// Whose messages are passed on while anybody waits.
+  [[nodiscard]] std::vector<tree_relays*>& relays() noexcept { return relays_; }
 
  private:
   struct entry {
@@ -54,6 +57,7 @@ class line_queues {
   const net::any_transport* lines_ = nullptr;
   std::uint32_t epoch_ = 0;
   std::vector<entry> entries_;
+  std::vector<tree_relays*> relays_;
 };
 
 /// Which way a row goes along the link between a peer and its parent.
@@ -63,12 +67,16 @@ enum class tree_way : std::uint8_t { up, down };
 /// link are used in each direction, none that is slower than 2 · limit + 2 messages on the link itself, and one fewer than
 /// a row has messages: rows of one message go directly, and nothing is sent to relays. Bytes: what goes by a path, once
 /// more for each peer in between; empty messages by the others. Memory: (limit + 1) · message_bytes for each path that ends
-/// here or leads through here. Not thread-safe.
+/// here or leads through here. Stays where it is. Not thread-safe.
 class tree_relays {
  public:
   explicit tree_relays(const relay_options& options = {}) : options_{options} {}
+  tree_relays(const tree_relays&) = delete;
+  tree_relays& operator=(const tree_relays&) = delete;
+  ~tree_relays() { close(); }
 
-  /// Queues that several exchanges of this peer have in common; without, only this one's count.
+  /// Queues that several exchanges of this peer have in common: who waits for one of them passes on what comes for any.
+  /// Without, only this one's count. Before `open`.
   void share(std::shared_ptr<line_queues> queues) { queues_ = std::move(queues); }
   /// What links cost from the next conversation on, equal on all peers; none: all alike.
   CAUSEWAY_DECL void follow(std::vector<double> costs);
@@ -79,22 +87,22 @@ class tree_relays {
   /// rest, `row`'s beginning, and notes it.
   CAUSEWAY_DECL std::span<const std::byte> push(tree_way way, net::peer_index to, std::span<const std::byte> row);
   CAUSEWAY_DECL void note(net::peer_index to, net::operation sent, std::size_t bytes);
-  /// Passes on what is before this child's link in the order. Before its row is waited for: that may depend on it.
-  CAUSEWAY_DECL result<void> pass_on_before(tree_way way, net::peer_index child, time_point deadline);
+  /// As talk.wait, of a conversation on the same port; meanwhile whatever comes for others is passed on.
+  CAUSEWAY_DECL result<std::size_t> wait(conversation& talk, std::size_t place, net::peer_index peer, time_point deadline);
   /// Appends to the `got` bytes of the row on this child's link in `room` what came by third peers. Their number now; 0 if
   /// that is more than a row may have.
   CAUSEWAY_DECL result<std::size_t> collect(tree_way way, net::peer_index child, std::span<std::byte> room, std::size_t got,
                                             time_point deadline);
-  /// Passes on all that is left of this way.
+  /// Passes on all that is left of this way, whatever comes first.
   CAUSEWAY_DECL result<void> pass_on(tree_way way, time_point deadline);
   /// Waits for what was sent, and ends the conversation.
   CAUSEWAY_DECL result<void> finish(time_point deadline);
-  void close() { talk_.close(); }
+  CAUSEWAY_DECL void close();
 
  private:
   /// A message that comes here: to be passed on, or, where `next` is this peer, at its end.
   struct hop {
-    std::uint32_t rank;  ///< of the link in the order
+    tree_way way;
     net::peer_index child, before, next;
   };
   /// An auxiliary path that begins here.
@@ -104,17 +112,19 @@ class tree_relays {
   };
 
   CAUSEWAY_DECL void plan(const std::vector<net::peer_index>& parents);
-  CAUSEWAY_DECL void plan_link(tree_way way, net::peer_index child, std::uint32_t rank);
-  /// Takes the next message and sends it on; where it ends here, gives its bytes.
-  CAUSEWAY_DECL result<std::span<const std::byte>> take_next(tree_way way, time_point deadline);
+  CAUSEWAY_DECL void plan_link(tree_way way, net::peer_index child);
+  /// Until `wait` returns at once.
+  CAUSEWAY_DECL result<void> until(conversation& talk, std::size_t place, time_point deadline);
+  /// Passes on what has come. Whom it came from no more, `until` says.
+  CAUSEWAY_DECL void pass_on_what_came();
+  [[nodiscard]] bool waits_for(std::size_t i) const {
+    return talk_.is_open() && hops_[i].next != self_ && talk_.at(i) != 0;
+  }
 
   [[nodiscard]] std::size_t messages(std::size_t bytes) const {
     return (bytes + options_.message_bytes - 1) / options_.message_bytes;
   }
-  // Hops up, then those down; each has a place to receive in, a place to send from, and a slot. Then the starts.
-  [[nodiscard]] static std::size_t index(tree_way way) { return static_cast<std::size_t>(way); }
-  [[nodiscard]] std::size_t number(tree_way way, std::size_t i) const { return index(way) * hops_[0].size() + i; }
-  [[nodiscard]] std::size_t hop_count() const { return hops_[0].size() + hops_[1].size(); }
+  // Each hop has a place to receive in, a place to send from, and a slot; then come the places of the starts.
   [[nodiscard]] std::span<std::byte> slot(std::size_t i) { return {memory_.data() + i * slot_bytes_, slot_bytes_}; }
   [[nodiscard]] static part part_of(tree_way way, net::peer_index child) {
     return {2 + static_cast<std::uint32_t>(way), child};
@@ -128,11 +138,11 @@ class tree_relays {
   net::peer_index self_ = 0;
   std::vector<net::peer_index> parents_;
   std::size_t most_paths_ = 0;
-  std::array<std::vector<hop>, 2> hops_;
-  std::array<std::vector<std::uint32_t>, 2> ranks_;  ///< of each child's link
+  std::vector<hop> hops_;
   std::vector<start> starts_;
 
-  std::array<std::size_t, 2> at_{};  ///< the next hop
+  result<void> passed_on_;
+  std::vector<net::operation> awaited_;
   std::size_t slot_bytes_ = 0;
   aligned_buffer<std::byte> memory_;
   conversation talk_;  // last: goes first, and cancels what uses the rest

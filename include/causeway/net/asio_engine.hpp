@@ -38,6 +38,8 @@ class engine {
 
   CAUSEWAY_DECL [[nodiscard]] bool done(operation handle) const;
 
+  CAUSEWAY_DECL bool wait_any(std::span<const operation> handles, time_point deadline);
+
   CAUSEWAY_DECL void interrupt();
 
   CAUSEWAY_DECL [[nodiscard]] traffic stats() const;

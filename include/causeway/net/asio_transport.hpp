@@ -49,6 +49,7 @@ class asio_transport {
   /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
   CAUSEWAY_DECL [[nodiscard]] bool done(operation op) const;
+  CAUSEWAY_DECL bool wait_any(std::span<const operation> ops, time_point deadline);
 
   CAUSEWAY_DECL [[nodiscard]] traffic stats() const;
 

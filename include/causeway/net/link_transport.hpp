@@ -42,6 +42,7 @@ class link_transport {
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
 
   [[nodiscard]] bool done(operation op) const { return op == no_operation || fabric_->done(op); }
+  CAUSEWAY_DECL bool wait_any(std::span<const operation> ops, time_point deadline);
 
   /// Of the whole fabric: control messages and other views count too.
   [[nodiscard]] traffic stats() const { return fabric_->stats(); }

@@ -49,6 +49,8 @@ class memory_hub {
 
   CAUSEWAY_DECL [[nodiscard]] bool done(peer_index self, operation wanted) const;
 
+  CAUSEWAY_DECL bool wait_any(peer_index self, std::span<const operation> wanted, time_point deadline);
+
   CAUSEWAY_DECL void lost(peer_index peer);
 
   CAUSEWAY_DECL void join(peer_index peer);
@@ -103,6 +105,10 @@ class memory_hub {
     std::condition_variable changed;
   };
 
+  CAUSEWAY_DECL static void look_again_later(std::unique_lock<std::mutex>& lock, peer_state& me, duration most);
+
+  CAUSEWAY_DECL static bool ended(const peer_state& me, operation wanted);
+
   static std::string name(peer_index peer) { return "peer " + std::to_string(peer); }
 
   // The parent is not part of the match: a message about another parent must be refused, not overlooked.
@@ -154,6 +160,7 @@ class memory_transport {
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   result<std::size_t> wait(operation op, time_point deadline) { return hub_->wait(self_, op, deadline); }
   [[nodiscard]] bool done(operation op) const { return hub_->done(self_, op); }
+  bool wait_any(std::span<const operation> ops, time_point deadline) { return hub_->wait_any(self_, ops, deadline); }
   [[nodiscard]] traffic stats() const { return hub_->stats(self_); }
 
  private:

@@ -39,6 +39,7 @@ class mpi_engine {
   [[nodiscard]] bool sums() const { return options_.own_sums; }
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
   CAUSEWAY_DECL bool done(operation op);
+  CAUSEWAY_DECL bool wait_any(std::span<const operation> ops, time_point deadline);
   [[nodiscard]] traffic stats() const { return counters_; }
   CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
 

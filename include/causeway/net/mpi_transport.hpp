@@ -47,6 +47,7 @@ class mpi_transport {
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
   CAUSEWAY_DECL [[nodiscard]] bool done(operation op) const;
+  CAUSEWAY_DECL bool wait_any(std::span<const operation> ops, time_point deadline);
   CAUSEWAY_DECL [[nodiscard]] bool sums() const noexcept;
   /// See SumsItself. Bytes move while this rank waits, looks or starts something, as those of messages.
   CAUSEWAY_DECL operation sum(std::span<float> data);

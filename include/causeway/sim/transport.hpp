@@ -66,6 +66,7 @@ class transport {
   CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(net::operation op, time_point deadline) { return fabric_->wait(op, deadline); }
   [[nodiscard]] bool done(net::operation op) const { return fabric_->done(op); }
+  CAUSEWAY_DECL bool wait_any(std::span<const net::operation> ops, time_point deadline);
   [[nodiscard]] traffic stats() const { return fabric_->stats(); }
 
  private:

@@ -40,6 +40,7 @@ class view_transport {
   CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
 
   [[nodiscard]] bool done(net::operation op) const { return links_.done(op); }
+  bool wait_any(std::span<const net::operation> ops, time_point deadline) { return links_.wait_any(ops, deadline); }
   [[nodiscard]] traffic stats() const { return links_.stats(); }
 
  private:

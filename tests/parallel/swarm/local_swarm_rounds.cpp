@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -245,6 +246,45 @@ TEST_CASE("local swarm: two policies under one record do what they do with whole
   for (const std::uint64_t steps : {5U, 6U, 13U}) {
     o.steps = steps;
     CHECK(support::off_by_hand<preset_rounds<all_of_two_policies>>(o, by_two_policies(o)) < 1e-4);
+  }
+}
+
+namespace {
+
+/// All of one stage are lost at `point` of the second exchange, after which the others heard nothing of them any more, and
+/// come back with their disks.
+void goes_on_without_a_word(std::uint32_t stage, std::string_view point) {
+  INFO("stage " << stage << " is lost at " << point);
+  auto o = support::two_stages();
+  o.die_with = {3 * stage + 1, 3 * stage + 2};
+  o.back_after = 1500ms;
+  const sim::world::host_set lost{3 * stage, 3 * stage + 1, 3 * stage + 2},
+      others{3 - 3 * stage, 4 - 3 * stage, 5 - 3 * stage};
+  sim::world* world = nullptr;
+  int exchanges = 0;
+  bool cut = false, died = false;
+  o.dies_passing = [&](std::uint32_t host, std::string_view at) {
+    if (host != 3 * stage || died) return false;
+    exchanges += at == "exchanged" ? 1 : 0;
+    if (exchanges == 1 && at == "entered" && !std::exchange(cut, true)) world->partition(lost, others, true);
+    died = exchanges == 2 && at == point;
+    if (died) world->after(1s, [&] { world->heal(lost, others, true); });
+    return died;
+  };
+  local_swarm_of<diloco_rounds> swarm{o};
+  world = &swarm.world();
+  swarm.boot();
+  swarm.run(2min);
+  CHECK(died);
+  stages_agree(swarm);
+}
+
+}  // namespace
+
+TEST_CASE("local swarm: a stage that is lost whole before others have heard of its exchange tells them from its disk",
+          "[parallel][fast]") {
+  for (const std::uint32_t stage : {0U, 1U}) {
+    for (const char* const point : {"exchanged", "voted", "committed"}) goes_on_without_a_word(stage, point);
   }
 }
 

@@ -36,11 +36,12 @@ TEST_CASE("stage decisions: what several policies ask for is told in one piece, 
   d.ask(second);
   CHECK((d.asked() == std::vector{1.0, 2.0, 3.0}));
   CHECK_FALSE(d.last());
-  d.decide(step, std::array{5.0, 6.0, 7.0});
+  d.decide(step, std::array{9.0, 5.0, 6.0, 7.0});
   CHECK(first[0] == 5);
   CHECK((second == std::array{6.0, 7.0}));
   REQUIRE(d.last());
   CHECK(d.last()->step == step);
+  CHECK(d.last()->squares == 9);
   CHECK((d.last()->asked == std::vector{5.0, 6.0, 7.0, 0.0}));
 
   stage_decisions other;  // whose state is replaced by that
@@ -49,16 +50,22 @@ TEST_CASE("stage decisions: what several policies ask for is told in one piece, 
   CHECK(other.last()->asked == d.last()->asked);
 }
 
-TEST_CASE("stage decisions: an exchange in which nothing was asked for leaves the last decision", "[parallel][fast]") {
+TEST_CASE("stage decisions: where nothing is asked for, what all stages came to is kept for one that did not hear it",
+          "[parallel][fast]") {
   stage_decisions d;
-  (void)d.memory(1);
-  double value = 1;
-  d.ask(std::span{&value, 1});
   d.decide(step, std::array{3.0});
+  CHECK_FALSE(d.last());  // it has no memory
+  (void)d.memory(1);
   d.begin();
-  d.decide(step + 1, {});
+  d.decide(step, std::array{3.0});
   CHECK(d.last()->step == step);
-  CHECK(d.total(two_stages(), 1, step)->squares == 3);  // nobody need have committed
+  CHECK(d.last()->squares == 3);
+  auto known = two_stages();
+  CHECK(d.total(known, 1, step)->squares == 3);  // nobody need have committed
+  known.remember(0, {step + 1, 1.0, {}});
+  CHECK_FALSE(d.total(known, 0, step + 1));
+  known.remember_decided({step + 1, 6.0, {}});  // stage 1 is lost, or was, and had committed that
+  CHECK(d.total(known, 0, step + 1)->squares == 6);
 }
 
 TEST_CASE("stage decisions: the first stage adds up, the others wait for what somebody has committed", "[parallel][fast]") {
@@ -70,7 +77,7 @@ TEST_CASE("stage decisions: the first stage adds up, the others wait for what so
   CHECK((d.total(known, 0, step)->asked == std::vector{1.5, 2.25}));
   CHECK_FALSE(d.total(known, 1, step));
   CHECK_FALSE(d.total(known, 0, step + 1));
-  known.remember_decided({step, 0, {7.0, 8.0}});
+  known.remember_decided({step, 4.0, {7.0, 8.0}});
   for (const std::uint32_t stage : {0U, 1U}) CHECK((d.total(known, stage, step)->asked == std::vector{7.0, 8.0}));
 }
 

@@ -44,6 +44,10 @@ CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point
   return over_->wait(op, deadline);
 }
 
+CAUSEWAY_DECL bool group_view::wait_any(std::span<const net::operation> ops, time_point deadline) {
+  return std::find(ops.begin(), ops.end(), no_operation) != ops.end() || over_->wait_any(ops, deadline);
+}
+
 CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
   return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
 }

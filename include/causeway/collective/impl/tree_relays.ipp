@@ -7,7 +7,6 @@
 #include <causeway/collective/tree_relays.hpp>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
@@ -16,6 +15,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL void line_queues::open(const exchange_port& port) {
   if (lines_ != &port.transport || epoch_ != port.id.epoch) entries_.clear();
+  if (lines_ != &port.transport) relays_.clear();
   lines_ = &port.transport;
   epoch_ = port.id.epoch;
 }
@@ -38,32 +38,18 @@ CAUSEWAY_DECL void tree_relays::follow(std::vector<double> costs) {
   parents_.clear();  // what was planned is out of date
 }
 
-/// Links in the order in which rows pass them: up, the deepest first; down, the root's. Of equally deep ones by index,
-/// counted from the root.
 CAUSEWAY_DECL void tree_relays::plan(const std::vector<net::peer_index>& parents) {
   parents_ = parents;
-  const auto peers = static_cast<std::uint32_t>(parents.size());
-  std::vector<std::uint32_t> depth(peers, 0);
-  std::vector<net::peer_index> children;
-  const net::peer_index root = root_of(parents);
-  for (std::uint32_t i = 1; i < peers; ++i) {
-    children.push_back((root + i) % peers);
-    for (net::peer_index a = children.back(); a != root; a = parents[a]) ++depth[children.back()];
-  }
-  std::stable_sort(children.begin(), children.end(), [&](auto a, auto b) { return depth[a] < depth[b]; });
+  hops_.clear();
   starts_.clear();
-  for (const tree_way way : {tree_way::down, tree_way::up}) {
-    hops_[index(way)].clear();
-    ranks_[index(way)].assign(peers, 0);
-    if (way == tree_way::up) {
-      std::stable_sort(children.begin(), children.end(), [&](auto a, auto b) { return depth[a] > depth[b]; });
-    }
-    for (std::uint32_t rank = 0; rank < children.size(); ++rank) plan_link(way, children[rank], rank);
+  for (net::peer_index child = 0; child < parents.size(); ++child) {
+    if (parents[child] == child) continue;
+    plan_link(tree_way::up, child);
+    plan_link(tree_way::down, child);
   }
 }
 
-CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child, std::uint32_t rank) {
-  ranks_[index(way)][child] = rank;
+CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child) {
   const bool is_up = way == tree_way::up;
   const net::peer_index from = is_up ? child : parents_[child];
   const net::peer_index to = is_up ? parents_[child] : child;
@@ -75,7 +61,7 @@ CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child, s
     path.push_back(to);
     for (std::size_t i = 0; i < path.size(); ++i) {
       if (path[i] != self_) continue;
-      hops_[index(way)].push_back({rank, child, i == 0 ? from : path[i - 1], i + 1 < path.size() ? path[i + 1] : self_});
+      hops_.push_back({way, child, i == 0 ? from : path[i - 1], i + 1 < path.size() ? path[i + 1] : self_});
     }
   }
 }
@@ -95,16 +81,19 @@ CAUSEWAY_DECL void tree_relays::open(const exchange_port& port, const std::vecto
     most_paths_ = most;
     plan(parents);
   }
-  at_ = {};
   slot_bytes_ = (std::min((options_.limit + std::size_t{1}) * options_.message_bytes, row_bytes) + 63) / 64 * 64;
-  if (memory_.size() < hop_count() * slot_bytes_) memory_ = aligned_buffer<std::byte>{hop_count() * slot_bytes_};
-  talk_.open(port, 2 * hop_count() + starts_.size());
-  for (const tree_way way : {tree_way::up, tree_way::down}) {
-    for (std::size_t i = 0; i < hops_[index(way)].size(); ++i) {
-      const hop& h = hops_[index(way)][i];
-      talk_.receive(number(way, i), h.before, part_of(way, h.child), slot(number(way, i)));
-    }
+  if (memory_.size() < hops_.size() * slot_bytes_) memory_ = aligned_buffer<std::byte>{hops_.size() * slot_bytes_};
+  passed_on_ = {};
+  queues_->relays().push_back(this);
+  talk_.open(port, 2 * hops_.size() + starts_.size());
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    talk_.receive(i, hops_[i].before, part_of(hops_[i].way, hops_[i].child), slot(i));
   }
+}
+
+CAUSEWAY_DECL void tree_relays::close() {
+  if (queues_) std::erase(queues_->relays(), this);
+  talk_.close();
 }
 
 CAUSEWAY_DECL std::span<const std::byte> tree_relays::push(tree_way way, net::peer_index to,
@@ -122,7 +111,7 @@ CAUSEWAY_DECL std::span<const std::byte> tree_relays::push(tree_way way, net::pe
   for (auto s = first; s != last; ++s) {
     const std::size_t by_it = counts[static_cast<std::size_t>(s - first) + 1];
     const std::span<const std::byte> bytes = row.subspan(at, std::min(by_it * options_.message_bytes, row.size() - at));
-    const std::size_t place = 2 * hop_count() + static_cast<std::size_t>(s - starts_.begin());
+    const std::size_t place = 2 * hops_.size() + static_cast<std::size_t>(s - starts_.begin());
     note(s->first, talk_.send(place, s->first, part_of(way, child), bytes), bytes.size());
     at += bytes.size();
   }
@@ -133,52 +122,69 @@ CAUSEWAY_DECL void tree_relays::note(net::peer_index to, net::operation sent, st
   if (options_.limit > 0 && bytes > 0) queues_->note(to, sent, messages(bytes));
 }
 
-CAUSEWAY_DECL result<std::span<const std::byte>> tree_relays::take_next(tree_way way, time_point deadline) {
-  const std::size_t i = number(way, at_[index(way)]);
-  const hop& h = hops_[index(way)][at_[index(way)]++];
-  CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(i, h.before, deadline));
-  const std::span<const std::byte> bytes = slot(i).first(moved);
-  if (h.next == self_) return bytes;
-  note(h.next, talk_.send(hop_count() + i, h.next, part_of(way, h.child), bytes), moved);
-  return std::span<const std::byte>{};
+CAUSEWAY_DECL void tree_relays::pass_on_what_came() {
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    if (!waits_for(i) || !talk_.done(i)) continue;
+    const hop& h = hops_[i];
+    const auto moved = talk_.wait(i, h.before, time_point{});
+    if (!moved) {
+      passed_on_ = moved.error();
+      return;
+    }
+    note(h.next, talk_.send(hops_.size() + i, h.next, part_of(h.way, h.child), slot(i).first(*moved)), *moved);
+  }
 }
 
-CAUSEWAY_DECL result<void> tree_relays::pass_on_before(tree_way way, net::peer_index child, time_point deadline) {
-  const std::vector<hop>& hops = hops_[index(way)];
-  const std::uint32_t end = ranks_[index(way)][child];
-  while (at_[index(way)] < hops.size() && hops[at_[index(way)]].rank < end) CAUSEWAY_TRY(take_next(way, deadline));
-  return {};
+CAUSEWAY_DECL result<void> tree_relays::until(conversation& talk, std::size_t place, time_point deadline) {
+  for (;;) {
+    awaited_.clear();
+    for (tree_relays* const r : queues_->relays()) {
+      r->pass_on_what_came();
+      for (std::size_t i = 0; i < r->hops_.size(); ++i) {
+        if (r->waits_for(i)) awaited_.push_back(r->talk_.at(i));
+      }
+    }
+    CAUSEWAY_TRY(passed_on_);
+    if (talk.done(place)) return {};
+    awaited_.push_back(talk.at(place));
+    if (!talk.wait_any(awaited_, deadline)) return {};
+  }
+}
+
+CAUSEWAY_DECL result<std::size_t> tree_relays::wait(conversation& talk, std::size_t place, net::peer_index peer,
+                                                    time_point deadline) {
+  CAUSEWAY_TRY(until(talk, place, deadline));
+  return talk.wait(place, peer, deadline);
 }
 
 CAUSEWAY_DECL result<std::size_t> tree_relays::collect(tree_way way, net::peer_index child, std::span<std::byte> room,
                                                        std::size_t got, time_point deadline) {
-  const std::vector<hop>& hops = hops_[index(way)];
-  const std::uint32_t rank = ranks_[index(way)][child];
   bool fits = true;
-  while (at_[index(way)] < hops.size() && hops[at_[index(way)]].rank == rank) {
-    CAUSEWAY_ASSIGN(const std::span<const std::byte> bytes, take_next(way, deadline));
-    fits = fits && bytes.size() <= room.size() - got;
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    const hop& h = hops_[i];
+    if (h.way != way || h.child != child || h.next != self_) continue;
+    CAUSEWAY_ASSIGN(const std::size_t moved, wait(talk_, i, h.before, deadline));
+    fits = fits && moved <= room.size() - got;
     if (!fits) continue;
-    std::copy(bytes.begin(), bytes.end(), room.begin() + static_cast<std::ptrdiff_t>(got));
-    got += bytes.size();
+    std::copy_n(slot(i).begin(), moved, room.begin() + static_cast<std::ptrdiff_t>(got));
+    got += moved;
   }
   return fits ? got : 0;
 }
 
 CAUSEWAY_DECL result<void> tree_relays::pass_on(tree_way way, time_point deadline) {
-  while (at_[index(way)] < hops_[index(way)].size()) CAUSEWAY_TRY(take_next(way, deadline));
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    if (hops_[i].way != way || !waits_for(i)) continue;
+    CAUSEWAY_TRY(until(talk_, i, deadline));
+    if (waits_for(i)) CAUSEWAY_TRY(talk_.finish(i, hops_[i].before, deadline));  // it did not come
+  }
   return {};
 }
 
 CAUSEWAY_DECL result<void> tree_relays::finish(time_point deadline) {
-  for (const tree_way way : {tree_way::up, tree_way::down}) {
-    for (std::size_t i = 0; i < hops_[index(way)].size(); ++i) {
-      const hop& h = hops_[index(way)][i];
-      if (h.next != self_) CAUSEWAY_TRY(talk_.finish(hop_count() + number(way, i), h.next, deadline));
-    }
-  }
+  for (std::size_t i = 0; i < hops_.size(); ++i) CAUSEWAY_TRY(talk_.finish(hops_.size() + i, hops_[i].next, deadline));
   for (std::size_t s = 0; s < starts_.size(); ++s) {
-    CAUSEWAY_TRY(talk_.finish(2 * hop_count() + s, starts_[s].first, deadline));
+    CAUSEWAY_TRY(talk_.finish(2 * hops_.size() + s, starts_[s].first, deadline));
   }
   close();
   return {};

@@ -48,6 +48,13 @@ CAUSEWAY_DECL bool engine::done(operation handle) const {
   return shared_.operations.done(handle);
 }
 
+CAUSEWAY_DECL bool engine::wait_any(std::span<const operation> handles, time_point deadline) {
+  std::unique_lock lock{shared_.mutex};
+  const auto ended = [&](operation handle) { return shared_.operations.done(handle); };
+  const auto any = [&] { return std::any_of(handles.begin(), handles.end(), ended); };
+  return loop_.drive(lock, deadline, [&] { return interrupted_ || any(); }) && any();
+}
+
 CAUSEWAY_DECL void engine::interrupt() {
   const std::lock_guard lock{shared_.mutex};
   interrupted_ = true;

@@ -32,6 +32,10 @@ CAUSEWAY_DECL result<std::size_t> asio_transport::wait(operation op, time_point 
 
 CAUSEWAY_DECL bool asio_transport::done(operation op) const { return engine_->done(op); }
 
+CAUSEWAY_DECL bool asio_transport::wait_any(std::span<const operation> ops, time_point deadline) {
+  return engine_->wait_any(ops, deadline);
+}
+
 CAUSEWAY_DECL traffic asio_transport::stats() const { return engine_->stats(); }
 
 CAUSEWAY_DECL std::string asio_transport::describe_waits() const { return engine_->describe_waits(); }

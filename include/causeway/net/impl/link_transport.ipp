@@ -6,6 +6,8 @@
 
 #include <causeway/net/link_transport.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL link_transport::link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank,
@@ -26,6 +28,11 @@ CAUSEWAY_DECL operation link_transport::receive(peer_index from, const message_i
 CAUSEWAY_DECL result<std::size_t> link_transport::wait(operation op, time_point deadline) {
   if (op == no_operation) return fail(errc::invalid_argument, "view", "there is no such other rank");
   return fabric_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool link_transport::wait_any(std::span<const operation> ops, time_point deadline) {
+  const auto ended = [&] { return std::any_of(ops.begin(), ops.end(), [&](operation op) { return done(op); }); };
+  return fabric_->block(ended, deadline).value_or(false);
 }
 
 CAUSEWAY_DECL message_id link_transport::of_this_view(message_id id) const noexcept {

@@ -57,16 +57,34 @@ CAUSEWAY_DECL result<std::size_t> memory_hub::wait(peer_index self, operation wa
       me.started.erase(op);
       return fail(errc::timeout, name(other), "no answer before the deadline; raise it or look at that peer");
     }
-    // The clock may be a virtual one that nobody tells us about: look at it again after a moment.
-    me.changed.wait_for(lock, std::min<duration>(deadline - now, std::chrono::milliseconds{2}));
+    look_again_later(lock, me, deadline - now);
   }
+}
+
+// The clock may be a virtual one that nobody tells us about: look at it again after a moment.
+CAUSEWAY_DECL void memory_hub::look_again_later(std::unique_lock<std::mutex>& lock, peer_state& me, duration most) {
+  me.changed.wait_for(lock, std::min<duration>(most, std::chrono::milliseconds{2}));
+}
+
+CAUSEWAY_DECL bool memory_hub::ended(const peer_state& me, operation wanted) {
+  const auto op = std::find_if(me.started.begin(), me.started.end(), [&](auto& p) { return p.number == wanted; });
+  return op == me.started.end() || op->done.has_value();
 }
 
 CAUSEWAY_DECL bool memory_hub::done(peer_index self, operation wanted) const {
   const std::lock_guard lock{mutex_};
-  const auto& started = peers_[self].started;
-  const auto op = std::find_if(started.begin(), started.end(), [&](auto& p) { return p.number == wanted; });
-  return op == started.end() || op->done.has_value();
+  return ended(peers_[self], wanted);
+}
+
+CAUSEWAY_DECL bool memory_hub::wait_any(peer_index self, std::span<const operation> wanted, time_point deadline) {
+  std::unique_lock lock{mutex_};
+  peer_state& me = peers_[self];
+  for (;;) {
+    if (std::any_of(wanted.begin(), wanted.end(), [&](operation op) { return ended(me, op); })) return true;
+    const time_point now = options_.clock.now();
+    if (now >= deadline) return false;
+    look_again_later(lock, me, deadline - now);
+  }
 }
 
 CAUSEWAY_DECL void memory_hub::lost(peer_index peer) {

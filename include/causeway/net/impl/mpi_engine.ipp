@@ -330,6 +330,17 @@ CAUSEWAY_DECL bool mpi_engine::done(operation op) {
   return table_.done(op) || line_.process->failure.has_value();
 }
 
+CAUSEWAY_DECL bool mpi_engine::wait_any(std::span<const operation> ops, time_point deadline) {
+  const auto any = mpi_poll(line_.clock, *line_.process, deadline, [&](mpi_pause& pause) -> result<bool> {
+    if (line_.process->failure || std::any_of(ops.begin(), ops.end(), [&](operation op) { return table_.done(op); })) {
+      return true;
+    }
+    CAUSEWAY_TRY(look(pause));
+    return false;
+  });
+  return any.value_or(false);
+}
+
 CAUSEWAY_DECL std::string mpi_engine::describe() const {
   std::string text;
   table_.for_each_unfinished([&](const pending_operation& op) {

@@ -48,6 +48,10 @@ CAUSEWAY_DECL result<std::size_t> mpi_transport::wait(operation op, time_point d
 }
 
 CAUSEWAY_DECL bool mpi_transport::done(operation op) const { return engine_->done(op); }
+
+CAUSEWAY_DECL bool mpi_transport::wait_any(std::span<const operation> ops, time_point deadline) {
+  return engine_->wait_any(ops, deadline);
+}
 CAUSEWAY_DECL traffic mpi_transport::stats() const { return engine_->stats(); }
 CAUSEWAY_DECL std::string mpi_transport::describe_waits() const { return engine_->describe(); }
 

@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
 #define CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
 
-// What a policy asks all stages of a swarm for before it decides something, and what they came to. docs/design/swarm.md,
-// L18, says why one stage decides.
+// What a policy asks all stages of a swarm for before it decides something, and what the stages came to.
+// docs/design/swarm.md says why one stage decides (L18), and why that is kept where nothing was asked for, too (L20).
 
 #include <causeway/config/config.hpp>
 #include <causeway/parallel/swarm/peer_directory.hpp>
@@ -28,21 +28,23 @@ class stage_decisions {
   /// What was asked for since `begin`, one after the other: this stage's part.
   CAUSEWAY_DECL [[nodiscard]] std::vector<double> asked() const;
 
-  /// What the barrier before the end of an exchange waits for: what all stages came to in `step`. Where something was
-  /// asked for, that is what somebody has committed; in stage 0, which commits first, the sum that `known` has.
+  /// What the barrier before the end of an exchange waits for: what all stages came to in `step`. That is what somebody has
+  /// committed, or else the sum that `known` has; where something was asked for, that counts in stage 0 alone, which
+  /// commits first.
   CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(const peer_directory& known, std::uint32_t stage,
                                                                          std::uint64_t step) const;
 
-  /// Memory for the last decision, of at most so many numbers: a part of what the peers of a stage vote on.
+  /// Memory for what the last exchange came to, and at most so many numbers: a part of what the peers of a stage vote on.
+  /// Without, nothing is kept.
   CAUSEWAY_DECL [[nodiscard]] std::span<std::byte> memory(std::size_t most);
-  /// `all`: what was asked for, of all stages. It is given out, and kept in that memory.
+  /// `all`: of all stages the squared norm, then what was asked for. That is given out, and all kept in that memory.
   CAUSEWAY_DECL void decide(std::uint64_t step, std::span<const double> all);
   /// What that memory holds, with the step that it is of.
   CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> last() const;
 
  private:
   std::vector<std::span<double>> asked_;
-  std::vector<double> memory_;  // 1 + the step, 0 before the first decision; then the numbers
+  std::vector<double> memory_;  // 1 + the step, 0 before the first exchange; then the squared norm and the numbers
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

@@ -229,7 +229,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void agreed(std::span<const double> all) override {
     norm_ = std::sqrt(all.front());
-    decisions_.decide(kept_.step, all.subspan(1));
+    decisions_.decide(kept_.step, all);
   }
   [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
 

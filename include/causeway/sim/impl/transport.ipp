@@ -65,6 +65,11 @@ CAUSEWAY_DECL net::operation transport::receive(net::peer_index from, const net:
   return fabric_->receive(link_of(from), id, buffer);
 }
 
+CAUSEWAY_DECL bool transport::wait_any(std::span<const net::operation> ops, time_point deadline) {
+  const auto ended = [&] { return std::any_of(ops.begin(), ops.end(), [&](auto op) { return fabric_->done(op); }); };
+  return fabric_->block(ended, deadline).value_or(false);
+}
+
 CAUSEWAY_DECL net::peer_index transport::link_of(net::peer_index peer) const {
   return peer < size() && peer != self_ ? meeting_->links()[peer] : UINT32_MAX;
 }

@@ -38,7 +38,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   if (!state.own.empty()) swarm_->meets_in_groups();
   averages_ = !steps_alone() && state.divide;
   if (averages_) CAUSEWAY_TRY(swarm_->exchange_means());
-  if (state.stage_sums > 0) state.parts.push_back(swarm_->decision(state.stage_sums));
+  if (state.stage_sums > 0 || steps_alone()) state.parts.push_back(swarm_->decision(state.stage_sums));
   parts_ = state.parts;
   adopted_ = state.adopted;
   CAUSEWAY_TRY(stage_->open(std::move(state), pool));

@@ -18,21 +18,21 @@ CAUSEWAY_DECL std::vector<double> stage_decisions::asked() const {
 
 CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::total(const peer_directory& known, std::uint32_t stage,
                                                                           std::uint64_t step) const {
-  if (asked_.empty()) return known.total(step);
   const auto decided = known.decided(step);
-  return decided || stage > 0 ? decided : known.total(step);
+  return decided || (stage > 0 && !asked_.empty()) ? decided : known.total(step);
 }
 
 CAUSEWAY_DECL std::span<std::byte> stage_decisions::memory(std::size_t most) {
-  memory_.resize(1 + most);
+  memory_.resize(2 + most);
   return std::as_writable_bytes(std::span{memory_});
 }
 
 CAUSEWAY_DECL void stage_decisions::decide(std::uint64_t step, std::span<const double> all) {
-  if (asked_.empty()) return;
-  CAUSEWAY_EXPECT(all.size() < memory_.size());
+  if (memory_.empty()) return;
+  CAUSEWAY_EXPECT(!all.empty() && all.size() < memory_.size());
   memory_.front() = static_cast<double>(step) + 1;
   std::fill(std::copy(all.begin(), all.end(), memory_.begin() + 1), memory_.end(), 0.0);
+  all = all.subspan(1);
   for (const auto& values : asked_) {
     std::copy_n(all.begin(), values.size(), values.begin());
     all = all.subspan(values.size());
@@ -41,7 +41,8 @@ CAUSEWAY_DECL void stage_decisions::decide(std::uint64_t step, std::span<const d
 
 CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::last() const {
   if (memory_.empty() || memory_.front() == 0) return std::nullopt;
-  return swarm_wire::stage_sum{static_cast<std::uint64_t>(memory_.front()) - 1, 0, {memory_.begin() + 1, memory_.end()}};
+  return swarm_wire::stage_sum{
+      static_cast<std::uint64_t>(memory_.front()) - 1, memory_[1], {memory_.begin() + 2, memory_.end()}};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

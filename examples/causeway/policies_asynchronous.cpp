@@ -18,8 +18,15 @@ namespace {
 /// Where peers come and go, all take the hub's state over after so many rounds of everybody: what a lost hub sets back.
 constexpr std::uint64_t rounds_in_record = 4;
 
+/// In pipelines whose peers come and go all are given one batch.
 std::uint64_t samples_of_round(const settings& s) {
-  return std::uint64_t{s.net.peers} * s.comm.local_steps * static_cast<std::uint64_t>(s.train.batch);
+  const std::uint64_t batches = is_elastic_pipeline(s) ? 1 : s.net.peers;
+  return batches * s.comm.local_steps * static_cast<std::uint64_t>(s.train.batch);
+}
+
+/// Those who push to one hub.
+std::uint32_t clients_of(const settings& s) {
+  return is_elastic_pipeline(s) ? std::max(s.net.peers / static_cast<std::uint32_t>(stages_wanted(s)), 1U) : replicas_of(s);
 }
 
 /// Of everybody, until each region's hub has pushed up.
@@ -37,7 +44,7 @@ std::vector<policy> asynchronous_policies() {
           "peers push to the first one when they are done, and wait for its answer alone; slow ones take fewer steps",
           pace::nothing, {},
           [](const settings& s, auto& o) {
-            o.period = s.net.peers;
+            o.period = clients_of(s);
             o.record_samples = rounds_in_record * samples_of_round(s);
           }),
       preset<presets::decoupled_diloco_options>(

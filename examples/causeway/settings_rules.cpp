@@ -117,12 +117,13 @@ causeway::result<void> validate_swaps(const settings& s) {
 causeway::result<void> validate_elastic_pipeline(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   if (!find_policy(s.comm.policy)->in_elastic_pipelines()) {
-    return bad(
-        "comm.policy",
-        "pipelines whose peers come and go exchange gradients in every step, or at once what all peers' local steps moved "
-        "or came to, for AdamW, which " +
-            s.comm.policy + " does not; use " + elastic_pipeline_policy_names());
+    return bad("comm.policy",
+               "pipelines whose peers come and go exchange gradients in every step, or what local steps moved or came to, "
+               "for AdamW, which " +
+                   s.comm.policy + " does not; use " + elastic_pipeline_policy_names());
   }
+  if (is_async_pipeline(s) && find_policy(s.comm.policy)->traits.rounds_by_pace)
+    return bad("comm.policy", "a pipeline that is drained must know before that an exchange comes; use diloco");
   if (steps_alone(s) || steps_of_round(s) > 1) CAUSEWAY_TRY(validate_rounds(s));
   if (steps_alone(s) && s.parallel.recovery != "regroup") {
     return bad("parallel.recovery", "pipelines that take steps of their own are cut alike; use regroup, or every_step");

@@ -41,7 +41,8 @@ causeway::result<session_summary> train_local_pipeline(chosen_model model, train
   session_input& in = t.in;
   elastic_place& place = *t.place;
   using regroup = causeway::stage::recovery::regroup;
-  const std::uint64_t every = in.s.train.checkpoint_every * fragments / steps_of_round(in.s);
+  const std::uint64_t every =  // a record is of several rounds
+      comm.traits().rounds_by_pace ? 1 : in.s.train.checkpoint_every * fragments / steps_of_round(in.s);
   const causeway::parallel::local_pipeline_options options{
       .micro_batches = in.s.train.micro_batches,
       .storage = place.storage,

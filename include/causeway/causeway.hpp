@@ -446,6 +446,7 @@
 #include <causeway/comm/mirror_lines.hpp>
 #include <causeway/comm/mirror_record.hpp>
 #include <causeway/comm/mirrors.hpp>
+#include <causeway/comm/outer_rows.hpp>
 #include <causeway/comm/own_parameters.hpp>
 #include <causeway/comm/own_part.hpp>
 #include <causeway/comm/parameter_server.hpp>
@@ -480,6 +481,7 @@
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohort_progress.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
+#include <causeway/parallel/elastic/exchange_arrivals.hpp>
 #include <causeway/parallel/elastic/gathered_steps.hpp>
 #include <causeway/parallel/elastic/interpolated_blocks.hpp>
 #include <causeway/parallel/elastic/kept_pass.hpp>

@@ -145,6 +145,7 @@
 #include <causeway/comm/late_rows.hpp>
 #include <causeway/comm/look_ahead.hpp>
 #include <causeway/comm/memory_as_it_was.hpp>
+#include <causeway/comm/outer_rows.hpp>
 #include <causeway/comm/own_parameters.hpp>
 #include <causeway/comm/own_part.hpp>
 #include <causeway/comm/parameter_server.hpp>

@@ -240,9 +240,9 @@ class Stages(Elastic):
         p.send_signal(signal.SIGINT)
         self.ends(p, 130)
 
-    def alone_learn_whoever_is_killed(self, *by):
+    def alone_learn_whoever_is_killed(self, *by, fails="committed:6@2"):
         p = self.start_stages("--steps", "60", *ALONE, *by, "--restart", "true",
-                              env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:6@2"))
+                              env=dict(os.environ, CAUSEWAY_FAILPOINT=fails))
         self.ends(p)
         self.assertIn("was killed by signal 9; starting it again", self.said(p, "err"))
         results = self.results()  # the killed one may come back when the others have ended
@@ -275,6 +275,9 @@ class Stages(Elastic):
 
     def test_pipelines_exchange_by_two_policies_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--comm.policy", "sparta_diloco", "--comm.local_steps", "6")
+
+    def test_pipelines_with_a_hub_for_each_stage_learn_whoever_is_killed(self):
+        self.alone_learn_whoever_is_killed("--comm.policy", "async_local_sgd", fails="committed:2@2")  # of records
 
     def test_pipelines_that_never_wait_within_a_round_learn_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--parallel.policy", "async_pipeline", "--parallel.ahead", "1")
@@ -314,7 +317,8 @@ class Stages(Elastic):
         for args, name in [(["--comm.policy", "distro"], "comm.policy"), (["--comm.policy", "demo"], "comm.policy"),
                            ([*ALONE, "--parallel.recovery", "redundant"], "parallel.recovery"),
                            (["--comm.codec", "int8", "--parallel.recovery", "templates"], "parallel.recovery"),
-                           (["--parallel.policy", "async_pipeline"], "comm.policy"), ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),
+                           (["--parallel.policy", "async_pipeline"], "comm.policy"),
+                           (["--parallel.policy", "async_pipeline", "--comm.policy", "async_local_sgd"], "comm.policy"), (["--comm.policy", "halos"], "comm.policy"), ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),
                            (["--parallel.schedule", "interleaved"], "parallel.schedule"),
                            (["--parallel.codec", "delta_int4"], "parallel.codec"), (["--parallel.stages", "5"], "parallel.stages"),
                            (["--parallel.recovery", "redundant_forward", "--parallel.schedule", "gpipe"], "parallel.schedule"),

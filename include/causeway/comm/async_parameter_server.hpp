@@ -57,8 +57,10 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
+                                      .moves_with_blocks = !core_type::tiers_type::has_upper,
+                                      .rounds_by_pace = true,
                                       .rounds_at_hand = rounds_at_hand};
-  static constexpr std::uint32_t state_version = 4;
+  static constexpr std::uint32_t state_version = 5;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
   explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
@@ -93,7 +95,10 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {};
   }
 
-  result<void> before_inner_step(auto&) { return {}; }
+  result<void> before_inner_step(auto& ctx) {
+    if (ctx.elastic()) elastic_.before_step(core_);
+    return {};
+  }
 
   result<void> after_inner_step(auto& ctx) {
     count(ctx);
@@ -124,7 +129,10 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {};
   }
 
-  void serialize(auto& ar) { ar(core_.tiers, core_.trigger, counted_); }
+  void serialize(auto& ar) {
+    ar(core_.tiers, core_.trigger, counted_);
+    elastic_.serialize(ar, core_);
+  }
 
   // ---- among peers that come and go: comm/elastic_pushes.hpp ----------------------------------------------------------
 
@@ -138,6 +146,13 @@ class async_parameter_server : arrival_rules<Axes...> {
   }
 
   result<void> catch_up(auto& ctx) { return elastic_.catch_up(ctx, core_); }
+
+  /// Where blocks of the model move between peers: what goes along.
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return elastic_.block_rows(core_); }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) { return elastic_.divide(ctx, core_, before); }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() const { return {}; }
+  result<void> forget(auto&) const { return {}; }
+  [[nodiscard]] bool exchanges_next() const noexcept { return false; }  ///< it is not known before
 
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }

@@ -6,6 +6,7 @@
 // shared parameters and the outer optimizer's state, which belong to a block and move with it. A residual is a peer's own,
 // of rows that it sent, and is dropped when its part changes: with a newcomer it starts at zero, too.
 
+#include <causeway/comm/outer_rows.hpp>
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/membership/state_image.hpp>
@@ -23,8 +24,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 /// Of a policy whose shared parameters and outer optimizer are in memory.
 template <class Core>
 class block_rows {
-  using outer_type = typename Core::outer_type;
-
  public:
   explicit block_rows(Core& core) : core_{core} {}
 
@@ -34,7 +33,7 @@ class block_rows {
     std::vector<parameter_row> rows;
     if constexpr (Core::content_type::anchored) {
       rows.push_back({{core_.rows.anchor()}});
-      for (const std::size_t part : rows_of_outer()) rows.push_back(of_outer(part));
+      for (const std::size_t part : rows_of(core_.outer)) rows.push_back(of_outer(part));
     } else if constexpr (Core::keeps_means) {
       for (auto& means : core_.rows.means()) rows.push_back({{means}});
     }
@@ -44,9 +43,9 @@ class block_rows {
   /// The model of `ctx` has another part than `before`, and its parameters are there. What was kept of those that stayed
   /// goes with them; of new ones the shared parameters are the live ones, and the optimizer's state is as when it begins.
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) const {
-    std::vector<std::vector<float>> old;
+    kept_rows old;
     if constexpr (!Core::content_type::before_inner_step) {
-      for (const parameter_row& row : all()) old.push_back(copy_of(row));
+      old.keep(all());
       begin_shared(ctx);
     }
     if constexpr (Core::content_type::sums_updates) {
@@ -57,9 +56,9 @@ class block_rows {
     for (std::size_t i = 0; i < core_.states.size(); ++i) {
       drop_own(core_.states[i]);
       CAUSEWAY_TRY(core_.prepare(ctx, i));
-      if constexpr (Core::content_type::anchored) reset_outer(core_.states[i]);
+      if constexpr (Core::content_type::anchored) reset_rows(core_.states[i].outer, core_.states[i].size());
     }
-    if constexpr (!Core::content_type::before_inner_step) keep_common(old, before, ctx.view().segments);
+    if constexpr (!Core::content_type::before_inner_step) old.put_common(all(), before, ctx.view().segments);
     return {};
   }
 
@@ -90,21 +89,6 @@ class block_rows {
     }
   }
 
-  void keep_common(const std::vector<std::vector<float>>& old, std::span<const parameter_segment> before,
-                   std::span<const parameter_segment> now) const {
-    const auto rows = all();
-    for_common_pieces(before, now, [&](const parameter_segment& from, const parameter_segment& to) {
-      for (std::size_t r = 0; r < rows.size(); ++r) {
-        auto value = old[r].begin() + from.offset;
-        rows[r].visit(static_cast<std::size_t>(to.offset), static_cast<std::size_t>(to.size()),
-                      [&](std::span<float> piece) {
-                        std::copy_n(value, piece.size(), piece.begin());
-                        value += static_cast<std::ptrdiff_t>(piece.size());
-                      });
-      }
-    });
-  }
-
   /// What belongs to the rows that this peer sent, or was about to.
   void drop_own(state& s) const {
     s.cancel();
@@ -115,58 +99,11 @@ class block_rows {
     if constexpr (!Core::keeps_factors && Core::recipe_type::traits.stateful) s.exchange.emplace(core_.recipe.make(s.part));
   }
 
-  [[nodiscard]] static std::vector<float> copy_of(const parameter_row& row) {
-    std::vector<float> values;
-    for (const std::span<float> piece : row.pieces) values.insert(values.end(), piece.begin(), piece.end());
-    return values;
-  }
-
-  /// Which parts of an outer optimizer's state have a value for each parameter: those that are as long as what it is for.
-  [[nodiscard]] std::vector<std::size_t> rows_of_outer() const {
-    constexpr std::size_t length = 1021;  // which no count of steps is
-    outer_type outer = core_.outer;
-    outer.reset(static_cast<std::int64_t>(length));
-    membership::image_collector parts;
-    parts(outer);
-    std::vector<std::size_t> rows;
-    for (std::size_t p = 0; p < parts.parts().size(); ++p) {
-      if (parts.parts()[p].size() == length * sizeof(float)) rows.push_back(p);
-    }
-    return rows;
-  }
-
   /// Of all fragments, in the order of the parameters.
   [[nodiscard]] parameter_row of_outer(std::size_t part) const {
-    parameter_row row;
-    std::vector<std::size_t> begins;  // of its pieces, rising
-    for (state& s : core_.states) {
-      membership::image_collector parts;
-      parts(s.outer);
-      auto* values = reinterpret_cast<float*>(parts.parts()[part].data());
-      for (const index_range r : s.cut->ranges) {
-        row.pieces.push_back({values, static_cast<std::size_t>(r.size())});
-        begins.push_back(static_cast<std::size_t>(r.begin));
-        for (std::size_t i = begins.size() - 1; i > 0 && begins[i - 1] > begins[i]; --i) {
-          std::swap(begins[i - 1], begins[i]);
-          std::swap(row.pieces[i - 1], row.pieces[i]);
-        }
-        values += r.size();
-      }
-    }
-    return row;
-  }
-
-  /// Rows as at the beginning; what is no row, such as a count of steps, stays.
-  void reset_outer(state& s) const {
-    membership::image_collector was;
-    was(s.outer);
-    std::vector<std::vector<std::byte>> kept;
-    for (const std::span<std::byte> part : was.parts()) kept.emplace_back(part.begin(), part.end());
-    for (const std::size_t row : rows_of_outer()) kept[row].clear();
-    s.outer.reset(static_cast<std::int64_t>(s.size()));
-    membership::image_collector is;
-    is(s.outer);
-    for (std::size_t p = 0; p < kept.size(); ++p) std::copy(kept[p].begin(), kept[p].end(), is.parts()[p].begin());
+    row_of_fragments row;
+    for (state& s : core_.states) row.add(*s.cut, reinterpret_cast<float*>(parts_of(s.outer)[part].data()));
+    return row.take();
   }
 
   Core& core_;

@@ -14,6 +14,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -32,15 +33,32 @@ template <class Core>
 class elastic_pushes {
  public:
   result<void> start(auto& ctx, Core& c) {
+    const bool goes_on = ctx.moves_blocks() && record_.is_founded();  // from a checkpoint
     const auto outers = std::tuple_cat(std::tuple{c.outer}, c.hubs.outers());
-    record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers);
+    if (!goes_on) record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers);
     auto alone = net::any_transport{};
     c.tiers.configure(c.hubs.levels(0));
     CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
-    record_.begin_anew(c.tiers, c.cuts.size());
+    if (!goes_on) record_.begin_anew(c.tiers, c.cuts.size());
     ctx.contribution().gather(c.hubs.record_samples);
     c.schedule();
     return {};
+  }
+  void serialize(auto& ar, Core& c) { record_.serialize(ar, c.tiers, c.outer); }
+
+  // ---- where blocks of the model move between peers --------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<parameter_row> block_rows(Core& c) { return record_.copy().rows(c.cuts); }
+  result<void> divide(auto& ctx, Core& c, std::span<const parameter_segment> before) {
+    const std::vector<axis::fragment> was = std::exchange(c.cuts, {});
+    CAUSEWAY_ASSIGN(c.cuts, axis::cut_part(c.fragments, ctx));
+    record_.copy().divide(was, c.cuts, ctx.parameters(), before, ctx.view().segments);
+    divided_ = true;
+    return {};
+  }
+  /// Before an inner step: whoever has got blocks goes on from them.
+  void before_step(Core& c) {
+    if (std::exchange(divided_, false)) record_.begin_anew(c.tiers, c.cuts.size());
   }
 
   /// What training has come to, as of the last record; with a fixed set of peers nothing.
@@ -66,6 +84,7 @@ class elastic_pushes {
 
   /// Nobody waits for more than an answer, and for that only as long as it can be expected.
   result<void> after_step(auto& ctx, Core& c) {
+    if (ctx.moves_blocks() && record_.lines() == nullptr) CAUSEWAY_TRY(open_lines(ctx, c));
     if (record_.lines() != nullptr) {
       auto talked = serve_lines(ctx, c);
       for (std::size_t f = 0; f < c.cuts.size() && talked; ++f) talked = visit_lines(ctx, c, f);
@@ -95,6 +114,11 @@ class elastic_pushes {
   }
 
  private:
+  result<void> open_lines(auto& ctx, Core& c) {
+    const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
+    return record_.open_lines(ctx, c.tiers, c.most_bytes(c.terms_of(ctx)), on);
+  }
+
   result<void> make_record(auto& ctx, Core& c) {
     const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
     auto alone = net::any_transport{};
@@ -112,7 +136,7 @@ class elastic_pushes {
   result<void> visit_lines(auto& ctx, Core& c, std::size_t f) {
     hub_leg& leg = c.legs()[f];
     if (leg.pending && leg.answered && leg.waited >= c.merge_rule.steps) CAUSEWAY_TRY(c.apply(ctx, f));
-    if (leg.pending || leg.since < leg.due_after) return {};
+    if (leg.pending || leg.since < leg.due_after || c.cuts[f].size == 0) return {};
     gather_local(ctx, c, f);
     const auto terms = c.terms_of(ctx, *record_.lines());
     leg.spoilt = !collective::finite_values(c.row);
@@ -132,7 +156,7 @@ class elastic_pushes {
     if (!leg.answered && c.cuts.size() > 1) {
       CAUSEWAY_TRY(c.tiers.say_waiting(c.rules(), c.terms_of(ctx, *record_.lines()), f));
     }
-    while (!leg.answered && !ctx.announce_samples()) {
+    while (!leg.answered && !ctx.announce_samples() && !ctx.membership().exchange_waits()) {
       const duration waited = ctx.clock().now() - begin;
       if (begin + waited >= overdue) {
         answers_.overdue(waited);
@@ -151,7 +175,7 @@ class elastic_pushes {
     const auto terms = c.terms_of(ctx);
     for (std::size_t f = 0; f < c.cuts.size(); ++f) {
       hub_leg& leg = c.legs()[f];
-      if (leg.since == 0) continue;
+      if (leg.since == 0 || c.cuts[f].size == 0) continue;
       gather_local(ctx, c, f);
       if (!collective::finite_values(c.row)) {
         ctx.reset_inner();
@@ -173,6 +197,7 @@ class elastic_pushes {
 
   hub_record<typename Core::tiers_type> record_;
   net::arrival_statistics answers_;  ///< that were waited for
+  bool divided_ = false;             ///< the model has another part since the last step
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail

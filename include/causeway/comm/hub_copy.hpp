@@ -6,7 +6,9 @@
 // outer optimizers' state.
 
 #include <causeway/axis/fragments.hpp>
+#include <causeway/comm/outer_rows.hpp>
 #include <causeway/membership/state_image.hpp>
+#include <causeway/tensor/parameters.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -44,6 +46,29 @@ struct hub_copy {
     membership::image_collector all;
     all(shared, outers);
     return all.parts();
+  }
+
+  /// What has a value for each parameter, the shared ones first.
+  [[nodiscard]] std::vector<parameter_row> rows(std::span<const axis::fragment> cuts) {
+    std::vector<parameter_row> all;
+    all.push_back({{shared}});
+    for (const std::size_t part : rows_of(outers.front())) {
+      row_of_fragments row;
+      for (std::size_t f = 0; f < cuts.size(); ++f) {
+        row.add(cuts[f], reinterpret_cast<float*>(parts_of(outers[f])[part].data()));
+      }
+      all.push_back(row.take());
+    }
+    return all;
+  }
+  /// The model has another part than `before`, cut like this: what there was stays, the rest begins at `parameters`.
+  void divide(std::span<const axis::fragment> was, std::span<const axis::fragment> cuts, std::span<const float> parameters,
+              std::span<const parameter_segment> before, std::span<const parameter_segment> now) {
+    kept_rows old;
+    old.keep(rows(was));
+    shared.assign(parameters.begin(), parameters.end());
+    for (std::size_t f = 0; f < cuts.size(); ++f) reset_rows(outers[f], cuts[f].size);
+    old.put_common(rows(cuts), before, now);
   }
 
   void serialize(auto& ar) {

@@ -16,6 +16,7 @@
 #include <causeway/comm/hub_copy.hpp>
 #include <causeway/comm/hub_roles.hpp>
 #include <causeway/comm/hub_rules.hpp>
+#include <causeway/comm/outer_rows.hpp>
 #include <causeway/comm/server_client.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
@@ -25,7 +26,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,24 +60,58 @@ class hub_record {
     return copies_.regions.empty() ? std::span<const float>{} : std::span<const float>{copies_.trained()};
   }
   [[nodiscard]] std::span<const float> own() const noexcept { return copies_.of_region(region_); }
+  /// The same with what the outer optimizer keeps of it. Of a star.
+  [[nodiscard]] hub_copy<outer_type>& copy() noexcept { return copies_.regions.front(); }
+  [[nodiscard]] bool is_founded() const noexcept { return !copies_.regions.empty(); }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
   void shared(auto& ar) { ar(copies_, steps_, reign_, reign_before_, kept_); }
 
   /// The lines of the reign under way; none before the first record, and when the hub is lost.
-  [[nodiscard]] net::any_transport* lines() const noexcept { return lines_.get(); }
+  [[nodiscard]] net::any_transport* lines() const noexcept { return lines_; }
   /// Whether this peer has not been in a record, since it last took the others' state over.
   [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
+
+  /// Of a star: the record, and what was pushed since. Who goes on from a checkpoint is no hub, and pushes all of it again.
+  void serialize(auto& ar, auto& tier, const outer_type& prototype) {
+    std::uint64_t fragments = has_upper || !is_founded() ? 0 : copy().outers.size();
+    ar(fragments);
+    if (fragments == 0) return;
+    fresh_ = prototype;
+    copies_.regions.resize(1);
+    for (std::uint64_t f = 0; f < fragments; ++f) {  // one by one: a count without bytes behind it takes no memory
+      if (f == copy().outers.size()) copy().outers.push_back(prototype);
+      ar(copy().outers[f]);
+    }
+    ar(copy().shared, follows_);
+    tier.serialize_pushes(ar);
+  }
 
   /// Nothing is said in this reign any more.
   void hang_up(auto& tier) {
     tier.hang_up();
-    lines_.reset();
+    lines_ = nullptr;
   }
 
   /// The copies are other ones: what this peer pushed and served is nobody's business any more.
   void begin_anew(auto& tier, std::size_t fragments) {
     end_roles(tier);
     tier.begin_from(own(), fragments);
+    for (hub_leg& leg : tier.client().legs()) leg.residual.clear();
+  }
+
+  /// Where blocks move: after a record a reign begins with the attempt that follows, of those who hold the same blocks in
+  /// it. The first of them is the hub. In all stages that is the same replica: so no hub waits for one that waits for it.
+  template <class TermsOn>
+  result<void> open_lines(auto& ctx, auto& tier, std::size_t most, const TermsOn& terms_on) {
+    hang_up(tier);
+    const auto with = ctx.membership().lines();
+    if (!with) return {};
+    names_ = with->identities;
+    roles_ = hub_roles::of(std::vector<hub_claim>(names_.size()), names_, copies_.regions.size(),
+                           std::uint64_t{1} + with->attempt);
+    lines_ = with->transport;
+    follow(ctx, tier, terms_on(*lines_));
+    return set_groups(tier, terms_on(*lines_), most);
   }
 
   /// The same for a peer that keeps what others do not have: `live` has come as far from the copy. What it pushed they
@@ -99,19 +133,16 @@ class hub_record {
   result<void> exchange(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
                         const TermsOn& terms_on, const Flush& flush) {
     CAUSEWAY_TRY(ctx.enter_exchange());
-    end_reign(tier, rules, terms_on);
-    CAUSEWAY_ASSIGN(const auto claims, claims_of_all(ctx));
-    names_ = ctx.entry().identities;
-    roles_ = hub_roles::of(claims, names_, copies_.regions.size(), ctx.attempt());
     const auto terms = terms_on(ctx.transport());
-    follow(ctx, tier, terms);
-    auto outcome = talk(ctx, tier, rules, residual, most, terms, flush);
-    if (outcome) outcome = spread(ctx, tier);
-    tier.hang_up();  // the lines of an attempt end with it
-    CAUSEWAY_TRY(outcome);
+    if (!ctx.keeps_result()) {  // else `next_` is it
+      end_reign(tier, rules, terms_on);
+      CAUSEWAY_TRY(settle(ctx, tier, rules, residual, most, terms, flush));
+    }
     CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
-    apply(ctx, tier, claims, terms.cuts);
-    lines_ = std::make_unique<net::any_transport>(ctx.lasting_transport());
+    apply(ctx, tier, terms.cuts);
+    if (ctx.moves_blocks()) return {};  // who holds what in the next attempt is not known yet
+    lasting_ = ctx.lasting_transport();
+    lines_ = &lasting_;
     return set_groups(tier, terms_on(*lines_), most);
   }
 
@@ -148,7 +179,7 @@ class hub_record {
     hang_up(tier);
   }
 
-  result<std::vector<hub_claim>> claims_of_all(auto& ctx) {
+  result<void> claims_of_all(auto& ctx) {
     const hub_claim mine{.serves = serves_,
                          .follows = follows_,
                          .steps = ctx.step(),
@@ -156,18 +187,17 @@ class hub_record {
                          .serves_hubs = serves_hubs_,
                          .follows_hubs = follows_hubs_,
                          .hubs = hubs_};
-    std::vector<hub_claim> all(ctx.peers());
-    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
-                                        std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}),
-                                        ctx.exchange_options()));
-    return all;
+    claims_.assign(ctx.peers(), mine);
+    return collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
+                                  std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{claims_}),
+                                  ctx.exchange_options());
   }
 
   /// Where it is another hub than the one that this peer has pushed to, its pushes were in vain.
   void follow(auto& ctx, auto& tier, const hub_terms& terms) {
-    region_ = roles_.region_of[ctx.self()];
+    region_ = roles_.region_of[terms.transport.self()];
     const chosen_hub hub = own_hub();
-    const bool is_hub = hub.peer == ctx.self();
+    const bool is_hub = hub.peer == terms.transport.self();
     const std::string of = has_upper ? " of region " + std::to_string(region_) : "";
     if (take_role(ctx, tier.server(), is_hub, hub.time, serves_, of, copies_.regions[region_], terms)) {
       if constexpr (has_upper) tier.upper().begin_from(own(), terms.cuts.size());
@@ -193,14 +223,51 @@ class hub_record {
                  auto& copy, const hub_terms& terms) {
     if (serves && served == time) return false;
     server.dissolve();
-    served = serves ? time : 0;
+    const bool is_new = std::exchange(served, serves ? time : 0) == 0;
     if (!serves) return false;
     server.found_on(terms.cuts, copy.state());
-    ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub" + std::string{of});
+    if (is_new)
+      ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub" + std::string{of});
     return true;
   }
 
   // ---- a record -------------------------------------------------------------------------------------------------------
+
+  /// next_ ← what the hubs have come to with all that was pushed.
+  template <class Flush>
+  result<void> settle(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
+                      const hub_terms& terms, const Flush& flush) {
+    CAUSEWAY_TRY(claims_of_all(ctx));
+    names_ = ctx.entry().identities;
+    roles_ = hub_roles::of(claims_, names_, copies_.regions.size(), ctx.attempt());
+    follow(ctx, tier, terms);
+    auto outcome = talk(ctx, tier, rules, residual, most, terms, flush);
+    if (outcome) outcome = spread(ctx, tier);
+    tier.hang_up();  // the lines of an attempt end with it
+    if (outcome && ctx.moves_blocks()) return agree_on_counts(ctx);
+    return outcome;
+  }
+
+  /// Blocks may go from stage to stage: what an optimizer counts is in all stages what the first of them has. Stages differ
+  /// in it where a push was under way in one of them when the reign ended.
+  result<void> agree_on_counts(auto& ctx) {
+    const auto rows = rows_of(*fresh_);
+    const std::size_t each = parts_of(*fresh_).size();
+    std::vector<std::span<std::byte>> counts;
+    for (std::size_t p = 1; p < next_.front().size(); ++p) {
+      if (std::find(rows.begin(), rows.end(), (p - 1) % each) == rows.end()) counts.push_back(next_.front()[p]);
+    }
+    std::vector<double> bytes;
+    for (const auto count : counts) {
+      for (const std::byte b : count) bytes.push_back(ctx.stages().is_first() ? std::to_integer<int>(b) : 0);
+    }
+    CAUSEWAY_TRY(ctx.stages().sum(bytes, ctx.exchange_options()));
+    auto from = bytes.begin();
+    for (const auto count : counts) {
+      for (std::byte& b : count) b = static_cast<std::byte>(*from++);
+    }
+    return {};
+  }
 
   template <class Flush>
   result<void> talk(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
@@ -259,18 +326,13 @@ class hub_record {
     return {};
   }
 
-  void apply(auto& ctx, auto& tier, std::span<const hub_claim> claims, std::span<const axis::fragment> cuts) {
+  void apply(auto& ctx, auto& tier, std::span<const axis::fragment> cuts) {
     take_copies(cuts, ctx.is_last_exchange());
-    std::vector<std::uint64_t> steps;
-    for (const hub_claim& c : claims) steps.push_back(c.steps);
-    steps_ = common_steps(std::move(steps), steps_);
     std::copy(own().begin(), own().end(), ctx.parameters().begin());
     ctx.parameters_changed();
     tier.begin_from(own(), cuts.size());
-    for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
+    if (!ctx.moves_blocks()) note_reign(ctx);
     roles_.begin(ctx.attempt(), names_);
-    reign_before_ = std::exchange(reign_, ctx.attempt());
-    was_in_ = reign_;
     follows_ = own_hub().time;
     serves_ = own_hub().peer == ctx.self() ? follows_ : 0;
     if constexpr (has_upper) {
@@ -279,6 +341,16 @@ class hub_record {
       serves_hubs_ = roles_.top.peer == ctx.self() ? follows_hubs_ : 0;
       hubs_ = roles_.hubs;
     }
+  }
+
+  /// For who misses a record. Where blocks move it gives up what it has, and the pipelines have the step.
+  void note_reign(auto& ctx) {
+    std::vector<std::uint64_t> steps;
+    for (const hub_claim& c : claims_) steps.push_back(c.steps);
+    steps_ = common_steps(std::move(steps), steps_);
+    for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
+    reign_before_ = std::exchange(reign_, ctx.attempt());
+    was_in_ = reign_;
   }
 
   /// Regions that nobody is in begin where the others are; after the run's last record, all do.
@@ -302,7 +374,9 @@ class hub_record {
   std::vector<std::uint64_t> kept_;  ///< of each region, the time of its hub of which the record has the pushes
 
   std::optional<outer_type> fresh_;
-  std::unique_ptr<net::any_transport> lines_;
+  net::any_transport* lines_ = nullptr;
+  net::any_transport lasting_{};
+  std::vector<hub_claim> claims_;
   std::vector<std::uint64_t> names_;
   hub_roles roles_;  ///< in the exchange entered last, and from its end on
 

@@ -246,6 +246,12 @@ class hub_tier<Outer, Upper...> {
     ar(is_hub_, client_);
     if (is_hub_) ar(server_, upper_);
   }
+  /// What is kept to be pushed again.
+  void serialize_pushes(auto& ar) {
+    work_.resize(client_.legs().size());
+    for (hub_work& w : work_) ar(w.samples, w.steps);
+    ar(pushed_);
+  }
 
  private:
   result<void> say(const auto& rules, const hub_terms& terms, std::vector<std::byte> bytes) {

@@ -70,7 +70,7 @@ struct push_core {
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(ctx.elastic() ? hubs.check_elastic() : hubs.check(ctx.peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
-    if (ctx.stages().count() > 1) CAUSEWAY_TRY(check_stages(ctx));
+    if (ctx.stages().count() > 1 || ctx.moves_blocks()) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
       if (merge_rule.steps < 1) {
         return fail(errc::invalid_argument, "merge rule",
@@ -85,7 +85,9 @@ struct push_core {
   result<void> check_stages(auto& ctx) const {
     const double first = 0;
     const bool waits = std::isinf(arrivals.closes_after({.arrived = {&first, 1}, .expected = 2}));
-    if (!waits && arrivals.most_ahead == axis::no_bound) return ctx.stages().refuse_copies(who, ctx.exchange_options());
+    if (!waits && arrivals.most_ahead == axis::no_bound) {
+      return ctx.elastic() ? result<void>{} : ctx.stages().refuse_copies(who, ctx.exchange_options());
+    }
     return fail(errc::unsupported, who,
                 "the hubs of a pipeline's stages must answer a push without waiting for others': use a quorum of 1 and "
                 "no `most_ahead`, or peers that hold the whole model");

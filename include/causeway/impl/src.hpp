@@ -408,6 +408,7 @@
 #include <causeway/parallel/elastic/impl/cohort_exchange.ipp>
 #include <causeway/parallel/elastic/impl/cohort_progress.ipp>
 #include <causeway/parallel/elastic/impl/cohorts.ipp>
+#include <causeway/parallel/elastic/impl/exchange_arrivals.ipp>
 #include <causeway/parallel/elastic/impl/gathered_steps.ipp>
 #include <causeway/parallel/elastic/impl/interpolated_blocks.ipp>
 #include <causeway/parallel/elastic/impl/part_change.ipp>

@@ -15,9 +15,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 inline constexpr std::uint32_t first_lasting_epoch = std::uint32_t{1} << 31U;
 
-/// The lasting epoch of a round.
-constexpr std::uint32_t lasting_epoch(std::uint64_t round) noexcept {
-  return static_cast<std::uint32_t>(round) | first_lasting_epoch;
+/// The lasting epoch of what has this number: numbers only grow.
+constexpr std::uint32_t lasting_epoch(std::uint64_t number) noexcept {
+  return static_cast<std::uint32_t>(number) | first_lasting_epoch;
 }
 
 /// Which epochs are over, of each kind. A regular value.

@@ -95,8 +95,8 @@ class local_pipeline {
  public:
   static constexpr std::string_view name = replica_steps<Schedule>::type::name;
   static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .sums_over_stages = true, .moves_blocks = true};
-  static constexpr std::uint32_t state_version = 2;
+      .staged = true, .reroutes = true, .sums_over_stages = true, .moves_blocks = true, .drains = steps_type::drains};
+  static constexpr std::uint32_t state_version = 3;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -188,7 +188,10 @@ class local_pipeline {
     CAUSEWAY_TRY(steps_.begin(progress_, codec_));
     peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
                               [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
-                              [this, &ctx] { return ends(ctx); }});
+                              [this, &ctx] { return ends(ctx); },
+                              [this] { return peer_.assignment == nullptr || progress_.now().exchanges != 0; },
+                              [this] { return peer_.arrivals.any_or_over(); },
+                              [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }});
     return check_untied(ctx.model(), name);
   }
 
@@ -204,6 +207,7 @@ class local_pipeline {
     CAUSEWAY_ASSIGN(const cluster_inventory inventory, meet(ctx));
     CAUSEWAY_ASSIGN(const auto members, members_of(ctx, inventory));
     if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
+    progress_.met(members);
     auto made = arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
     if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
@@ -259,6 +263,7 @@ class local_pipeline {
     if (!ready && !goes_on) blocks.begin_from_shared();
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
     gathered_ = true;
+    peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
     known_evaluations_ = {};
     if (was_assigned)
@@ -273,6 +278,7 @@ class local_pipeline {
   result<void> begin_anew(auto& ctx) {
     if (!progress_.join_cohort(peer_, ctx.step())) return {};
     peer_.group->state().begin_anew();
+    ctx.resume_at(peer_.record().step);
     begins_anew_ = true;
     return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(peer_.record().step));
   }
@@ -280,14 +286,16 @@ class local_pipeline {
   // ---- a step -----------------------------------------------------------------------------------------------------------
 
   result<double> step(auto& ctx, const batch& b) {
-    if (peer_.assignment != nullptr) return steps_.run(ctx, as_assigned(ctx), b);
+    ctx.contribution().takes_part(peer_.samples_of(b.sequences, options_.micro_batches));
+    if (peer_.assignment != nullptr) return steps_.run(ctx, as_assigned(ctx, static_cast<std::uint64_t>(b.sequences)), b);
     progress_.rests();
     ctx.skip_inner_step();
     return 0.0;
   }
-  [[nodiscard]] replica_step<Recovery, Codec> as_assigned(auto& ctx) {
-    return {
-        peer_, progress_, recovery_, codec_, options_.micro_batches, ends(ctx) || peer_.group->state().exchanges_next()};
+  [[nodiscard]] replica_step<Recovery, Codec> as_assigned(auto& ctx, std::uint64_t samples = 0) {
+    const exchange_state& kept = peer_.group->state();
+    const bool is_last = ends(ctx) || kept.exchanges_next() || progress_.ends_round(kept.round_samples, samples);
+    return {peer_, progress_, recovery_, codec_, options_.micro_batches, is_last};
   }
   [[nodiscard]] bool ends(auto& ctx) const { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }
 
@@ -311,7 +319,7 @@ class local_pipeline {
   result<exchange_entry> enter(auto& ctx) {
     const step_record& record = peer_.record();
     if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.now().state) {  // others voted for it
-      applied(record);
+      applied(ctx, record);
       known_ = true;
       return exchange_entry{.known = mean_, .kept = true};
     }
@@ -326,10 +334,9 @@ class local_pipeline {
     for (;;) {
       CAUSEWAY_TRY(gather(ctx, true));
       const step_attempt before = peer_.attempt;
-      collective::collective_options options = peer_.how(ctx);
-      options.deadline = round_times_.count() > 0 ? ctx.clock().now() + 2 * round_times_.patience() : no_deadline;
-      CAUSEWAY_ASSIGN(const auto all, of_all(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel),
-                                             std::uint64_t{1}, options));
+      const time_point end = round_times_.count() > 0 ? ctx.clock().now() + 2 * round_times_.patience() : no_deadline;
+      CAUSEWAY_ASSIGN(const std::uint64_t most, peer_.arrivals.meet(ctx.step() + 1, peer_.assignment != nullptr, end));
+      step_ = peer_.group->state().round_samples > 0 ? most : ctx.step() + 1;
       CAUSEWAY_TRY(gather(ctx, true));  // from now on the exchange has its time
       if (peer_.attempt.attempt == before.attempt && peer_.attempt.round == before.round) return {};
     }
@@ -338,7 +345,7 @@ class local_pipeline {
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
     if (std::exchange(known_, false)) return {};
     mean_.assign(mean.begin(), mean.end());
-    const step_record next = peer_.next_round(ctx.step() + 1, recovery_.interval());
+    const step_record next = peer_.next_round(step_, recovery_.interval());
     mean_of_ = next.state;
     const std::uint64_t own = mix(next.state, next.step);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own));
@@ -349,12 +356,13 @@ class local_pipeline {
     if (peer_.record() != next) return fail(errc::cancelled, "round", "the others have finished it");
     round_times_.observe(ctx.clock().now() - round_began_);
     round_began_ = ctx.clock().now();
-    applied(next);
+    applied(ctx, next);
     return {};
   }
 
-  // The run has the round, and so has this peer: its mean is applied now.
-  void applied(const step_record& record) {
+  // The run has the round, and so has this peer. Who has made fewer steps leaves the others out.
+  void applied(auto& ctx, const step_record& record) {
+    if (record.step != ctx.step() + 1) ctx.resume_at(record.step);
     peer_.held.moved_to(record.state, {});
     progress_.exchanged(record.state);
     steps_.forget();
@@ -374,6 +382,7 @@ class local_pipeline {
   bool gathered_ = false;  // in the attempt under way
   cohort_progress progress_;
   bool begins_anew_ = false;  // its round did, when it was asked last
+  std::uint64_t step_ = 0;    // that the run is at with the exchange
   // Peers of a replica are through with as many evaluations before a step: who has fewer takes the outcome from another of
   // them, or goes without.
   replica_evaluations known_evaluations_;

@@ -148,7 +148,8 @@ class training_context {
   void form_group(std::vector<net::peer_index> members) {
     group_.emplace(collective::group_view{*world_, std::move(members)});
   }
-  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }  ///< of the model that this peer holds one of
+  [[nodiscard]] elastic_group& membership() noexcept { return *env_.group; }  ///< where peers come and go
+  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }            ///< of the model that this peer holds one of
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
   /// The same sequence on all peers, as long as all draw equally often.

@@ -123,6 +123,9 @@ class elastic_group {
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
   [[nodiscard]] virtual net::any_transport lasting() { return {}; }
+  /// Where blocks move between peers, the same before the exchange: to those whom the next one is expected to be with. Once
+  /// after each exchange, and only where all peers come from it; else none.
+  [[nodiscard]] virtual std::optional<round_entry> lines() { return {}; }
 
   /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
   virtual void leave() {}

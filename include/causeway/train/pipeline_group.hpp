@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -62,6 +63,8 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
   bool announce(std::uint64_t, std::uint64_t) override { return !rounds_.enough || rounds_.enough(); }
+  [[nodiscard]] bool exchange_waits() const override { return rounds_.waits && rounds_.waits(); }
+  [[nodiscard]] std::optional<round_entry> lines() override;
   void received(std::span<const float> row, const std::vector<index_range>* where) override;
   result<void> exchanged(std::span<const float> mean) override;
 
@@ -88,6 +91,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   parallel::step_record record_;
   net::any_transport alone_{};
   net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
+  net::any_transport below_lines_{}, lines_{};
   parallel::exchange_hooks rounds_;
   parallel::exchange_state state_;
   std::vector<float> gradient_;  // of several rows, as far as they have come in the exchange under way

@@ -37,6 +37,9 @@ class stage_peers {
     ask_ = [](void* of, std::span<double> values, const collective::collective_options& options) {
       return static_cast<Peers*>(of)->sum(values, options);
     };
+    if constexpr (requires { peers.is_first_stage(); }) {
+      first_ = [](const void* of) { return static_cast<const Peers*>(of)->is_first_stage(); };
+    }
   }
 
   /// 1: the model is whole, or stages come and go.
@@ -74,6 +77,7 @@ class stage_peers {
   std::uint64_t asked_ = 0;  ///< names the messages of a sum
   std::size_t most_asked_ = 0;
   void* asked_of_ = nullptr;
+  bool (*first_)(const void*) = nullptr;
   result<void> (*ask_)(void*, std::span<double>, const collective::collective_options&) = nullptr;
 };
 

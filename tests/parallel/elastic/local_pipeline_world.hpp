@@ -301,8 +301,10 @@ void lets_newcomers_in() {
 
 /// What `count` whole models come to with equal parts of each batch. `exchange(steps, shared, models)` is called after
 /// every step, with how many there were, the shared parameters and those of all, and does what the pipelines are to do.
+/// `makes(model, step)`: whether that one makes the step.
 template <std::size_t Count, class Exchange>
-parameters models_by_hand(const elastic_world_options& o, Exchange&& exchange) {
+parameters models_by_hand(const elastic_world_options& o, Exchange&& exchange,
+                          const std::function<bool(std::size_t, std::uint64_t)>& makes = {}) {
   using namespace causeway;
   const auto model = [&] { return *nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}); };
   trainer_options to;
@@ -321,7 +323,8 @@ parameters models_by_hand(const elastic_world_options& o, Exchange&& exchange) {
   auto shared = model();
   for (std::uint64_t s = 0; s < o.steps; ++s) {
     const token_batch b{0, s, o.micro_batches};
-    for (std::size_t m = 0; m < Count; ++m) REQUIRE(all[m].step(b.view().slice(part * static_cast<std::int64_t>(m), part)));
+    for (std::size_t m = 0; m < Count; ++m)
+      if (!makes || makes(m, s)) REQUIRE(all[m].step(b.view().slice(part * static_cast<std::int64_t>(m), part)));
     exchange(s + 1, shared.parameters(), models);
     for (auto& one : all) one.context().parameters_changed();
   }

@@ -34,9 +34,10 @@ class cohort_progress {
   /// The peer's part of the replica's gradient is complete.
   void end_gradient() noexcept { complete_ = true; }
   /// So is all of it: then the replica moves, whoever is lost.
-  void note_sums(double loss, double norm) noexcept {
+  void note_sums(double loss, double norm, bool exchanges) noexcept {
     now_.loss = loss;
     now_.norm = norm;
+    now_.exchanges = exchanges ? 1 : 0;
   }
   /// Whether others said what the step under way came to, once.
   [[nodiscard]] bool was_told() noexcept { return std::exchange(told_, false); }
@@ -44,6 +45,12 @@ class cohort_progress {
     ++now_.steps;
     now_.evaluated = 0;
     complete_ = false;
+  }
+  /// Of a policy whose rounds are `round_samples` of all replicas together (0: they are others): whether one ends with a
+  /// step on a global batch of `samples`. It does as soon as one replica has made as many steps as that is batches, and
+  /// after the step under way where peers came or went in the middle of it.
+  [[nodiscard]] bool ends_round(std::uint64_t round_samples, std::uint64_t samples) const noexcept {
+    return round_samples > 0 && (in_round_ || (now_.steps + 1) * samples >= round_samples);
   }
   void rests() noexcept {
     now_.evaluated = 0;
@@ -59,6 +66,11 @@ class cohort_progress {
   }
 
   // ---- between attempts ---------------------------------------------------------------------------------------------
+
+  /// Another one begins, of those who say this.
+  CAUSEWAY_DECL void met(std::span<const cohort_member> members) noexcept;
+  /// Whether the round began with the attempt under way, once.
+  [[nodiscard]] bool began_round() noexcept { return std::exchange(begins_round_, false); }
 
   /// What this peer has moved, or computed with, is worth nothing.
   void spoil() noexcept {
@@ -88,7 +100,8 @@ class cohort_progress {
   }
 
   void serialize(auto& ar) {
-    ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, computes_.first, computes_.last);
+    ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, now_.exchanges, computes_.first,
+       computes_.last);
   }
 
  private:
@@ -99,6 +112,8 @@ class cohort_progress {
   bool complete_ = false;  // its gradient of the next step
   bool told_ = false;      // by those who took that step, what they came to
   bool spoilt_ = false;
+  bool in_round_ = false;  // somebody had made steps of it when the attempt began
+  bool begins_round_ = false;
   bool rested_ = false;  // in the step under way: whoever is assigned then has to make it
   std::uint64_t given_up_steps_ = 0;
 };

@@ -38,6 +38,7 @@ struct cohort_member {
   std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
   std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
   std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
+  std::uint64_t exchanges = 0;  ///< 1: where an exchange is said to come, it comes after the last of these steps
 };
 
 /// Who trains in which slot.

@@ -22,6 +22,7 @@
 #include <causeway/parallel/elastic/block_ownership.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
+#include <causeway/parallel/elastic/exchange_arrivals.hpp>
 #include <causeway/parallel/elastic/part_change.hpp>
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/saved_rounds.hpp>
@@ -81,6 +82,7 @@ struct pipeline_peer {
   std::uint64_t sums = 0;   ///< of this attempt, by `sum`: names their messages
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
+  exchange_arrivals arrivals{};  ///< where replicas take steps of their own
 
   [[nodiscard]] const step_record& record() const { return group->record(); }
   [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
@@ -123,6 +125,7 @@ struct pipeline_peer {
   /// values[i] ← its sum over the blocks of the model, each counted at one of its holders; the same bits on all peers of
   /// the attempt, which must all call it, equally often. 8 bytes a value to each.
   CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options);
+  [[nodiscard]] bool is_first_stage() const noexcept { return assignment != nullptr && place.rank == 0; }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
@@ -206,6 +209,11 @@ struct pipeline_peer {
     const auto dropout = dropout_of(ctx.step(), work.first, work.schedule.micro_batches);
     const assigned_batch share{b, static_cast<std::uint32_t>(micro_batches), assignment->computes, scale, true, dropout};
     return pass_assigned(ctx, *attempt.transport, index_of, codec, work, order, share, boundaries(ctx.step(), step));
+  }
+  /// Samples of a global batch of so many that its replica trains on.
+  [[nodiscard]] std::uint64_t samples_of(std::int64_t batch, std::int64_t micro_batches) const {
+    if (assignment == nullptr) return 0;
+    return static_cast<std::uint64_t>(batch / micro_batches) * layout.replicas[place.replica].micro_batches;
   }
   CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> dropout_of(std::uint64_t step, std::uint32_t first,
                                                                            std::uint32_t count);

@@ -56,6 +56,7 @@ template <stage::Schedule Order>
 class flushed_steps {
  public:
   static constexpr std::string_view name = "local_pipeline";
+  static constexpr bool drains = false;  ///< a stage must know before an exchange that it comes
 
   explicit flushed_steps(Order order = Order{}) : order_{std::move(order)} {}
 
@@ -97,8 +98,10 @@ class flushed_steps {
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
     s.progress.end_gradient();
-    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, loss, double{own}));
-    s.progress.note_sums(all.loss, all.norm);  // the others have theirs, and move when they hear of it
+    const bool exchanges = s.is_last || s.peer.arrivals.any();
+    CAUSEWAY_ASSIGN(const replica_sums all,
+                    sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, {loss, double{own}, exchanges}));
+    s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
     return {};
   }
 

@@ -33,23 +33,28 @@ inline collective::group_view mates_of(const pipeline_peer& peer) {
 struct replica_sums {
   double loss = 0;
   double norm = 0;
+  bool exchanges = false;  ///< one of them says that an exchange comes after this step
 };
 
-/// Who has heard from all peers of the replica knows that every part of the gradient is complete. `number`: the step.
-inline result<replica_sums> sums_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number, double loss,
-                                            double norm) {
+/// Who has heard from all peers of the replica knows that every part of the gradient is complete. `number`: the step;
+/// `own`: this peer's part of it.
+inline result<replica_sums> sums_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number,
+                                            const replica_sums& own) {
   collective::group_view view = mates_of(peer);
-  CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::sums_channel, number),
-                                         std::array{loss, norm * norm}, peer.how(ctx)));
+  CAUSEWAY_ASSIGN(const auto all,
+                  of_all(view, peer.named(pipeline_peer::sums_channel, number),
+                         std::array{own.loss, own.norm * own.norm, own.exchanges ? 1.0 : 0.0}, peer.how(ctx)));
   double sum = 0, sum_of_squares = 0;
-  for (const auto& [one, of_one] : all) {
+  bool exchanges = false;
+  for (const auto& [one, of_one, exchange] : all) {
     sum += one;
     sum_of_squares += of_one;
+    exchanges = exchanges || exchange != 0;
   }
   if (!std::isfinite(sum) || !std::isfinite(sum_of_squares)) {
     return fail(errc::non_finite, "replica", "a peer of it told a loss or a norm that is not finite");
   }
-  return replica_sums{sum, std::sqrt(sum_of_squares)};
+  return replica_sums{sum, std::sqrt(sum_of_squares), exchanges};
 }
 
 /// The same of evaluation `number`.

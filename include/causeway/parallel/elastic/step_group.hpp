@@ -47,6 +47,7 @@ struct exchange_entry {
   step_attempt attempt{};
   std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
   std::vector<double> shares{};            ///< of each of them, in what they exchange
+  std::vector<std::uint64_t> names{};      ///< of each of them: its identity
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
@@ -60,8 +61,12 @@ struct exchange_hooks {
   std::function<result<void>(std::span<const float> mean)> exchanged{};
   /// Whether the step under way is the run's last, so that everything is exchanged after it.
   std::function<bool()> run_ends{};
-  /// Of a policy that gathers gradients: whether there are enough with the step under way, so that they are exchanged.
+  /// Of a policy that gathers samples: whether there are enough with the step under way, so that an exchange comes.
   std::function<bool()> enough{};
+  /// Whether others wait at it, or there will be none in this attempt.
+  std::function<bool()> waits{};
+  /// Once in an attempt that begins with an exchange behind it: those who will exchange at its end. Else no attempt.
+  std::function<exchange_entry()> lines{};
 };
 
 /// What the communication policy keeps from round to round.

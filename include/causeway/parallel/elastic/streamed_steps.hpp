@@ -52,6 +52,7 @@ struct streamed_options {
 class streamed_steps {
  public:
   static constexpr std::string_view name = "local_async_pipeline";
+  static constexpr bool drains = true;
 
   explicit streamed_steps(streamed_options options = {}) : options_{options} {}
 

@@ -60,7 +60,7 @@ CAUSEWAY_DECL result<std::optional<round_entry>> entered_attempt::enter(const me
 }
 
 CAUSEWAY_DECL net::any_transport entered_attempt::lasting() {
-  const std::uint32_t epoch = net::lasting_epoch(view_.round);
+  const std::uint32_t epoch = net::lasting_epoch(view_.at.wire());
   std::vector<net::peer_index> links;
   fabric_.locked([&] {
     links = control_.links_of(view_);

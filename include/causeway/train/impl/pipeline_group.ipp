@@ -66,7 +66,19 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   e.deadline = with.attempt.deadline;
   e.share = with.shares[exchange_.self()];
   e.shares = std::move(with.shares);
+  e.identities = std::move(with.names);
   return e;
+}
+
+CAUSEWAY_LAZY std::optional<round_entry> basic_pipeline_group<Whole>::lines() {
+  parallel::exchange_entry with = rounds_.lines ? rounds_.lines() : parallel::exchange_entry{};
+  if (with.attempt.transport == nullptr) return {};
+  below_lines_ = below_->lasting();
+  lines_ = net::any_transport{collective::group_view{below_lines_, std::move(with.holders)}};
+  return round_entry{.transport = &lines_,
+                     .round = with.attempt.round,
+                     .identities = std::move(with.names),
+                     .attempt = with.attempt.attempt};
 }
 
 CAUSEWAY_LAZY void basic_pipeline_group<Whole>::received(std::span<const float> row,

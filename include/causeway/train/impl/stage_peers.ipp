@@ -24,7 +24,10 @@ CAUSEWAY_DECL void stage_peers::form(net::any_transport& world, std::vector<net:
   copies_ = std::move(copies);
 }
 
-CAUSEWAY_DECL bool stage_peers::is_first() const { return count() == 1 || members_.front() == world_->self(); }
+CAUSEWAY_DECL bool stage_peers::is_first() const {
+  if (first_ != nullptr) return first_(asked_of_);
+  return count() == 1 || members_.front() == world_->self();
+}
 
 CAUSEWAY_DECL result<void> stage_peers::sum(std::span<double> values, const collective::collective_options& options) {
   if (ask_ != nullptr) return ask_(asked_of_, values, options);

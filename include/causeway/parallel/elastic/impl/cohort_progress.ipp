@@ -6,6 +6,8 @@
 
 #include <causeway/parallel/elastic/cohort_progress.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL cohort_member cohort_progress::described(std::uint64_t step, const step_record& record) const {
@@ -18,6 +20,11 @@ CAUSEWAY_DECL void cohort_progress::start_again() noexcept {
   if (now_.cohort != 0) now_.cohort = mix(now_.cohort, now_.steps, 1);
 }
 
+CAUSEWAY_DECL void cohort_progress::met(std::span<const cohort_member> members) noexcept {
+  in_round_ = std::any_of(members.begin(), members.end(), [](const cohort_member& m) { return m.steps > 0; });
+  begins_round_ = !in_round_;
+}
+
 CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_member> members) {
   for (const cohort_member& m : members) {
     if (m.cohort != now_.cohort || m.state != now_.state || m.steps != now_.steps + 1) continue;
@@ -25,7 +32,7 @@ CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_memb
       now_.cohort = 0;
       return fail(errc::protocol, "replica", "a peer took a step that this one has no gradient of");
     }
-    note_sums(m.loss, m.norm);
+    note_sums(m.loss, m.norm, m.exchanges != 0);
     told_ = true;
   }
   return {};

@@ -117,12 +117,13 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
-  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}};
+  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}};
   if (assignment == nullptr) return entry;
   stage_holders same = holders_of_stage(layout, place.rank);
   entry.holders.clear();
   for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
   entry.shares = std::move(same.shares);
+  entry.names = std::move(same.peers);
   return entry;
 }
 

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipelines whose replicas take steps of their own, with a hub for each stage.
+#include <causeway/presets/asynchronous.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "parallel/elastic/local_pipeline_world.hpp"
+#include "support/catch.hpp"
+
+using namespace causeway;
+
+namespace {
+
+/// A record after three steps of the quickest replica, on batches of four samples.
+struct async_local_sgd {
+  [[nodiscard]] static auto policy() {
+    return make(presets::async_local_sgd_options{.local_steps = 1, .period = 2, .record_samples = 12});
+  }
+};
+struct decoupled_diloco {
+  [[nodiscard]] static auto policy() {
+    return make(presets::decoupled_diloco_options{
+        .local_steps = 2, .fragments = 2, .overlap_steps = 1, .outer_momentum = 0.5F, .record_samples = 12});
+  }
+};
+/// Pushes after every second step, a record after six.
+struct in_pairs {
+  static constexpr float rate = 0.7F, momentum = 0.9F;
+  [[nodiscard]] static auto policy() {
+    return comm::async_parameter_server{
+        axis::every{2}, axis::star{.record_samples = 24},
+        axis::outer<optim::delayed_nesterov>{rate, optim::delayed_nesterov{{.momentum = momentum, .period = 2}}}};
+  }
+};
+
+/// What a hub does with two whole models, by the formula of Liu et al. (algorithm 3), with N = 2.
+class hub_by_hand {
+ public:
+  void push(std::span<float> shared, std::vector<float>& pulled, std::span<float> model) {
+    momentum_.resize(shared.size());
+    sum_.resize(shared.size());
+    ++pushes_;
+    for (std::size_t i = 0; i < shared.size(); ++i) {
+      const float delta = pulled[i] - model[i];
+      sum_[i] += delta;
+      shared[i] -= in_pairs::rate * delta / 2;
+      if (pushes_ % 2 != 0) continue;
+      momentum_[i] = in_pairs::momentum * momentum_[i] + sum_[i] / 2;
+      sum_[i] = 0;
+      shared[i] -= in_pairs::rate * in_pairs::momentum * momentum_[i];
+    }
+    pull(shared, pulled, model);
+  }
+  static void pull(std::span<const float> shared, std::vector<float>& pulled, std::span<float> model) {
+    pulled.assign(shared.begin(), shared.end());
+    std::copy(shared.begin(), shared.end(), model.begin());
+  }
+
+ private:
+  std::vector<float> momentum_, sum_;
+  std::uint32_t pushes_ = 0;
+};
+
+/// A peer comes in each step of the first records, where three are a pipeline and a spare one, who makes no steps; with it
+/// there are two.
+template <class Options>
+void lets_newcomers_in() {
+  for (std::uint64_t at = 1; at < 9; ++at) {
+    INFO("it comes before step " << at);
+    auto o = support::two_pipelines();
+    o.steps = 15;
+    o.late = {3};
+    std::function<void()> come;
+    o.before_step = [&](std::uint32_t, std::uint64_t step) {
+      if (step == at && come) std::exchange(come, nullptr)();
+    };
+    support::local_world<Options> w{o};
+    come = [&] { w.boot(3); };
+    w.boot();
+    w.run();
+    CHECK(support::errors_of(w, o.hosts).empty());
+    CHECK(w.finished() == 4);
+    support::holders_agree(w, o.hosts);
+    CHECK(w.at(3).received > 0);
+    for (std::uint32_t h = 0; h < o.hosts; ++h) CHECK(w.last_assignment(h) != nullptr);
+  }
+}
+
+}  // namespace
+
+// The second pipeline waits a step for each answer of the first one's hubs, which are in a step of theirs. So when these
+// have made six steps it has made five, and pushes the fifth in the record.
+TEST_CASE("local pipeline: hubs of stages come to what a hub of whole models comes to", "[parallel][elastic][fast]") {
+  auto o = support::two_pipelines();
+  o.steps = 12;
+  hub_by_hand hub;
+  std::array<std::vector<float>, 2> pulled;
+  const auto by_hand = support::models_by_hand<2>(
+      o,
+      [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
+        if (steps == 1) pulled.fill({shared.values().begin(), shared.values().end()});
+        for (std::size_t m = 0; steps % 2 == 0 && m < 2; ++m) hub.push(shared.values(), pulled[m], models[m]);
+        for (std::size_t m = 0; steps % 6 == 0 && m < 2; ++m) hub.pull(shared.values(), pulled[m], models[m]);
+      },
+      [](std::size_t m, std::uint64_t step) { return m == 0 || step % 6 != 5; });
+  CHECK(support::off(support::undisturbed<in_pairs>(o), by_hand, o.layers) < 1e-4);
+}
+
+TEMPLATE_TEST_CASE("local pipeline: hubs of stages go on whoever is lost, and let others in", "[parallel][elastic]",
+                   async_local_sgd, decoupled_diloco) {
+  support::goes_on_whoever_is_killed<TestType>(29, 0.03);
+  lets_newcomers_in<TestType>();
+}
+
+TEST_CASE("local pipeline: and so they do whoever is lost at every single network call",
+          "[parallel][elastic][slow][every_call]") {
+  support::goes_on_whoever_is_killed<async_local_sgd>(1, 0.03);
+}
+
+TEST_CASE("local pipeline: a spare peer takes a lost one's place, and pushes", "[parallel][elastic]") {
+  auto o = support::two_pipelines();
+  o.steps = 12;
+  support::spare_peers_take_over<async_local_sgd>(o, 700, 97, [&](const auto& all, const auto& quiet) {
+    CHECK(std::abs(support::held_out_loss(all, o.layers) / support::held_out_loss(quiet, o.layers) - 1) < 0.03);
+  });
+}
+
+// Of one pipeline and a spare peer. Its hubs have a push after every step, so the bits do not depend on when records come.
+TEST_CASE("local pipeline: a hub's stage that nobody has any more comes back from the store", "[parallel][elastic]") {
+  auto o = support::two_pipelines();
+  o.hosts = 3;
+  o.steps = 15;
+  o.store_every = 1;
+  const auto quiet = support::undisturbed<async_local_sgd>(o);
+  for (o.victim = 0; o.victim < 3; ++o.victim) {
+    for (std::uint64_t n = support::founded + (o.victim == 0 ? 70 : 0);; n += 67) {
+      INFO("host " << o.victim << " is killed at call " << n);
+      o.dies_at = n;
+      support::local_world<async_local_sgd> w{o};
+      w.wanted = 2;
+      w.boot();
+      w.run();
+      if (w.at(o.victim).finished) break;  // others may have ended the run by then, without its blocks
+      CHECK(support::errors_of(w, o.hosts).empty());
+      REQUIRE(w.finished() == 2);
+      CHECK(support::off(support::holders_agree(w, o.hosts), quiet, o.layers) == 0);
+    }
+  }
+}
+
+// After a record with the same bits. In the middle of a reign hubs are none any more, and all that was pushed since the
+// record is pushed again in the next one, which comes at once.
+TEST_CASE("local pipeline: hubs go on when all were stopped", "[parallel][elastic][fast]") {
+  const auto o = support::two_pipelines();
+  const auto quiet = support::undisturbed<async_local_sgd>(o);
+  for (const std::uint64_t step : {3U, 4U}) {
+    INFO("all are stopped after step " << step);
+    support::local_checkpoints saved{.after = step};
+    support::local_world<async_local_sgd> w{o, &saved};
+    support::stop_all_once_saved(w, saved);
+    CHECK(support::errors_of(w, o.hosts).empty());
+    REQUIRE(w.finished() == o.hosts);
+    const auto all = support::holders_agree(w, o.hosts);
+    if (step == 3) CHECK(all == quiet);
+    CHECK(std::abs(support::held_out_loss(all, o.layers) / support::held_out_loss(quiet, o.layers) - 1) < 0.03);
+  }
+}

@@ -3,8 +3,9 @@
 #define CAUSEWAY_COMM_BLOCK_ROWS_HPP
 
 // What comm::rounds keeps for each parameter between two exchanges, for peers whose part of the model changes during a run:
-// shared parameters and the outer optimizer's state, which belong to a block and move with it. A residual is a peer's own,
-// of rows that it sent, and is dropped when its part changes: with a newcomer it starts at zero, too.
+// shared parameters and the outer optimizer's state, which belong to a block and move with it; of models of modules those
+// of all versions, row by row: what has fewer of them stands in several rows. A residual is a peer's own, of rows that it
+// sent, and is dropped when its part changes: with a newcomer it starts at zero, too.
 
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/core/result.hpp>
@@ -34,7 +35,10 @@ class block_rows {
     std::vector<parameter_row> rows;
     if constexpr (Core::content_type::anchored) {
       rows.push_back({{core_.rows.anchor()}});
-      for (const std::size_t part : rows_of_outer()) rows.push_back(of_outer(part));
+      for (std::size_t v = 0; v < versions(); ++v) {
+        if constexpr (Core::by_path) rows.push_back(of_states(v, [](state& s) { return s.module.data(); }));
+        for (const std::size_t part : rows_of_outer()) rows.push_back(of_outer(v, part));
+      }
     } else if constexpr (Core::keeps_means) {
       for (auto& means : core_.rows.means()) rows.push_back({{means}});
     }
@@ -58,6 +62,10 @@ class block_rows {
       drop_own(core_.states[i]);
       CAUSEWAY_TRY(core_.prepare(ctx, i));
       if constexpr (Core::content_type::anchored) reset_outer(core_.states[i]);
+    }
+    if constexpr (Core::by_path) {
+      core_.modules.found(core_.states, core_.cuts, ctx.parameters());
+      core_.modules.lay_out(core_.states);
     }
     if constexpr (!Core::content_type::before_inner_step) keep_common(old, before, ctx.view().segments);
     return {};
@@ -135,20 +143,47 @@ class block_rows {
     return rows;
   }
 
-  /// Of all fragments, in the order of the parameters.
-  [[nodiscard]] parameter_row of_outer(std::size_t part) const {
-    parameter_row row;
-    std::vector<std::size_t> begins;  // of its pieces, rising
-    for (state& s : core_.states) {
+  /// Of models of modules: the most that a fragment has.
+  [[nodiscard]] std::size_t versions() const {
+    std::size_t most = 1;
+    for (std::size_t i = 0; i < core_.states.size(); ++i) most = std::max(most, version_of(i) + 1);
+    return most;
+  }
+  [[nodiscard]] std::size_t version_of(std::size_t i) const {
+    const auto& all = core_.states;
+    std::size_t before = i;
+    while (Core::by_path && before > 0 && all[before - 1].fragment == all[i].fragment) --before;
+    return i - before;
+  }
+  /// Whether it is that version of its fragment, or the last, where that has fewer: rows have a value for each parameter.
+  [[nodiscard]] bool stands_for(std::size_t i, std::size_t version) const {
+    const std::size_t own = version_of(i);
+    const bool is_last = i + 1 == core_.states.size() || version_of(i + 1) == 0;
+    return own == version || (own < version && is_last);
+  }
+
+  [[nodiscard]] parameter_row of_outer(std::size_t version, std::size_t part) const {
+    return of_states(version, [part](state& s) {
       membership::image_collector parts;
       parts(s.outer);
-      auto* values = reinterpret_cast<float*>(parts.parts()[part].data());
+      return reinterpret_cast<float*>(parts.parts()[part].data());
+    });
+  }
+  /// Of all fragments, in the order of the parameters.
+  template <class Values>
+  [[nodiscard]] parameter_row of_states(std::size_t version, Values&& values_of) const {
+    parameter_row row;
+    std::vector<std::size_t> begins;  // of its pieces, rising
+    for (std::size_t i = 0; i < core_.states.size(); ++i) {
+      if (!stands_for(i, version)) continue;
+      state& s = core_.states[i];
+      float* values = values_of(s);
       for (const index_range r : s.cut->ranges) {
         row.pieces.push_back({values, static_cast<std::size_t>(r.size())});
         begins.push_back(static_cast<std::size_t>(r.begin));
-        for (std::size_t i = begins.size() - 1; i > 0 && begins[i - 1] > begins[i]; --i) {
-          std::swap(begins[i - 1], begins[i]);
-          std::swap(row.pieces[i - 1], row.pieces[i]);
+        for (std::size_t k = begins.size() - 1; k > 0 && begins[k - 1] > begins[k]; --k) {
+          std::swap(begins[k - 1], begins[k]);
+          std::swap(row.pieces[k - 1], row.pieces[k]);
         }
         values += r.size();
       }

@@ -124,14 +124,15 @@ class Paths(Program):
             r = self.run_it(*args, *shape, where=name)
             self.assertEqual(r.returncode, 0, r.stderr)
             losses[name] = float(re.search(r"validation loss ([0-9.]+)", r.stdout)[1])
-        self.assertLess(abs(losses["pipeline"] - losses["data"]), 0.1)
+        self.assertLess(losses["pipeline"], losses["data"] + 0.1)
         again = [*args, *shapes["pipeline"]]
-        written = {path: subprocess.run(self.command(*again, "--prompt", "x", "--sample.path", str(path), command="generate", where="pipeline"),
+        written = {path: subprocess.run(self.command(*again, "--prompt", "x", "--sample.tokens", "60", "--sample.path", str(path), command="generate", where="pipeline"),
                                         capture_output=True, text=True, errors="replace", timeout=60) for path in (0, 1)}
         for path, g in written.items():
             self.assertEqual(g.returncode, 0, g.stderr)
             self.assertIn(f"path {path} of 2", g.stderr)
-        self.assertNotEqual(written[0].stdout, written[1].stdout)
+        of_first_kind = sorted(sum(c in "sea" for c in g.stdout) for g in written.values())  # whose texts go one way
+        self.assertGreater(of_first_kind[1], of_first_kind[0] + 20)
         self.fails(self.run_it(*again, "--train.micro_batches", "1", where="other"), "invalid_argument", "train.micro_batches")
 
     def export(self, *args):

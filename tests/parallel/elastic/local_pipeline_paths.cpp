@@ -8,7 +8,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
@@ -155,6 +157,34 @@ TEMPLATE_TEST_CASE("local pipeline: paths go on whoever is lost, and let others 
   support::lets_newcomers_in<TestType>(
       21);  // one pipeline has half of each batch to train, and makes steps in half the time
   support::goes_on_from_checkpoints<TestType>();
+}
+
+TEST_CASE("local pipeline: the second of two pipelines is on the first path once there are three",
+          "[parallel][elastic][fast]") {
+  auto o = support::two_pipelines();
+  o.steps = 15;
+  const auto quiet = support::undisturbed<two_paths>(o);
+  o.hosts = 6;
+  o.late = {4, 5};
+  std::function<void()> come;
+  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+    if (host == 0 && step == 4 && come) std::exchange(come, nullptr)();
+  };
+  support::local_world<two_paths> w{o};
+  come = [&] { w.boot(4), w.boot(5); };
+  w.boot();
+  w.run();
+  CHECK(support::errors_of(w, o.hosts).empty());
+  REQUIRE(w.finished() == o.hosts);
+  const auto &two = w.at(0).layouts.at(4).replicas, &three = w.at(0).layouts.at(15).replicas;
+  REQUIRE(two.size() == 2);
+  REQUIRE(three.size() == 3);
+  CHECK(two[1].assignments == three[1].assignments);
+  const auto all = support::holders_agree(w, o.hosts);
+  for (std::uint32_t path = 0; path < 2; ++path) {
+    const double loss = support::held_out_loss(on_path(quiet, path, o.layers), o.layers);
+    CHECK(std::abs(support::held_out_loss(on_path(all, path, o.layers), o.layers) / loss - 1) < 0.03);
+  }
 }
 
 TEST_CASE("local pipeline: paths and whoever is lost at every single network call",

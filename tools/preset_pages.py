@@ -158,7 +158,9 @@ NOTES = {
               "prompt to a path, or takes `--sample.path P`; `causeway export DIR --sample.path P` writes one for other programs. With `comm.route_within W` a text is sent anew every W tokens, by the `comm.route_prefix` before them: held-out "
               "sequences are then judged piece by piece, and in `causeway generate` the model of another path goes on (all paths' folders must be here). Training is the same. The paper routes more often at test time, too; by which tokens is not known to "
               "us. With `--fault quorum` peers come and go: each is "
-              "given the path that the fewest have, sorts all documents alone, and keeps all modules; whose checkpoints are of which path is in the file `path` of each folder, and a path that nobody trains any more is not there. Not built with it: `comm.route_again`.",
+              "given the path that the fewest have, sorts all documents alone, and keeps all modules; whose checkpoints are of which path is in the file `path` of each folder, and a path that nobody trains any more is not there. "
+              "With `--parallel pipeline --fault quorum` (or `async_pipeline`) each pipeline trains a path: `train.batch` and `train.micro_batches` have an equal part for each, all versions are in the blocks that are saved, every pipeline judges the "
+              "texts of all paths, and `--sample.path` needs the folder of blocks alone. Not built with either: `comm.route_again`.",
     "learning_at_home": "It starts servers of experts beside the peers; `causeway serve` does on other machines "
                         "([expert_layer](../policies/expert_layer.md#in-the-program)).",
     "petals_finetune": "It starts servers of the frozen model beside the client; `causeway serve` does on other machines "

@@ -56,8 +56,10 @@ class chosen_policy {
     virtual void adopt(context& ctx, std::span<const float> previous) = 0;
     virtual causeway::result<void> catch_up(context& ctx) = 0;
     virtual causeway::result<void> admit(context& ctx) = 0;
-    /// Of a model of modules, the path that this peer trains, if it has one by now.
+    /// Of a model of modules: how many paths there are, and the one that this peer trains, if it has one by now.
+    [[nodiscard]] virtual std::size_t paths() const = 0;
     [[nodiscard]] virtual std::optional<std::uint32_t> path() const = 0;
+    virtual bool follow(context& ctx, std::optional<std::uint32_t> path) = 0;
     /// `to` gets the shared parameters of any path.
     virtual void parameters_of(std::uint32_t path, std::span<float> to) = 0;
     // And blocks move.
@@ -123,15 +125,23 @@ class chosen_policy {
       return {};
     }
     causeway::result<void> admit(context& ctx) override {
-      if constexpr (requires { policy.admit(ctx); }) return policy.admit(ctx);
+      if constexpr (P::traits.trains_paths) return policy.admit(ctx);
       return {};
+    }
+    [[nodiscard]] std::size_t paths() const override {
+      if constexpr (P::traits.trains_paths) return policy.paths();
+      return 0;
     }
     [[nodiscard]] std::optional<std::uint32_t> path() const override {
-      if constexpr (requires { policy.path(); }) return policy.path();
+      if constexpr (P::traits.trains_paths) return policy.path();
       return {};
     }
+    bool follow(context& ctx, std::optional<std::uint32_t> path) override {
+      if constexpr (P::traits.trains_paths) return policy.follow(ctx, path);
+      return false;
+    }
     void parameters_of(std::uint32_t path, std::span<float> to) override {
-      if constexpr (requires { policy.parameters_of(path, to); }) policy.parameters_of(path, to);
+      if constexpr (P::traits.trains_paths) policy.parameters_of(path, to);
     }
     [[nodiscard]] std::vector<causeway::parameter_row> block_rows() override {
       if constexpr (P::traits.moves_with_blocks) return policy.block_rows();
@@ -171,6 +181,7 @@ class chosen_comm {
   static constexpr causeway::comm_traits traits = [] {
     causeway::comm_traits of_any = Traits;
     of_any.identical_replicas = false;
+    of_any.trains_paths = true;  // it may
     return of_any;
   }();
   static constexpr std::uint32_t state_version = 1;
@@ -193,7 +204,9 @@ class chosen_comm {
   void adopt(auto& ctx, std::span<const float> previous) { policy_.it().adopt(ctx, previous); }
   causeway::result<void> catch_up(auto& ctx) { return policy_.it().catch_up(ctx); }
   causeway::result<void> admit(auto& ctx) { return policy_.it().admit(ctx); }
+  [[nodiscard]] std::size_t paths() const { return policy_.it().paths(); }
   [[nodiscard]] std::optional<std::uint32_t> path() const { return policy_.it().path(); }
+  bool follow(auto& ctx, std::optional<std::uint32_t> path) { return policy_.it().follow(ctx, path); }
   void parameters_of(std::uint32_t path, std::span<float> to) { policy_.it().parameters_of(path, to); }
   [[nodiscard]] std::vector<causeway::parameter_row> block_rows() { return policy_.it().block_rows(); }
   causeway::result<void> divide(auto& ctx, std::span<const causeway::parameter_segment> before) {

@@ -81,11 +81,10 @@ causeway::result<bool> elastic_session::step() {
   blocked_ += causeway::seconds(ctx().clock().now() - begin);
   if (round() != round_) CAUSEWAY_TRY(after_round());
   if (numbers.empty()) return false;
-  if (routed_) CAUSEWAY_TRY(follow_path());
-  CAUSEWAY_TRY(fetch_samples(in_, *batches_, numbers));
+  CAUSEWAY_ASSIGN(const causeway::batch batch, batch_of(numbers));
   const std::uint64_t before = ctx().step();
   if (place_.spoils(round())) ctx().parameters()[0] = std::numeric_limits<float>::quiet_NaN();
-  CAUSEWAY_ASSIGN(const causeway::step_report report, trainer_.step(batches_->of(numbers)));
+  CAUSEWAY_ASSIGN(const causeway::step_report report, trainer_.step(batch));
   blocked_ += report.exchange_seconds;
   const bool took = report.step == before + 1 && !report.by_others;  // else the run went back, or others did
   if (has_stages() ? took : std::isfinite(report.loss)) {
@@ -96,6 +95,13 @@ causeway::result<bool> elastic_session::step() {
   say_if_it_went_on();
   if (round() != round_) CAUSEWAY_TRY(after_round());
   return true;
+}
+
+causeway::result<causeway::batch> elastic_session::batch_of(const std::vector<std::uint64_t>& numbers) {
+  if (routed_ && has_stages()) return routed_->batch_of_all(ctx().step());
+  if (routed_) CAUSEWAY_TRY(follow_path());
+  CAUSEWAY_TRY(fetch_samples(in_, *batches_, numbers));
+  return batches_->of(numbers);
 }
 
 // Documents are those of this peer's path, which it has as long as it is a member.
@@ -176,17 +182,27 @@ causeway::result<void> elastic_session::validate() {
 // Who comes late may miss an evaluation, or all of them: the others have the result then.
 causeway::result<void> elastic_session::validate_together(const causeway::index_range& all) {
   token_losses found;
+  double wanted = 0;
   const std::uint64_t step = ctx().step();
-  for (std::int64_t at = all.begin; at < all.end && ctx().step() == step; at += in_.s.train.batch) {
-    const causeway::batch b = held_out_->at(at, std::min(in_.s.train.batch, all.end - at));
-    const auto loss = trainer_.evaluate(b);
-    if (!loss && loss.error().code != causeway::errc::cancelled) return loss.error();
-    if (!loss && in_.stopping()) return loss.error();
-    if (!loss) continue;
+  const auto judge = [&](const causeway::batch& b, double tokens, const auto& evaluate) -> causeway::result<void> {
+    wanted += tokens;
+    if (ctx().step() != step) return {};
+    const causeway::result<double> loss = evaluate();
+    if (!loss && (loss.error().code != causeway::errc::cancelled || in_.stopping())) return loss.error();
+    if (!loss) return {};
     found.sum += *loss * static_cast<double>(b.tokens());
-    found.tokens += static_cast<double>(b.tokens());
+    found.tokens += tokens;
+    return {};
+  };
+  if (routed_) {
+    CAUSEWAY_TRY(routed_->each_held_out([&](std::uint32_t path, const causeway::batch& b, double tokens) {
+      return judge(b, tokens, [&] { return trainer_.evaluate_path(b, path); });
+    }));
   }
-  const auto wanted = static_cast<double>(all.end - all.begin) * static_cast<double>(in_.s.model.context);
+  for (std::int64_t at = all.begin; at < all.end && !routed_; at += in_.s.train.batch) {
+    const causeway::batch b = held_out_->at(at, std::min(in_.s.train.batch, all.end - at));
+    CAUSEWAY_TRY(judge(b, static_cast<double>(b.tokens()), [&] { return trainer_.evaluate(b); }));
+  }
   summary_.validation = found.tokens == wanted ? found.sum / found.tokens : 0;
   return {};
 }

@@ -49,6 +49,7 @@ class elastic_session {
   // Of stages: so many global batches.
   [[nodiscard]] std::uint64_t round() { return has_stages() ? ctx().step() / per_round_ : ctx().round(); }
 
+  causeway::result<causeway::batch> batch_of(const std::vector<std::uint64_t>& numbers);
   causeway::result<void> follow_path();
   causeway::result<void> hand_over();
   causeway::result<void> after_round();
@@ -66,7 +67,7 @@ class elastic_session {
   causeway::io::checkpoint_directory<causeway::io::any_storage> checkpoints_;
   std::optional<causeway::data::batcher> batches_;
   std::optional<causeway::data::validation_windows> held_out_;
-  std::optional<routed_documents> routed_;  ///< where each peer trains the documents of a path
+  std::optional<routed_documents> routed_;  ///< where each peer, or each pipeline, trains the documents of a path
   session_summary summary_;
   causeway::time_point begin_;
   causeway::time_point mark_;

@@ -84,8 +84,18 @@ causeway::result<void> gather_stages(chosen_model& model, std::int64_t vocabular
   return {};
 }
 
-/// The parameters of the whole model from the copies that peers with stages have made.
-causeway::result<void> gather_blocks(chosen_model& model, const settings& s) {
+/// Where the parameters of a block begin in `numbers` numbers that were kept of it, of which it has `length`. They come
+/// first. Where there are paths, the versions' own come last, each with a row of its outer optimizer.
+std::size_t version_in_block(const settings& s, std::uint32_t path, std::int64_t block, std::size_t numbers,
+                             std::size_t length) {
+  if (!trains_paths(s)) return 0;
+  const auto versions = path_versions(s);
+  const std::uint32_t most = *std::max_element(versions.begin(), versions.end());
+  return (numbers / length - 2 * (most - version_of(s, path, block))) * length;
+}
+
+/// The parameters of the whole model, or of a path, from the copies that peers with stages have made.
+causeway::result<void> gather_blocks(chosen_model& model, const settings& s, std::uint32_t path = 0) {
   causeway::parallel::block_store store{causeway::io::any_storage{causeway::io::posix_storage{}}, block_folder(s)};
   CAUSEWAY_ASSIGN(const auto newest, store.newest(model.blocks()));
   if (!newest) {
@@ -96,7 +106,8 @@ causeway::result<void> gather_blocks(chosen_model& model, const settings& s) {
     CAUSEWAY_ASSIGN(const auto contents, store.load(*newest, b));  // parameters first
     const auto part = causeway::parallel::blocks_in(model.parameters().values(), model.parameters().segments(), {b, b + 1},
                                                     model.blocks());
-    std::copy_n(contents.begin(), part.size(), part.begin());
+    const auto begin = version_in_block(s, path, b, contents.size(), part.size());
+    std::copy_n(contents.begin() + static_cast<std::ptrdiff_t>(begin), part.size(), part.begin());
   }
   model.parameters().touch();
   return {};
@@ -149,8 +160,12 @@ std::vector<std::string> folders_of_path(std::uint32_t path, const settings& s) 
   return all;
 }
 
-/// A path is a whole model, which each of its peers has.
+/// A path is a whole model, which each of its peers has, or peers with stages of all paths.
 causeway::result<void> load_path(chosen_model& model, std::uint32_t path, const settings& s) {
+  if (has_stages(s)) {
+    std::fprintf(stderr, "path %u of %u\n", path, path_count(s));
+    return gather_blocks(model, s, path);
+  }
   const std::vector<std::string> folders = folders_of_path(path, s);
   if (folders.empty()) {
     return causeway::fail(causeway::errc::not_found, run_folder(s),
@@ -201,13 +216,13 @@ causeway::result<chosen_model> trained_model(const settings& s, text_codec& code
     return merged_model(s, codec, tuned.file);
   }
   CAUSEWAY_ASSIGN(chosen_model model, make_model(s, codec.vocabulary()));
-  if (has_stages(s)) {
-    CAUSEWAY_TRY(s.fault.policy == "quorum" ? gather_blocks(model, s) : gather_stages(model, codec.vocabulary(), s));
-    return model;
-  }
   if (trains_paths(s)) {
     CAUSEWAY_ASSIGN(const std::uint32_t path, path_of_prompt(s, codec));
     CAUSEWAY_TRY(load_path(model, path, s));
+    return model;
+  }
+  if (has_stages(s)) {
+    CAUSEWAY_TRY(s.fault.policy == "quorum" ? gather_blocks(model, s) : gather_stages(model, codec.vocabulary(), s));
     return model;
   }
   CAUSEWAY_ASSIGN(const auto loaded, newest_checkpoint(run_folder(s)));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "path_layout.hpp"
 
+#include <causeway/axis/module_groups.hpp>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -11,14 +13,20 @@ namespace app {
 using causeway::errc;
 using causeway::fail;
 
+std::uint32_t path_trainers(const settings& s) {
+  if (!is_pipeline(s)) return s.net.peers;
+  return static_cast<std::uint32_t>(std::max<std::int64_t>(1, s.net.peers / std::max<std::int64_t>(1, stages_wanted(s))));
+}
+
 std::vector<std::uint32_t> path_versions(const settings& s) {
   if (!s.comm.paths.empty()) return s.comm.paths;
-  if (s.model.layers == 1) return {s.net.peers};
+  const std::uint32_t all = path_trainers(s);
+  if (s.model.layers == 1) return {all};
   std::uint32_t first = 1;
-  for (std::uint32_t d = 1; d <= s.net.peers / d; ++d) {
-    if (s.net.peers % d == 0) first = d;
+  for (std::uint32_t d = 1; d <= all / d; ++d) {
+    if (all % d == 0) first = d;
   }
-  return {first, s.net.peers / first};
+  return {first, all / first};
 }
 
 std::uint32_t path_count(const settings& s) {
@@ -35,21 +43,35 @@ std::uint32_t blocks_of_level(const settings& s, std::size_t levels) {
   return static_cast<std::uint32_t>((blocks + levels - 1) / levels);
 }
 
+std::uint32_t version_of(const settings& s, std::uint32_t path, std::int64_t block) {
+  const auto versions = path_versions(s);
+  const auto level = static_cast<std::size_t>(block / blocks_of_level(s, versions.size()));
+  return causeway::axis::every_path(versions, path + 1)[path].at(level + 1);
+}
+
 std::int64_t route_prefix(const settings& s) {
   return std::min(s.comm.route_prefix, std::max<std::int64_t>(1, s.model.context / 2));
 }
 
 causeway::result<void> validate_paths(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
-  if (s.parallel.policy != "data") {
-    return bad("parallel.policy", "each peer trains a path of " + s.comm.policy + ", which is a whole model; use data");
+  if (s.parallel.policy != "data" && !is_elastic_pipeline(s)) {
+    return bad("parallel.policy", "each peer, or each pipeline of those that come and go, trains a path of " +
+                                      s.comm.policy + "; use data, or pipeline with --fault.policy quorum");
   }
   const auto versions = path_versions(s);
   std::uint64_t paths = 1;
-  for (const std::uint32_t v : versions) paths *= v <= s.net.peers ? v : s.net.peers + 1;
-  if (paths == 0 || paths > s.net.peers) {
-    return bad("comm.paths", "are at least one, and each needs a peer; use 1 up to net.peers (" +
-                                 std::to_string(s.net.peers) + "), or leave it out");
+  const std::uint32_t most = path_trainers(s);
+  for (const std::uint32_t v : versions) paths *= v <= most ? v : most + 1;
+  if (paths == 0 || paths > most) {
+    return is_pipeline(s) ? bad("comm.paths", "are at least one, and each needs a pipeline; use 1 up to " +
+                                                  std::to_string(most) + ", or leave it out")
+                          : bad("comm.paths", "are at least one, and each needs a peer; use 1 up to net.peers (" +
+                                                  std::to_string(most) + "), or leave it out");
+  }
+  if (is_pipeline(s) && s.train.micro_batches % static_cast<std::int64_t>(paths) != 0) {
+    return bad("train.micro_batches",
+               "each of " + std::to_string(paths) + " paths has an equal part of a batch; use a multiple of that");
   }
   const std::size_t levels = versions.size(), blocks = static_cast<std::size_t>(s.model.layers);
   const std::size_t each = blocks_of_level(s, levels);

@@ -272,28 +272,68 @@ void routed_documents::tell(const std::vector<std::vector<std::uint32_t>>& shard
 }
 
 result<data::batcher> routed_documents::batches() const {
-  const data::sampler_options options{in_.s.model.context, in_.s.run.seed, false, shards_[path_.value_or(0)]};
-  return data::batcher::make(in_.data.tokens.train, options, in_.s.train.batch * replicas_);
+  return batches_of(path_.value_or(0), in_.s.train.batch * replicas_);
+}
+
+result<data::batcher> routed_documents::batches_of(std::uint32_t path, std::int64_t sequences) const {
+  const data::sampler_options options{in_.s.model.context, in_.s.run.seed, false, shards_[path]};
+  return data::batcher::make(in_.data.tokens.train, options, sequences);
+}
+
+result<causeway::batch> routed_documents::batch_of_all(std::uint64_t step) {
+  const std::int64_t each = in_.s.train.batch / paths_;
+  inputs_.clear();
+  targets_.clear();
+  for (std::uint32_t path = 0; path < paths_; ++path) {
+    if (by_path_.size() == path) {
+      CAUSEWAY_ASSIGN(auto batches, batches_of(path, each));
+      by_path_.push_back(std::move(batches));
+    }
+    const causeway::batch own = by_path_[path].at(step * static_cast<std::uint64_t>(each), each);
+    inputs_.insert(inputs_.end(), own.inputs.begin(), own.inputs.end());
+    targets_.insert(targets_.end(), own.targets.begin(), own.targets.end());
+  }
+  return causeway::batch{inputs_, targets_, each * paths_};
 }
 
 // ---- losses ---------------------------------------------------------------------------------------------------------
 
-result<token_losses> routed_documents::losses(const data::token_stream& tokens, std::span<const piece> pieces) {
-  const std::int64_t length = in_.s.model.context;
-  std::vector<std::int32_t> window(static_cast<std::size_t>(length + 1)), inputs, targets;
-  token_losses all;
+causeway::batch routed_documents::batch_of(const data::token_stream& tokens, std::span<const piece> pieces) {
+  std::vector<std::int32_t> window(static_cast<std::size_t>(in_.s.model.context + 1));
+  inputs_.clear();
+  targets_.clear();
   for (const piece& p : pieces) {
     tokens.read(p.first, window);
-    inputs.insert(inputs.end(), window.begin(), window.end() - 1);
+    inputs_.insert(inputs_.end(), window.begin(), window.end() - 1);
     std::fill_n(window.begin() + 1, p.from, -1);  // these do not count
     std::fill(window.begin() + 1 + p.to, window.end(), -1);
-    targets.insert(targets.end(), window.begin() + 1, window.end());
-    all.tokens += static_cast<double>(p.to - p.from);
+    targets_.insert(targets_.end(), window.begin() + 1, window.end());
   }
-  const causeway::batch b{inputs, targets, std::ssize(pieces)};
+  return {inputs_, targets_, std::ssize(pieces)};
+}
+
+double routed_documents::tokens_in(std::span<const piece> pieces) {
+  std::int64_t all = 0;
+  for (const piece& p : pieces) all += p.to - p.from;
+  return static_cast<double>(all);
+}
+
+result<token_losses> routed_documents::losses(const data::token_stream& tokens, std::span<const piece> pieces) {
+  const causeway::batch b = batch_of(tokens, pieces);
   CAUSEWAY_ASSIGN(const double mean, trainer_.evaluate(b));
-  all.sum = mean * static_cast<double>(b.tokens());
-  return all;
+  return token_losses{mean * static_cast<double>(b.tokens()), tokens_in(pieces)};
+}
+
+result<void> routed_documents::each_held_out(const judge& f) {
+  const auto at_once = static_cast<std::size_t>(in_.s.train.batch);
+  for (std::uint32_t path = 0; path < paths_; ++path) {
+    const std::span<const piece> all{held_out_of_[path]};
+    for (std::size_t at = 0; at < all.size(); at += at_once) {
+      const auto some = all.subspan(at, std::min(at_once, all.size() - at));
+      CAUSEWAY_TRY(f(path, batch_of(in_.data.tokens.validation, some), tokens_in(some)));
+    }
+  }
+  return {};
 }
 
 result<token_losses> routed_documents::evaluate() { return losses_of(held_out_of_[path_.value_or(0)]); }

@@ -9,6 +9,7 @@
 // peer 0's router, and each scores its share of the documents: whatever processors they have, they agree on where each
 // document goes. Where peers come and go, each does all of that alone, for all paths, and takes the shard of the path that
 // it is given: nobody depends on the others' routers, and features that differ in the last bits move a document at most.
+// Where peers hold stages they have the same batch, with a part for each path.
 
 #include <causeway/core/result.hpp>
 #include <causeway/data/batcher.hpp>
@@ -18,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -49,6 +51,9 @@ class routed_documents {
 
   /// From the shard of this peer's path. The peers of a path take `share()` of a batch.
   [[nodiscard]] causeway::result<causeway::data::batcher> batches() const;
+  /// Where peers hold stages: a batch of equal parts, one from the shard of each path, in their order. Valid until the
+  /// next.
+  causeway::result<causeway::batch> batch_of_all(std::uint64_t step);
   struct part {
     std::uint32_t index;
     std::uint32_t of;
@@ -61,6 +66,9 @@ class routed_documents {
   causeway::result<token_losses> evaluate();
   /// The same of all paths, where this peer has their parameters.
   causeway::result<token_losses> evaluate_all();
+  /// All that is judged, in batches of one path each, and how many tokens of a batch count.
+  using judge = std::function<causeway::result<void>(std::uint32_t path, const causeway::batch& b, double tokens)>;
+  causeway::result<void> each_held_out(const judge& f);
 
  private:
   using rows = std::vector<float>;
@@ -88,6 +96,9 @@ class routed_documents {
   void take_shards(const rows& scores);
   void tell(const std::vector<std::vector<std::uint32_t>>& shards) const;
   causeway::result<rows> losses_of_all(std::span<const std::int64_t> firsts);
+  [[nodiscard]] causeway::result<causeway::data::batcher> batches_of(std::uint32_t path, std::int64_t sequences) const;
+  causeway::batch batch_of(const causeway::data::token_stream& tokens, std::span<const piece> pieces);
+  [[nodiscard]] static double tokens_in(std::span<const piece> pieces);
   causeway::result<token_losses> losses(const causeway::data::token_stream& tokens, std::span<const piece> pieces);
   causeway::result<token_losses> losses_of(std::span<const piece> pieces);
 
@@ -107,6 +118,8 @@ class routed_documents {
   causeway::data::document_router router_;
   std::vector<std::vector<std::uint32_t>> shards_;  ///< of each path: numbers of sequences
   std::vector<std::vector<piece>> held_out_of_;     ///< of each path
+  std::vector<causeway::data::batcher> by_path_;    ///< where peers hold stages
+  std::vector<std::int32_t> inputs_, targets_;      ///< of a batch
 };
 
 }  // namespace app

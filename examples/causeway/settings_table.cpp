@@ -259,7 +259,7 @@ std::vector<setting> table(settings& s) {
       make("comm.most_ahead", s.comm.most_ahead, "a peer that has made so many more than the slowest waits").in("steps"),
       make("comm.paths", s.comm.paths,
            "versions of each level of blocks, as 2,2, of which a path has one each; empty = two levels, a path for each "
-           "peer"),
+           "peer, or pipeline"),
       make("comm.route_prefix", s.comm.route_prefix,
            "first tokens of a document that say which path it is for; half of model.context at most")
           .in("tokens"),

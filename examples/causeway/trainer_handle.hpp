@@ -49,6 +49,9 @@ class trainer_handle {
   /// `to` gets the shared parameters of any path.
   virtual void parameters_of(std::uint32_t path, std::span<float> to) = 0;
 
+  /// The loss of the shared parameters of a path, where peers hold stages of all of them.
+  virtual causeway::result<double> evaluate_path(const causeway::batch& b, std::uint32_t path) = 0;
+
   /// The numbers of the next samples; none: the run's are used up.
   virtual causeway::result<std::vector<std::uint64_t>> draw(std::uint64_t count) = 0;
   /// Peers hold stages of the model, and make a step together.
@@ -105,6 +108,11 @@ class handle_of final : public trainer_handle {
   }
   void parameters_of(std::uint32_t path, std::span<float> to) override {
     if constexpr (requires { it_.comm().parameters_of(path, to); }) it_.comm().parameters_of(path, to);
+  }
+
+  causeway::result<double> evaluate_path(const causeway::batch& b, std::uint32_t path) override {
+    if constexpr (requires { it_.parallel().evaluate(ctx(), b, path); }) return it_.parallel().evaluate(ctx(), b, path);
+    return it_.evaluate(b);
   }
 
   causeway::result<std::vector<std::uint64_t>> draw(std::uint64_t count) override { return it_.draw(count); }

@@ -19,7 +19,7 @@ TEST_CASE("presets: dipaco's peers differ for good, and may come and go where ea
           "[presets][fast]") {
   STATIC_REQUIRE(presets::dipaco::traits.tolerates == peers::elastic);
   STATIC_REQUIRE_FALSE(presets::dipaco::traits.identical_replicas);
-  STATIC_REQUIRE_FALSE(presets::dipaco::traits.moves_with_blocks);
+  STATIC_REQUIRE(presets::dipaco::traits.moves_with_blocks);
   STATIC_REQUIRE_FALSE(presets::dipaco::traits.allows_late_steps);
   CHECK(make(presets::dipaco_options{}).trigger().local_steps == 500);
 }

@@ -174,7 +174,7 @@ causeway::result<void> any_elastic_world::train(causeway::sim::process& p, elast
   }
   CAUSEWAY_TRY(evaluate(peer, me));
   peer.count(me);
-  if (peer.layout().find(me.id) != nullptr) detail::collect(peer.parameters(), me.parameters);
+  if (peer.layout().find(me.id) != nullptr) peer.collect(me.parameters);
   return {};
 }
 

@@ -3,8 +3,9 @@
 #define CAUSEWAY_COMM_BLOCK_ROWS_HPP
 
 // What comm::rounds keeps for each parameter between two exchanges, for peers whose part of the model changes during a run:
-// shared parameters and the outer optimizer's state, which belong to a block and move with it. A residual is a peer's own,
-// of rows that it sent, and is dropped when its part changes: with a newcomer it starts at zero, too.
+// shared parameters and the outer optimizer's state, which belong to a block and move with it; of models of modules those
+// of all versions, row by row: what has fewer of them stands in several rows. A residual is a peer's own, of rows that it
+// sent, and is dropped when its part changes: with a newcomer it starts at zero, too.
 
 #include <causeway/comm/outer_rows.hpp>
 #include <causeway/comm/round_rules.hpp>
@@ -33,7 +34,10 @@ class block_rows {
     std::vector<parameter_row> rows;
     if constexpr (Core::content_type::anchored) {
       rows.push_back({{core_.rows.anchor()}});
-      for (const std::size_t part : rows_of(core_.outer)) rows.push_back(of_outer(part));
+      for (std::size_t v = 0; v < versions(); ++v) {
+        if constexpr (Core::by_path) rows.push_back(of_states(v, [](state& s) { return s.module.data(); }));
+        for (const std::size_t part : rows_of(core_.outer)) rows.push_back(of_outer(v, part));
+      }
     } else if constexpr (Core::keeps_means) {
       for (auto& means : core_.rows.means()) rows.push_back({{means}});
     }
@@ -57,6 +61,10 @@ class block_rows {
       drop_own(core_.states[i]);
       CAUSEWAY_TRY(core_.prepare(ctx, i));
       if constexpr (Core::content_type::anchored) reset_rows(core_.states[i].outer, core_.states[i].size());
+    }
+    if constexpr (Core::by_path) {
+      core_.modules.found(core_.states, core_.cuts, ctx.parameters());
+      core_.modules.lay_out(core_.states);
     }
     if constexpr (!Core::content_type::before_inner_step) old.put_common(all(), before, ctx.view().segments);
     return {};
@@ -99,10 +107,36 @@ class block_rows {
     if constexpr (!Core::keeps_factors && Core::recipe_type::traits.stateful) s.exchange.emplace(core_.recipe.make(s.part));
   }
 
+  /// Of models of modules: the most that a fragment has.
+  [[nodiscard]] std::size_t versions() const {
+    std::size_t most = 1;
+    for (std::size_t i = 0; i < core_.states.size(); ++i) most = std::max(most, version_of(i) + 1);
+    return most;
+  }
+  [[nodiscard]] std::size_t version_of(std::size_t i) const {
+    const auto& all = core_.states;
+    std::size_t before = i;
+    while (Core::by_path && before > 0 && all[before - 1].fragment == all[i].fragment) --before;
+    return i - before;
+  }
+  /// Whether it is that version of its fragment, or the last, where that has fewer: rows have a value for each parameter.
+  [[nodiscard]] bool stands_for(std::size_t i, std::size_t version) const {
+    const std::size_t own = version_of(i);
+    const bool is_last = i + 1 == core_.states.size() || version_of(i + 1) == 0;
+    return own == version || (own < version && is_last);
+  }
+
+  [[nodiscard]] parameter_row of_outer(std::size_t version, std::size_t part) const {
+    return of_states(version, [part](state& s) { return reinterpret_cast<float*>(parts_of(s.outer)[part].data()); });
+  }
   /// Of all fragments, in the order of the parameters.
-  [[nodiscard]] parameter_row of_outer(std::size_t part) const {
+  template <class Values>
+  [[nodiscard]] parameter_row of_states(std::size_t version, Values&& values_of) const {
     row_of_fragments row;
-    for (state& s : core_.states) row.add(*s.cut, reinterpret_cast<float*>(parts_of(s.outer)[part].data()));
+    for (std::size_t i = 0; i < core_.states.size(); ++i) {
+      state& s = core_.states[i];
+      if (stands_for(i, version)) row.add(*s.cut, values_of(s));
+    }
     return row.take();
   }
 

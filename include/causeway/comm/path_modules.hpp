@@ -5,7 +5,8 @@
 // Models of modules of which each peer trains one path (axis::module_groups), where peers come and go. Every peer keeps all
 // modules as they were committed last, with the state of their outer optimizers: so any one of those who are left has the
 // whole run, a newcomer can be given whatever path it gets by any of them, and a module that nobody trains stays as it is.
-// All peers take part in the exchange of every module; those whose path has it put something in.
+// All peers take part in the exchange of every module; those whose path has it put something in. Of pipelines every peer
+// keeps all versions of its stage, and it is its pipeline that has the path.
 
 #include <causeway/axis/fragments.hpp>
 #include <causeway/comm/path_roster.hpp>
@@ -33,7 +34,6 @@ struct no_modules {
   [[nodiscard]] std::size_t count(auto&&) const { return 0; }
   [[nodiscard]] std::size_t fragment_of(auto&&, std::size_t) const { return 0; }
   void invite(auto&&...) {}
-  [[nodiscard]] float length(auto&&...) const { return 1; }
   void serialize(auto&) {}
 };
 
@@ -60,16 +60,22 @@ class path_modules {
   /// Before the first step, also after a checkpoint, once states know their fragments.
   result<void> start(auto& ctx, state_list& states, const Group& group) {
     if (!ctx.elastic()) return {};
+    by_pipeline_ = ctx.moves_blocks();
     modules_ = group.modules();
-    std::size_t all = 0, at = 0;
+    std::size_t all = 0;
     for (const State& s : states) all += s.size();
     if (all != store_.size()) {
       return fail(errc::wrong_model, "module_groups",
                   "the checkpoint has other modules; start with the paths that it was written with");
     }
-    for (State& s : states) s.module = std::span<float>{store_}.subspan(std::exchange(at, at + s.size()), s.size());
+    lay_out(states);
     (void)take_path(ctx, states, group);
     return {};
+  }
+  /// Where each module lies.
+  void lay_out(state_list& states) {
+    std::size_t at = 0;
+    for (State& s : states) s.module = std::span<float>{store_}.subspan(std::exchange(at, at + s.size()), s.size());
   }
   void keep_in(const memory_source& memory) { move_to(memory, store_); }
 
@@ -82,20 +88,20 @@ class path_modules {
 
   /// Everybody takes part in the exchange of a module; where nobody has anything of it, nobody does.
   void invite(auto& ctx, const Group& group, State& s) {
-    s.terms.contributors = static_cast<std::uint32_t>(paths_in(ctx, group, s).size());
+    const auto those = paths_in(ctx, group, s);
+    s.terms.length = group.length_of(those);
+    s.terms.contributors = static_cast<std::uint32_t>(those.size());
     s.terms.members.resize(s.terms.contributors > 0 ? ctx.peers() : 1, ctx.self());
     if (s.terms.contributors > 0) std::iota(s.terms.members.begin(), s.terms.members.end(), net::peer_index{0});
     s.terms.weight *= weight(ctx, group, s);
     s.terms.contributes = s.terms.weight > 0;
-  }
-  [[nodiscard]] float length(auto& ctx, const Group& group, const State& s) {
-    return group.length_of(paths_in(ctx, group, s));
   }
 
   // ---- who has which path -----------------------------------------------------------------------------------------------
 
   /// That exchange is applied: newcomers get their paths.
   void admit(auto& ctx, state_list& states, const Group& group, auto& rows) {
+    if (by_pipeline_) return;
     const bool newcomer = path_ == path_roster::none;
     roster_.admit(ctx.entry().identities, group.paths.size());
     if (newcomer) follow(ctx, states, group, rows, {});
@@ -108,6 +114,15 @@ class path_modules {
     CAUSEWAY_TRY(ctx.left_exchange({}));  // what all hold alike is about to change
     admit(ctx, states, group, rows);
     return {};
+  }
+  /// Its pipeline has that one from now on, or it is in none. Whether it is another.
+  bool give(auto& ctx, state_list& states, const Group& group, auto& rows, std::optional<std::uint32_t> path) {
+    const bool another = path != this->path();
+    path_ = path.value_or(path_roster::none);
+    (void)take_path(ctx, states, group);
+    put(states, group, path.value_or(0), rows.anchor());
+    if (another) std::fill(rows.updates().begin(), rows.updates().end(), 0.0F);
+    return another;
   }
   /// All modules were replaced: the shared and the live parameters become this peer's path, on which what it trained since
   /// `previous` stays; that is empty where it has nothing of its own.
@@ -138,11 +153,16 @@ class path_modules {
   }
 
   /// What all hold alike.
-  void shared(auto& ar) { ar(store_, roster_); }
+  void shared(auto& ar) {
+    ar(store_);
+    if (!by_pipeline_) ar(roster_);
+  }
   void serialize(auto& ar) {
-    std::uint8_t there = store_.empty() ? 0 : 1;
-    ar(there);
-    if (there != 0) ar(store_, roster_);
+    std::uint8_t kind = store_.empty() ? 0 : by_pipeline_ ? 2 : 1;
+    ar(kind);
+    if (kind != 0) ar(store_);
+    if (kind == 1) ar(roster_);
+    if (kind == 2) ar(path_);
   }
 
  private:
@@ -158,6 +178,7 @@ class path_modules {
   }
   /// Of those who take part in the exchange that was entered.
   [[nodiscard]] const std::vector<std::uint32_t>& present(auto& ctx, const Group& group) {
+    if (by_pipeline_) return ctx.entry().paths;
     if (attempt_ != ctx.attempt() || attempt_ == 0) present_ = roster_.paths_of(ctx.entry().identities, group.paths.size());
     attempt_ = ctx.attempt();
     return present_;
@@ -167,16 +188,18 @@ class path_modules {
     std::vector<std::uint32_t> those;
     const auto& paths = present(ctx, group);
     for (net::peer_index p = 0; p < paths.size(); ++p) {
-      if (paths[p] != path_roster::none && group.has(paths[p], modules_[s.part]) && ctx.share_of(p) > 0)
-        those.push_back(paths[p]);
+      if (paths[p] == path_roster::none || !group.has(paths[p], modules_[s.part])) continue;
+      if (by_pipeline_ || ctx.share_of(p) > 0) those.push_back(paths[p]);
     }
     return those;
   }
   /// Whether it is another one than before. Who has none holds the first, and trains nothing.
   bool take_path(auto& ctx, state_list& states, const Group& group) {
-    const std::uint32_t before = std::exchange(path_, roster_.path_of(ctx.identity(), group.paths.size()));
+    const std::uint32_t before = path_;
+    if (!by_pipeline_) path_ = roster_.path_of(ctx.identity(), group.paths.size());
     const bool has_one = path_ != path_roster::none;
     for (State& s : states) s.elsewhere = !group.has(has_one ? path_ : 0, modules_[s.part]);
+    if (by_pipeline_) return path_ != before;  // pipelines say themselves who trains
     if (has_one) ctx.contribution().resume();
     if (!has_one) ctx.contribution().pause();
     return path_ != before;
@@ -188,6 +211,7 @@ class path_modules {
   std::uint32_t path_ = path_roster::none;
   std::vector<std::uint32_t> present_;
   std::uint64_t attempt_ = 0;  ///< that they are of
+  bool by_pipeline_ = false;
 };
 
 /// What a policy needs of them.

@@ -271,12 +271,16 @@ struct round_core {
                .rescale = 1,
                .contributes = weight > 0,
                .weight = weight,
+               .length = 1,
                .seed = mix(q.seed, s.number),
                .id = id_of(ctx, s),
                .part = first_part + s.part,
                .reference = {}};
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
     if constexpr (!participation_type::always) draw_lots(ctx, participation, s.terms, q);
+    if constexpr (laws::mix.anchored && requires { group.length(q); }) {
+      if (!has_modules(ctx)) s.terms.length = group.length(q);
+    }
     if (has_modules(ctx)) modules.invite(ctx, group, s);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
@@ -287,11 +291,8 @@ struct round_core {
     CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? &s.cut->ranges : nullptr));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
-    if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {
-      const float length = has_modules(ctx) ? modules.length(ctx, group, s) : group.length(question(ctx, s));
-      if (length != 1.0F) return ctx.rows().scale(s.row, length);
-    }
-    return {};
+    const float length = std::exchange(s.terms.length, 1.0F);  // an earlier attempt's mean has it already
+    return length != 1.0F ? ctx.rows().scale(s.row, length) : result<void>{};
   }
   /// How far results that are there will move the whole model, for a trigger that watches that. All stages ask at once.
   result<void> measure(auto& ctx, std::span<state* const> due) {

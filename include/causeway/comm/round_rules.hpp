@@ -145,9 +145,9 @@ constexpr bool allows_late_steps(round_mix m) {
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
 /// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
 /// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
-/// memory of several rows. Modules of all paths are kept by everybody, whichever blocks it has.
+/// memory of several rows. Of modules all versions go along.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || by_path(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
+  if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
   if (m.before_inner_step) return m.waits_at_once && m.bit_parity && (m.single || !keeps_factors);
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }

@@ -48,6 +48,7 @@ struct talk_terms {
   float rescale = 1;                     ///< of a contributor's row, so that the mean over all is the one over them
   bool contributes = true;               ///< this peer
   float weight = 1;                      ///< of its row, if it does
+  float length = 1;                      ///< that the mean is made longer by, once
   std::uint64_t seed = 0;                ///< of the exchange
   net::message_id id;
   std::uint64_t part = 0;  ///< of the attempt, where the context exchanges

@@ -67,6 +67,7 @@ class rounds : round_rules<Axes...> {
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
+                                      .trains_paths = core_type::by_path,
                                       .gathers_samples = accumulates,
                                       .rounds_by_clock = laws::mix.meets,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
@@ -208,6 +209,12 @@ class rounds : round_rules<Axes...> {
   result<void> admit(auto& ctx) requires core_type::by_path {
     return core_.modules.admit_alone(ctx, core_.states, core_.group, core_.rows);
   }
+  /// Where pipelines come and go: how many paths they share out, and the one that this peer's is on from now on, if it is
+  /// in one. Whether that is another than before: the shared parameters are that path's, and the live ones are not yet.
+  [[nodiscard]] std::size_t paths() const requires core_type::by_path { return core_.group.paths.size(); }
+  bool follow(auto& ctx, std::optional<std::uint32_t> path) requires core_type::by_path {
+    return core_.modules.give(ctx, core_.states, core_.group, core_.rows, path);
+  }
   /// Where peers come and go: this peer's path, if it has one by now; and the shared parameters of any.
   [[nodiscard]] std::optional<std::uint32_t> path() const requires core_type::by_path { return core_.modules.path(); }
   void parameters_of(std::uint32_t path, std::span<float> to) const requires core_type::by_path {
@@ -239,19 +246,13 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Where blocks of the model move between peers (comm/block_rows.hpp): what goes along.
-  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
-    return detail::block_rows<core_type>{core_}.all();
-  }
+  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) { return blocks().all(); }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
-    return detail::block_rows<core_type>{core_}.divide(ctx, before);
+    return blocks().divide(ctx, before);
   }
   /// What the exchange remembers of the one before, and to begin without it.
-  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) {
-    return detail::block_rows<core_type>{core_}.memory();
-  }
-  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
-    return detail::block_rows<core_type>{core_}.forget(ctx);
-  }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return blocks().memory(); }
+  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) { return blocks().forget(ctx); }
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
@@ -279,6 +280,7 @@ class rounds : round_rules<Axes...> {
  private:
   template <class... Given>
   explicit rounds(std::tuple<Given...> values) : core_{std::move(values)} {}
+  [[nodiscard]] auto blocks() { return detail::block_rows<core_type>{core_}; }
 
   // ---- gradients of many steps, until all peers together have enough samples ------------------------------------------
 

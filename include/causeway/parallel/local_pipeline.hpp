@@ -141,9 +141,10 @@ class local_pipeline {
   result<void> save_blocks(auto& ctx) { return peer_.save_blocks(ctx); }
 
   /// All peers call it with the same batch, as often before the same step: the mean loss of this peer's replica, on its own
-  /// parameters. Boundaries cross as f32. errc::cancelled where there is none, since a peer was lost or this one rests:
-  /// train on.
-  result<double> evaluate(auto& ctx, const batch& b) {
+  /// parameters, or the shared ones of a `path` through modules. Boundaries cross as f32. errc::cancelled where there is
+  /// none, since a peer was lost or this one rests: train on.
+  result<double> evaluate(auto& ctx, const batch& b, std::optional<std::uint32_t> path = {}) {
+    peer_.judged = path;
     const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     for (;;) {
@@ -208,7 +209,7 @@ class local_pipeline {
     CAUSEWAY_ASSIGN(const auto members, members_of(ctx, inventory));
     if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
     progress_.met(members);
-    auto made = arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state);
+    auto made = arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, peer_.group->state().paths);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
     if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
     peer_.layout = std::move(made->layout);
@@ -220,7 +221,7 @@ class local_pipeline {
   result<cluster_inventory> meet(auto& ctx) {
     const peer_inventory own = peer_.described(ctx.model().blocks(), ctx.log());
     auto ours = peer_.template agreement<Recovery, steps_type>(ctx, name, options_.micro_batches, recovery_, codec_);
-    ours.hash = mix(ours.hash, steps_.agreement());
+    ours.hash = mix(ours.hash, steps_.agreement(), peer_.group->state().paths);
     return peer_.gather(peer_.named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx));
   }
 
@@ -260,7 +261,8 @@ class local_pipeline {
     if (!goes_on) give_up();
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
-    if (!ready && !goes_on) blocks.begin_from_shared();
+    const bool on_another_path = peer_.follow_path();
+    if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared();
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
     gathered_ = true;
     peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));

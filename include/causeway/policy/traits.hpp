@@ -33,6 +33,7 @@ struct comm_traits {
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
   bool rounds_by_pace = false;   ///< where peers come and go: rounds come when the quickest has done enough
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then

@@ -49,6 +49,10 @@ struct shared_state {
   std::function<result<void>()> forget{};
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
+  /// Models of modules: so many paths are shared out over pipelines, and this peer's takes one (see exchange_state).
+  std::uint32_t paths = 0;
+  std::function<bool(std::optional<std::uint32_t>)> follow{};
+  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
@@ -61,6 +65,11 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
+  if constexpr (Comm::traits.trains_paths) {
+    state.paths = static_cast<std::uint32_t>(comm.paths());
+    state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
+    state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+  }
 }
 
 /// The exchange that a peer has been let into.
@@ -72,6 +81,7 @@ struct round_entry {
   double share = 0;                         ///< this peer's samples / everybody's
   std::vector<double> shares{};             ///< the same of each peer that takes part
   std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
+  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each of them
   std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round

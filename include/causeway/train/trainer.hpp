@@ -174,7 +174,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
       if constexpr (requires { comm_.stand_by(ctx_); }) comm_.stand_by(ctx_);
       const auto admit = [&] {
-        if constexpr (requires { comm_.admit(ctx_); }) return comm_.admit(ctx_);
+        if constexpr (Comm::traits.trains_paths) return comm_.admit(ctx_);
         return result<void>{};
       };
       const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); }, admit);

@@ -131,3 +131,39 @@ TEST_CASE("cohorts: the holders of a stage exchange by their replicas' micro-bat
   CHECK(of.peers == std::vector<std::uint64_t>{11, 21, 41});
   CHECK(of.shares == std::vector<double>{0.4, 0.4, 0.2});  // of 2, 2, 1 and 1 the third is missing
 }
+
+TEST_CASE("cohorts: paths are shared out over slots, and each has an equal part of a batch", "[parallel][fast]") {
+  using shares = std::vector<std::uint32_t>;
+  const auto paths_of = [](std::size_t slots, std::uint32_t paths) {
+    std::vector<std::uint32_t> all;
+    for (std::size_t s = 0; s < slots; ++s) all.push_back(parallel::path_of_slot(s, slots, paths));
+    return all;
+  };
+  CHECK(paths_of(4, 2) == shares{0, 0, 1, 1});
+  CHECK(paths_of(3, 2) == shares{0, 0, 1});
+  CHECK(paths_of(5, 3) == shares{0, 0, 1, 1, 2});
+  CHECK(paths_of(2, 4) == shares{0, 1});  // nobody has the last ones
+  CHECK(parallel::shares_of_slots(8, 4, 2) == shares{2, 2, 2, 2});
+  CHECK(parallel::shares_of_slots(8, 3, 2) == shares{2, 2, 4});
+  CHECK(parallel::shares_of_slots(6, 5, 3) == shares{1, 1, 1, 1, 2});
+  CHECK(parallel::shares_of_slots(8, 2, 4) == shares{2, 2});
+  CHECK(parallel::shares_of_slots(8, 3, 0) == shares{3, 3, 2});
+}
+
+TEST_CASE("cohorts: a slot that lost a peer keeps its path's part of a batch", "[parallel][fast]") {
+  round_of round{3};
+  stage::recovery::regroup recovery{2};
+  const auto parts = [&] {
+    const auto made = parallel::arrange_cohorts(recovery, round.g, round.members, now, 2);
+    REQUIRE(made);
+    std::vector<std::uint32_t> all;
+    for (const stage::replica& r : made->layout.replicas) all.push_back(r.micro_batches);
+    return all;
+  };
+  CHECK(parts() == std::vector<std::uint32_t>{2, 1, 3});
+  round.lose(11);
+  CHECK(parts() == std::vector<std::uint32_t>{2, 1, 3});
+  for (cohort_member& m : round.members) m.cohort = 0;  // all begin anew, and are two pipelines
+  CHECK(parts() == std::vector<std::uint32_t>{3, 3});
+  CHECK_FALSE(parallel::arrange_cohorts(recovery, round.g, round.members, now, 4));
+}

@@ -111,6 +111,8 @@ class elastic_peer {
   virtual causeway::result<double> evaluate(const causeway::batch& b) = 0;
   [[nodiscard]] virtual const causeway::stage::layout& layout() = 0;
   virtual causeway::parameter_store& parameters() = 0;
+  /// By name, when the run is over.
+  virtual void collect(std::map<std::string, std::vector<float>>& out) { detail::collect(parameters(), out); }
   virtual void leave_next() {}
   virtual void count(elastic_result& out) = 0;
 };

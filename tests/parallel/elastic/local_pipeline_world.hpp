@@ -23,6 +23,7 @@
 #include "parallel/elastic/elastic_world.hpp"
 #include "support/catch.hpp"
 #include "support/conformance.hpp"
+#include "support/named_paths.hpp"
 
 namespace support {
 
@@ -82,9 +83,10 @@ class local_peer_of final : public elastic_peer {
     if (stepped_ && report) stepped_(trainer_);
     return report;
   }
-  causeway::result<double> evaluate(const causeway::batch& b) override { return trainer_.evaluate(b); }
+  causeway::result<double> evaluate(const causeway::batch& b) override { return judged(trainer_, b); }
   const causeway::stage::layout& layout() override { return trainer_.parallel().layout(); }
   causeway::parameter_store& parameters() override { return trainer_.model().parameters(); }
+  void collect(std::map<std::string, std::vector<float>>& out) override { collect_paths(trainer_, out); }
   void count(elastic_result& out) override {
     out.received = trainer_.parallel().received_blocks();
     out.resumed = trainer_.parallel().given_up_steps();
@@ -276,11 +278,11 @@ void goes_on_from_checkpoints() {
 
 /// A peer comes in each step of the first three rounds, where three are one pipeline; with it there are two.
 template <class Options>
-void lets_newcomers_in() {
+void lets_newcomers_in(std::uint64_t steps = 15) {
   for (std::uint64_t at = 1; at < 9; ++at) {
     INFO("it comes before step " << at);
     auto o = two_pipelines();
-    o.steps = 15;
+    o.steps = steps;
     o.late = {3};
     std::function<void()> come;
     o.before_step = [&](std::uint32_t host, std::uint64_t step) {
@@ -294,7 +296,7 @@ void lets_newcomers_in() {
     CHECK(w.finished() == 4);
     holders_agree(w, o.hosts);
     CHECK(w.at(0).layouts.at(1).replicas.size() == 1);
-    CHECK(w.at(0).layouts.at(15).replicas.size() == 2);
+    CHECK(w.at(0).layouts.at(steps).replicas.size() == 2);
     CHECK(w.at(3).received > 0);
   }
 }

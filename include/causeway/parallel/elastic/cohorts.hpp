@@ -47,10 +47,19 @@ struct cohort_layout {
   std::vector<std::uint64_t> names;  ///< [slot] of cohorts that go on; 0: it begins, or there is none
 };
 
+/// Where pipelines share out paths through a model of modules, as evenly as can be: that of a slot, rising with slots.
+/// Where there are fewer slots, nobody has the last paths.
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept;
+/// How many micro-batches of a global batch each slot has: of as many equal parts of it as there are `paths`, one for each,
+/// those of a path share one. 0 paths: all share all.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
+                                                                       std::uint32_t paths);
+
 /// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what cluster_snapshot::peers[p]
 /// says. `state`: of the run.
 CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
-                                                           std::span<const cohort_member> members, std::uint64_t state);
+                                                           std::span<const cohort_member> members, std::uint64_t state,
+                                                           std::uint32_t paths = 0);
 
 /// The ranges of a replica's stages.
 CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> cut_of(const stage::replica& r);
@@ -68,6 +77,8 @@ CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& 
 
 namespace detail {
 
+CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
+
 /// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
 CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                                      std::span<const std::size_t> places);
@@ -82,15 +93,20 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
 }  // namespace detail
 
 /// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
-/// is whole.
+/// is whole; errc::invalid_argument: `paths` do not divide the micro-batches.
 template <stage::Recovery Recovery>
 result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_snapshot& g,
-                                      std::span<const cohort_member> members, std::uint64_t state) {
-  cohort_layout made = standing_cohorts(g, members, state);
+                                      std::span<const cohort_member> members, std::uint64_t state,
+                                      std::uint32_t paths = 0) {
+  CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
+  cohort_layout made = standing_cohorts(g, members, state, paths);
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
     CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
-    made.names.assign(made.layout.replicas.size(), 0);
+    auto& slots = made.layout.replicas;
+    const auto shares = shares_of_slots(g.micro_batches, slots.size(), paths);
+    for (std::size_t s = 0; s < slots.size(); ++s) slots[s].micro_batches = shares[s];
+    made.names.assign(slots.size(), 0);
     return made;
   }
   const stage::cluster_snapshot rest = detail::free_peers(g, made);

@@ -76,10 +76,11 @@ struct pipeline_peer {
   stage::layout::place place{};
   embedding_base base{};  ///< where the activation codec reads one
   unsound_steps unsound{};
-  std::string said{};       ///< what this peer waits for
-  bool leaves = false;      ///< after the next step
-  std::size_t staying = 0;  ///< peers of the attempt that do not
-  std::uint64_t sums = 0;   ///< of this attempt, by `sum`: names their messages
+  std::optional<std::uint32_t> judged{};  ///< the path whose shared parameters `forward_only` takes; none: the live ones
+  std::string said{};                     ///< what this peer waits for
+  bool leaves = false;                    ///< after the next step
+  std::size_t staying = 0;                ///< peers of the attempt that do not
+  std::uint64_t sums = 0;                 ///< of this attempt, by `sum`: names their messages
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
   exchange_arrivals arrivals{};  ///< where replicas take steps of their own
@@ -171,6 +172,8 @@ struct pipeline_peer {
 
   /// This peer takes its assignment in `layout`. Whether it has all that it computes with there.
   CAUSEWAY_DECL bool take_assignment(std::int64_t layers, const nn::model_part& part);
+  /// Where pipelines have paths: that of its pipeline. Whether it is another than before; see exchange_state::follow.
+  CAUSEWAY_DECL [[nodiscard]] bool follow_path() const;
   /// What that needs comes, what others need goes, and what is lost is made up. `blocks`: a shared_blocks. `ready`: as
   /// take_assignment said.
   result<void> fetch(auto& blocks, const cluster_inventory& inventory, bool ready, std::uint64_t number = 0,
@@ -224,6 +227,7 @@ struct pipeline_peer {
                               std::uint32_t pieces, std::uint64_t step) {
     CAUSEWAY_ASSIGN(const assigned_work work, forwards_of(l, at));
     stage::plain exact;
+    const path_in_place put{ctx, group->state(), judged};
     return pass_assigned(ctx, *attempt.transport, index_of, exact, work, stage::one_f_one_b{},
                          {b, pieces, assignment->computes, 0.0F, false},
                          {.channel = evaluation_channel, .step = step, .deadline = attempt.deadline});

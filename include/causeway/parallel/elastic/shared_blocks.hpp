@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -68,6 +69,30 @@ class shared_blocks {
 
   Context& ctx_;
   const exchange_state& state_;
+};
+
+/// While it is there the live parameters are what is shared of a path through a model of modules; as they were, where none
+/// is named. Nothing else may change them meanwhile.
+template <class Context>
+class path_in_place {
+ public:
+  path_in_place(Context& ctx, const exchange_state& state, std::optional<std::uint32_t> path) : ctx_{ctx} {
+    if (!path || !state.parameters_of) return;
+    kept_.assign(ctx_.parameters().begin(), ctx_.parameters().end());
+    state.parameters_of(*path, ctx_.parameters());
+    ctx_.parameters_changed();
+  }
+  path_in_place(const path_in_place&) = delete;
+  path_in_place& operator=(const path_in_place&) = delete;
+  ~path_in_place() {
+    if (kept_.empty()) return;
+    std::copy(kept_.begin(), kept_.end(), ctx_.parameters().begin());
+    ctx_.parameters_changed();
+  }
+
+ private:
+  Context& ctx_;
+  std::vector<float> kept_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

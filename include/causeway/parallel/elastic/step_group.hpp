@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct exchange_entry {
   std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
   std::vector<double> shares{};            ///< of each of them, in what they exchange
   std::vector<std::uint64_t> names{};      ///< of each of them: its identity
+  std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
@@ -80,6 +82,11 @@ struct exchange_state {
   std::function<bool()> exchanges_next{};  ///< after the step under way
   std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
   std::uint64_t round_samples = 0;         ///< as shared_state's
+  std::uint32_t paths = 0;                 ///< through modules, which pipelines share out; 0: all train one model
+  /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
+  /// parameters are not what the live ones began from.
+  std::function<bool(std::optional<std::uint32_t> path)> follow{};
+  std::function<void(std::uint32_t path, std::span<float> to)> parameters_of{};  ///< the shared ones of any path
 };
 
 /// All calls from the trainer's thread.

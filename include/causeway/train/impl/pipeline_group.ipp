@@ -39,6 +39,9 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.forget = std::move(state.forget);
   state_.divide = std::move(state.divide);
   state_.exchanges_next = std::move(state.exchanges_next);
+  state_.paths = state.paths;
+  state_.follow = std::move(state.follow);
+  state_.parameters_of = std::move(state.parameters_of);
   state_.round_samples = state.round_samples;
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
@@ -58,6 +61,7 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
     e.share = 1.0 / expected_;
   }
   e.last = run_ends();
+  e.paths = std::move(with.paths);
   if (with.attempt.transport == nullptr) return e;
   exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
   e.transport = &exchange_;

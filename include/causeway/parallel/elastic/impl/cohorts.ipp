@@ -13,6 +13,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 namespace detail {
 
+CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths) {
+  if (paths == 0 || micro_batches % paths == 0) return {};
+  return fail(errc::invalid_argument, "micro_batches",
+              std::to_string(micro_batches) + " of a global batch for " + std::to_string(paths) +
+                  " paths, each of which has an equal part of it; use a multiple");
+}
+
 CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                        std::span<const std::size_t> places) {
   std::vector<stage::assignment> assignments;
@@ -52,8 +59,25 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
 
 }  // namespace detail
 
+CAUSEWAY_DECL std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept {
+  return static_cast<std::uint32_t>(slots < paths ? slot : slot * paths / slots);
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
+                                                         std::uint32_t paths) {
+  if (paths == 0) return stage::even_shares(micro_batches, slots);
+  std::vector<std::uint32_t> slots_of(paths), shares;
+  for (std::size_t s = 0; s < slots; ++s) ++slots_of[path_of_slot(s, slots, paths)];
+  for (const std::uint32_t count : slots_of) {
+    const auto theirs = stage::even_shares(micro_batches / paths, std::max(count, 1U));
+    shares.insert(shares.end(), theirs.begin(), theirs.end());
+  }
+  shares.resize(slots);
+  return shares;
+}
+
 CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, std::span<const cohort_member> members,
-                                             std::uint64_t state) {
+                                             std::uint64_t state, std::uint32_t paths) {
   std::map<std::uint64_t, std::vector<std::size_t>> places;
   for (std::size_t p = 0; p < members.size(); ++p) {
     if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
@@ -66,7 +90,7 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
     if (assignments.empty() || !fits) continue;
     auto& slots = made.layout.replicas;
     if (slots.empty()) {
-      for (const std::uint32_t share : stage::even_shares(g.micro_batches, one.slots)) slots.push_back({{}, share});
+      for (const std::uint32_t share : shares_of_slots(g.micro_batches, one.slots, paths)) slots.push_back({{}, share});
       made.names.assign(slots.size(), 0);
     }
     if (one.slots != slots.size() || !slots[one.slot].assignments.empty()) continue;

@@ -100,6 +100,13 @@ CAUSEWAY_DECL bool pipeline_peer::take_assignment(std::int64_t layers, const nn:
   return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, record());
 }
 
+CAUSEWAY_DECL bool pipeline_peer::follow_path() const {
+  const exchange_state& state = group->state();
+  if (state.paths == 0) return false;
+  if (assignment == nullptr) return state.follow({});
+  return state.follow(path_of_slot(place.replica, layout.replicas.size(), state.paths));
+}
+
 CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t step, std::uint32_t first,
                                                                    std::uint32_t count) {
   constexpr std::uint64_t stream = 0x656C7069;
@@ -118,6 +125,10 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
   exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}};
+  const auto& slots = layout.replicas;
+  for (std::size_t s = 0; s < slots.size() && group->state().paths > 0; ++s) {
+    if (!slots[s].assignments.empty()) entry.paths.push_back(path_of_slot(s, slots.size(), group->state().paths));
+  }
   if (assignment == nullptr) return entry;
   stage_holders same = holders_of_stage(layout, place.rank);
   entry.holders.clear();

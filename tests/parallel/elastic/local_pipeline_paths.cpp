@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipelines whose replicas take steps of their own, each on a path through a model of modules.
+#include <causeway/parallel/local_async_pipeline.hpp>
+#include <causeway/presets/modular.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/elastic/local_pipeline_world.hpp"
+#include "support/catch.hpp"
+
+using namespace causeway;
+
+namespace {
+
+/// Two paths: the first level of two blocks has a version for each, the second is of both.
+struct two_paths : presets::dipaco_options {
+  two_paths() { paths = axis::every_path({2, 1}, 2), blocks_per_level = 2, outer_momentum = 0.5F; }
+};
+struct weighted : two_paths {
+  weighted() { weights = {1, 3}; }
+};
+/// Levels and stages that end at different blocks, and paths that share nothing but what is outside of blocks.
+struct apart : presets::dipaco_options {
+  apart() { paths = {{0, 0, 0}, {0, 1, 1}}, blocks_per_level = 3, outer_momentum = 0.5F; }
+};
+template <class Options>
+struct streamed : Options {
+  using pipeline = parallel::local_async_pipeline<>;
+};
+
+/// Of one path what whole models on it have moved, and what their rows count.
+struct module_by_hand {
+  std::vector<float> values, velocity;
+};
+
+/// `Count` whole models, the first half of which is on the first path of `policy`.
+template <std::size_t Count>
+support::parameters by_hand(const support::elastic_world_options& o, const presets::dipaco_options& policy) {
+  std::array<module_by_hand, 2> of_path;
+  support::parameters other;
+  const auto path_of = [](std::size_t model) { return model * 2 / Count; };
+  auto named = support::models_by_hand<Count>(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
+    const auto begin = shared.values();
+    if (steps == 1) of_path.fill({{begin.begin(), begin.end()}, std::vector<float>(begin.size())});
+    if (steps % policy.local_steps != 0) return;
+    for (const parameter_segment& s : shared.segments()) {
+      const std::size_t level =
+          s.block < 0 || s.block >= o.layers ? 0 : 1 + static_cast<std::size_t>(s.block) / policy.blocks_per_level;
+      const bool together = policy.paths[0][level] == policy.paths[1][level];
+      for (auto i = static_cast<std::size_t>(s.offset); i < static_cast<std::size_t>(s.offset + s.size()); ++i) {
+        std::array<double, 2> moved{}, count{};
+        for (std::size_t m = 0; m < Count; ++m) {
+          const double weight = policy.weights.empty() ? 1 : policy.weights[path_of(m)];
+          const std::size_t module = together ? 0 : path_of(m);
+          moved[module] += weight * (double{of_path[module].values[i]} - double{models[m][i]});
+          count[module] += weight;
+        }
+        for (std::size_t v = 0; v < 2; ++v) {
+          auto& it = of_path[v];
+          const std::size_t module = together ? 0 : v;
+          const double mean = moved[module] / count[module] * (together ? std::sqrt(2.0) : 1.0);
+          it.velocity[i] = static_cast<float>(policy.outer_momentum * it.velocity[i] + mean);
+          it.values[i] -= static_cast<float>(policy.outer_learning_rate * (mean + policy.outer_momentum * it.velocity[i]));
+        }
+        for (std::size_t m = 0; m < Count; ++m) models[m][i] = of_path[path_of(m)].values[i];
+      }
+    }
+    std::copy(of_path[1].values.begin(), of_path[1].values.end(), shared.values().begin());
+    support::detail::collect(shared, other);
+    std::copy(of_path[0].values.begin(), of_path[0].values.end(), shared.values().begin());
+  });
+  for (const auto& [name, values] : other) named[support::name_on_path(name, 1)] = values;
+  return named;
+}
+
+/// Of a path alone, under the names of a model.
+support::parameters on_path(const support::parameters& all, std::uint32_t path, std::int64_t layers) {
+  support::parameters of_it;
+  for (const auto& one : support::drawn_parameters(layers))
+    of_it[one.first] = all.at(support::name_on_path(one.first, path));
+  return of_it;
+}
+
+template <class Options, std::size_t Count>
+void check_by_hand() {
+  auto o = support::two_pipelines();
+  o.hosts = 2 * Count;
+  Options policy;
+  policy.local_steps = support::steps_of_round;
+  const auto is = support::undisturbed<Options>(o);
+  const auto exact = by_hand<Count>(o, policy);
+  for (std::uint32_t path = 0; path < 2; ++path) {
+    INFO("path " << path);
+    CHECK(support::off(on_path(is, path, o.layers), on_path(exact, path, o.layers), o.layers) < 1e-4);
+  }
+  CHECK(support::off(on_path(is, 1, o.layers), on_path(exact, 0, o.layers), o.layers) > 1e-2);
+}
+
+}  // namespace
+
+TEST_CASE("local pipeline: each is on a path, and modules move by those that have them", "[parallel][elastic][fast]") {
+  check_by_hand<two_paths, 2>();
+  check_by_hand<weighted, 2>();
+  check_by_hand<apart, 2>();
+}
+
+TEST_CASE("local pipeline: of twice as many pipelines as paths two are on each", "[parallel][elastic][fast]") {
+  check_by_hand<two_paths, 4>();
+  check_by_hand<weighted, 4>();
+}
+
+TEST_CASE("local pipeline: each is judged on any path, by what is shared, and goes on as it was",
+          "[parallel][elastic][fast]") {
+  auto o = support::two_pipelines();
+  const auto quiet = support::undisturbed<two_paths>(o);
+  o.evaluations = 1;
+  o.dies_at = UINT64_MAX;
+  support::local_world<two_paths> w{o};
+  w.boot();
+  w.run();
+  const auto all = support::holders_agree(w, o.hosts);
+  CHECK(all == quiet);
+  auto model = nn::gpt::create(support::small_gpt(o.layers), kernels::cpu_backend{1});
+  auto& store = model->parameters();
+  const auto second = on_path(all, 1, o.layers);
+  for (std::size_t i = 0; i < store.segments().size(); ++i) {
+    const auto& values = second.at(store.segments()[i].name);
+    std::copy(values.begin(), values.end(), store.value(i));
+  }
+  store.touch();
+  const support::token_batch b{0, 1000, o.micro_batches};
+  const double loss = *model->evaluate(b.inputs, b.targets, o.micro_batches) / static_cast<double>(b.inputs.size());
+  for (std::uint32_t h = 0; h < o.hosts; ++h) CHECK(std::abs(w.at(h).evaluated.at(o.steps) / loss - 1) < 1e-5);
+}
+
+TEST_CASE("local pipeline: paths need an equal part of each batch", "[parallel][elastic][fast]") {
+  auto o = support::two_pipelines();
+  o.micro_batches = 5;
+  support::local_world<two_paths> w{o};
+  w.boot();
+  w.run();
+  CHECK(w.finished() == 0);
+  CHECK(support::errors_of(w, o.hosts).find("5 of a global batch for 2 paths") != std::string::npos);
+}
+
+TEMPLATE_TEST_CASE("local pipeline: paths go on whoever is lost, and let others in", "[parallel][elastic]", two_paths,
+                   apart) {
+  support::goes_on_whoever_is_killed<TestType>(23, 0.03);
+  support::lets_newcomers_in<TestType>(
+      21);  // one pipeline has half of each batch to train, and makes steps in half the time
+  support::goes_on_from_checkpoints<TestType>();
+}
+
+TEST_CASE("local pipeline: the second of two pipelines is on the first path once there are three",
+          "[parallel][elastic][fast]") {
+  auto o = support::two_pipelines();
+  o.steps = 15;
+  const auto quiet = support::undisturbed<two_paths>(o);
+  o.hosts = 6;
+  o.late = {4, 5};
+  std::function<void()> come;
+  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+    if (host == 0 && step == 4 && come) std::exchange(come, nullptr)();
+  };
+  support::local_world<two_paths> w{o};
+  come = [&] { w.boot(4), w.boot(5); };
+  w.boot();
+  w.run();
+  CHECK(support::errors_of(w, o.hosts).empty());
+  REQUIRE(w.finished() == o.hosts);
+  const auto &two = w.at(0).layouts.at(4).replicas, &three = w.at(0).layouts.at(15).replicas;
+  REQUIRE(two.size() == 2);
+  REQUIRE(three.size() == 3);
+  CHECK(two[1].assignments == three[1].assignments);
+  const auto all = support::holders_agree(w, o.hosts);
+  for (std::uint32_t path = 0; path < 2; ++path) {
+    const double loss = support::held_out_loss(on_path(quiet, path, o.layers), o.layers);
+    CHECK(std::abs(support::held_out_loss(on_path(all, path, o.layers), o.layers) / loss - 1) < 0.03);
+  }
+}
+
+TEST_CASE("local pipeline: paths and whoever is lost at every single network call",
+          "[parallel][elastic][slow][every_call]") {
+  support::goes_on_whoever_is_killed<two_paths>(1, 0.03);
+  support::goes_on_whoever_is_killed<weighted>(7, 0.03);
+}
+
+TEST_CASE("local pipeline: a spare peer takes up the path and all modules' momentum", "[parallel][elastic][fast]") {
+  auto o = support::two_pipelines();
+  o.steps = 15;
+  support::spare_peers_take_over<two_paths>(o, 400, 41, [&](const auto& all, const auto& quiet) {
+    for (std::uint32_t path = 0; path < 2; ++path) {
+      const auto is = on_path(all, path, o.layers), was = on_path(quiet, path, o.layers);
+      CHECK(support::off(is, was, o.layers) <
+            0.6);  // the same steps, with other moments; of a module by one pipeline alone
+      CHECK(std::abs(support::held_out_loss(is, o.layers) / support::held_out_loss(was, o.layers) - 1) < 0.03);
+    }
+  });
+}
+
+TEST_CASE("local pipeline: a stage that nobody has any more is had again with all its versions",
+          "[parallel][elastic][fast]") {
+  support::lost_stages_come_back<two_paths>(23);
+}
+
+TEST_CASE("local async pipeline: each is on a path", "[parallel][elastic][slow][every_call]") {
+  support::goes_on_whoever_is_killed<streamed<two_paths>>(11, 0.03);
+  support::lets_newcomers_in<streamed<two_paths>>(21);
+}

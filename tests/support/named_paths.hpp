@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TESTS_SUPPORT_NAMED_PATHS_HPP
+#define CAUSEWAY_TESTS_SUPPORT_NAMED_PATHS_HPP
+
+// The parameters of all paths through a model of modules, by names.
+
+#include <causeway/core/result.hpp>
+#include <causeway/tensor/batch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/pipelines.hpp"
+
+namespace support {
+
+/// Of the first path: that of a model that has no others.
+inline std::string name_on_path(const std::string& name, std::uint32_t path) {
+  return path == 0 ? name : name + " of path " + std::to_string(path);
+}
+
+/// What this trainer holds of all paths, if it trains any. Its live parameters are those of its own: a run is over.
+template <class Trainer>
+void collect_paths(Trainer& trainer, std::map<std::string, std::vector<float>>& out) {
+  [[maybe_unused]] auto& comm = trainer.comm();
+  auto& store = trainer.model().parameters();
+  if constexpr (!Trainer::comm_type::traits.trains_paths) {
+    detail::collect(store, out);
+  } else {
+    const auto live = store.values();
+    const std::vector<float> own{live.begin(), live.end()};
+    for (std::uint32_t path = 0; path < comm.paths(); ++path) {
+      comm.parameters_of(path, live);
+      if (path == comm.path()) CHECK(std::equal(own.begin(), own.end(), live.begin()));
+      std::map<std::string, std::vector<float>> of_path;
+      detail::collect(store, of_path);
+      for (auto& [name, values] : of_path) out[name_on_path(name, path)] = std::move(values);
+    }
+    std::copy(own.begin(), own.end(), live.begin());
+  }
+}
+
+/// On the last path, if it trains any.
+template <class Trainer>
+causeway::result<double> judged(Trainer& trainer, const causeway::batch& b) {
+  if constexpr (Trainer::comm_type::traits.trains_paths) {
+    const auto last = static_cast<std::uint32_t>(trainer.comm().paths() - 1);
+    return trainer.parallel().evaluate(trainer.context(), b, last);
+  } else {
+    return trainer.evaluate(b);
+  }
+}
+
+}  // namespace support
+
+#endif  // CAUSEWAY_TESTS_SUPPORT_NAMED_PATHS_HPP

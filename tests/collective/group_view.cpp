@@ -66,7 +66,7 @@ TEST_CASE("group view: the order of the list is the order of the ranks", "[colle
   std::array<std::byte, 3> text{std::byte{1}, std::byte{2}, std::byte{3}}, room{};
   const auto in = mine.receive(0, some_id, room);
   CHECK_FALSE(mine.done(in));
-  CHECK_FALSE(mine.wait_any(std::array{in}, time_point{}));
+  CHECK_FALSE(mine.wait_any(std::array{in}, causeway::time_point{}));
   CHECK(*theirs.wait(theirs.send(1, some_id, text), soon()) == 3);
   CHECK(mine.wait_any(std::array{in}, soon()));
   CHECK(mine.done(in));

@@ -137,6 +137,7 @@ CAUSEWAY_DECL void tree_relays::pass_on_what_came() {
 
 CAUSEWAY_DECL result<void> tree_relays::until(conversation& talk, std::size_t place, time_point deadline) {
   for (;;) {
+    const bool is_there = talk.done(place);  // asked first: what comes meanwhile may be for others, and is passed on below
     awaited_.clear();
     for (tree_relays* const r : queues_->relays()) {
       r->pass_on_what_came();
@@ -145,7 +146,7 @@ CAUSEWAY_DECL result<void> tree_relays::until(conversation& talk, std::size_t pl
       }
     }
     CAUSEWAY_TRY(passed_on_);
-    if (talk.done(place)) return {};
+    if (is_there || talk.at(place) == 0) return {};  // or it was one of these
     awaited_.push_back(talk.at(place));
     if (!talk.wait_any(awaited_, deadline)) return {};
   }

@@ -159,11 +159,6 @@ static_assert(causeway::stage::UsesBase<forgetful_activations>);
   return s.parallel.store.empty() ? run_folder(s) + "/blocks" : s.parallel.store;
 }
 
-/// Peers of one pipeline.
-[[nodiscard]] inline std::uint32_t ranks_of(const settings& s) {
-  return s.parallel.stages == 0 ? s.net.peers : s.parallel.stages;
-}
-
 [[nodiscard]] inline causeway::parallel::pipeline_options pipeline_options_of(const settings& s) {
   return {.micro_batches = s.train.micro_batches,
           .ranks = s.parallel.stages,

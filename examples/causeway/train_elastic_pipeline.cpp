@@ -35,6 +35,9 @@ causeway::stage::neighbour_options neighbours_of(const settings& s) {
                                                                      : neighbour_weights::squared_norms};
 }
 
+constexpr causeway::comm_traits traits_of_local_steps{
+    .tolerates = causeway::peers::elastic, .allows_late_steps = true, .moves_with_blocks = true};
+
 // Replicas take steps of their own. Each of the fragments has its turn within a round, which the pipeline counts.
 causeway::result<session_summary> train_local_pipeline(chosen_model model, training t, chosen_policy comm,
                                                        std::uint64_t fragments) {
@@ -52,11 +55,9 @@ causeway::result<session_summary> train_local_pipeline(chosen_model model, train
   const auto train = [&](auto steps) {
     causeway::parallel::local_pipeline pipeline{place.pipelines, options, regroup{stages_wanted(in.s)}, std::move(steps),
                                                 forgetful_of(in.s, model.width())};
-    constexpr causeway::comm_traits moves{
-        .tolerates = causeway::peers::elastic, .allows_late_steps = true, .moves_with_blocks = true};
-    auto trainer =
-        causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
-                               chosen_comm<moves>{std::move(comm)}, std::move(pipeline), causeway::fault::quorum{});
+    auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
+                                          chosen_comm<traits_of_local_steps>{std::move(comm)}, std::move(pipeline),
+                                          causeway::fault::quorum{});
     handle_of handle{trainer};
     return run_session(handle, in, place);
   };

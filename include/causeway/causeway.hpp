@@ -34,8 +34,10 @@
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/endpoint.hpp>
+#include <causeway/net/envelope.hpp>
 #include <causeway/net/epochs.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/net/fields.hpp>
 #include <causeway/net/float_packing.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/half_open.hpp>
@@ -503,7 +505,6 @@
 #include <causeway/parallel/elastic/streamed_steps.hpp>
 #include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
-#include <causeway/parallel/envelope.hpp>
 #include <causeway/parallel/experts/expert_client.hpp>
 #include <causeway/parallel/experts/expert_gpt.hpp>
 #include <causeway/parallel/experts/expert_host.hpp>

@@ -73,7 +73,6 @@
 #include <causeway/parallel/elastic/streamed_steps.hpp>
 #include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
-#include <causeway/parallel/envelope.hpp>
 #include <causeway/parallel/experts/expert_client.hpp>
 #include <causeway/parallel/experts/expert_gpt.hpp>
 #include <causeway/parallel/experts/expert_host.hpp>

@@ -22,9 +22,11 @@
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/endpoint.hpp>
+#include <causeway/net/envelope.hpp>
 #include <causeway/net/epochs.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/net/fabric_options.hpp>
+#include <causeway/net/fields.hpp>
 #include <causeway/net/float_packing.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/half_open.hpp>

@@ -11,6 +11,7 @@ using namespace causeway::membership::detail;
 namespace {
 
 using ids = std::vector<net::peer_id>;
+constexpr std::size_t wide_bytes = 32;
 
 std::size_t list_bytes(const ids& list, const ids& base) {
   net::byte_writer out;

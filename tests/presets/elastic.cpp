@@ -390,7 +390,7 @@ TEST_CASE("presets: among peers that come and go, killed around an exchange, or 
   }
 }
 
-TEST_CASE("presets: among peers that come and go, killed at every call of the network", "[presets][slow]") {
+TEST_CASE("presets: among peers that come and go, killed at every call of the network", "[presets][slow][every_call]") {
   all_presets{how::at_every_call}.run();
 }
 

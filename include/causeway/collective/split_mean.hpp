@@ -55,8 +55,6 @@ class split_mean {
   explicit split_mean(split_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
       : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)} {}
 
-  /// For the next round, on all peers alike: as the group or its bandwidths change. See bandwidth_shares.
-  void set_shares(std::vector<double> shares) { options_.shares = std::move(shares); }
   [[nodiscard]] const split_options& options() const noexcept { return options_; }
 
   template <MessageContext X>
@@ -141,7 +139,7 @@ class split_mean {
     const std::span<const double> shares = options_.shares.empty() ? equal : options_.shares;
     if (shares.size() != peers_) {
       return fail(errc::invalid_argument, "split_mean",
-                  std::to_string(shares.size()) + " shares for " + std::to_string(peers_) + " peers; set_shares first");
+                  std::to_string(shares.size()) + " shares for " + std::to_string(peers_) + " peers");
     }
     double total = 0;
     for (const double s : shares) total += s >= 0 ? s : std::nan("");

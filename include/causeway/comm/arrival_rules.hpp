@@ -8,6 +8,7 @@
 #include <causeway/axis/arrivals.hpp>
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/every.hpp>
+#include <causeway/axis/exchange.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/hubs.hpp>
 #include <causeway/axis/merge_rule.hpp>
@@ -84,6 +85,11 @@ class arrival_rules {
   static_assert(axis::all_different<Axes...>,
                 "causeway-A1: two values for one axis were given to comm::async_parameter_server; keep one. "
                 "docs/reference/rules.md#a1");
+  static_assert(
+      (axis::has_codecs<Axes>() && ...),
+      "causeway-P8: axis::push is given a codec that is none: it lacks a member of compress::Codec. Codecs are in "
+      "compress/; a choice of entries, as compress::top_k, goes into compress::sparse. "
+      "docs/reference/rules.md#p8");
   static_assert(
       a12,
       "causeway-A12: a group, topology or participation of comm::rounds was given to comm::async_parameter_server. Use "

@@ -423,7 +423,6 @@
 #include <causeway/parallel/experts/impl/expert_host.ipp>
 #include <causeway/parallel/experts/impl/expert_layer.ipp>
 #include <causeway/parallel/experts/impl/expert_messages.ipp>
-#include <causeway/parallel/impl/envelope.ipp>
 #include <causeway/parallel/impl/micro_batches.ipp>
 #include <causeway/parallel/impl/tied_table.ipp>
 #include <causeway/parallel/pipeline/impl/async_pipeline_stash.ipp>

@@ -40,6 +40,19 @@ struct durable_record {
   ledger samples;                    ///< after `newest`
   std::vector<located_peer> others;  ///< where other peers were last seen
 
+  void fields(auto& wire) {
+    bool known = newest.has_value(), voted = accepted.has_value(), missing = false;
+    wire(run, detail::wide{self}, floor, detail::wide{promised_to}, known);
+    if (known && !newest) newest.emplace();
+    if (known) wire(detail::record_field{*newest, &votes, missing, {}});
+    const detail::base_record base{known ? &*newest : nullptr, known ? newest->chain() : 0};
+    wire(voted);
+    if (voted && !accepted) accepted.emplace();
+    if (voted) wire(accepted->at, detail::record_field{accepted->value, nullptr, missing, base});
+    wire.must(!missing);
+    const std::vector<net::peer_id> nobody;
+    wire(detail::ledger_field{samples, known ? newest->members : nobody}, net::list{others, max_members});
+  }
   friend bool operator==(const durable_record&, const durable_record&) = default;
 };
 

@@ -146,6 +146,19 @@ class ledger {
 CAUSEWAY_DECL [[nodiscard]] std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
                                                      std::uint64_t samples);
 
+namespace detail {
+
+/// A ledger as a field of a message, as ledger::encode.
+struct ledger_field {
+  ledger& samples;
+  const std::vector<net::peer_id>& base;
+
+  void put(net::byte_writer& out) const { samples.encode(out, base); }
+  void get(net::byte_reader& in) const { samples = ledger::decode(in, base); }
+};
+
+}  // namespace detail
+
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED

@@ -15,6 +15,7 @@
 #include <causeway/membership/ledger.hpp>
 #include <causeway/membership/records.hpp>
 #include <causeway/net/codec.hpp>
+#include <causeway/net/envelope.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,12 +27,9 @@
 #include <variant>
 #include <vector>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
-/// Messages of another format are refused.
-inline constexpr std::uint8_t message_format = 4;
-
-namespace detail {
+inline constexpr net::envelope::kind messages{"membership message", "", 4};
 
 /// The newest commit that somebody knows. Round 0 with chain 0: none.
 struct position {
@@ -40,6 +38,7 @@ struct position {
 
   [[nodiscard]] bool known() const noexcept { return chain != 0; }
   CAUSEWAY_DECL [[nodiscard]] bool older_than(const position& other) const noexcept;
+  void fields(auto& wire) { wire(net::below{round, max_round + 1}, wide{chain}); }
   friend bool operator==(const position&, const position&) = default;
 };
 
@@ -61,6 +60,16 @@ struct report {
 
   /// Whether it says the same as another one.
   CAUSEWAY_DECL [[nodiscard]] bool repeats(const report& r) const;
+
+  template <class Wire>
+  void fields(Wire& wire, const base_record& base) {
+    bool votes = accepted.has_value();
+    wire(sequence, floor, wide{promised_to}, newest, votes);
+    if (votes && !accepted) accepted.emplace();
+    if (votes) wire(accepted->at, record_field{accepted->value, nullptr, partial, base});
+    if (Wire::reads && partial) accepted.reset();
+    wire(holds, ready, leaving, samples, trial_term, beat, net::text{address, max_address_bytes});
+  }
 };
 
 /// Leader to everybody, at regular intervals.
@@ -71,6 +80,8 @@ struct heartbeat {
   std::uint32_t reachable = 0;  ///< members that the leader reaches
   bool quorum = false;          ///< whether they are enough
   bool enough = false;          ///< all peers together have the samples of the round after newest: enter it
+
+  void fields(auto& wire) { wire(net::below{term, ballot::max_term + 1}, number, newest, reachable, quorum, enough); }
 };
 
 /// Candidate to members: promise me this term. A trial asks only whether they would.
@@ -78,6 +89,8 @@ struct campaign {
   std::uint32_t term = 0;
   bool trial = false;
   position newest;
+
+  void fields(auto& wire) { wire(net::below{term, ballot::max_term + 1}, trial, newest); }
 };
 
 /// To somebody who asked the wrong peer: whom to ask.
@@ -85,6 +98,8 @@ struct guide {
   std::uint32_t term = 0;
   located_peer leader;  ///< peer 0: not known
   std::vector<located_peer> others;
+
+  void fields(auto& wire) { wire(term, leader, net::list{others, max_members}); }
 };
 
 /// Leader to those who take part: begin. `proposal` is the record to come, state 0; it counts what the view says. Addresses
@@ -95,6 +110,17 @@ struct go {
   std::vector<located_peer> news;
   std::uint64_t places = 0;  ///< places_of(who)
   bool partial = false;
+
+  void fields(auto& wire, const base_record& base) { wire(packed{*this, base}); }
+
+ private:
+  struct packed {
+    go& m;
+    const base_record& base;
+
+    CAUSEWAY_DECL void put(net::byte_writer& out) const;
+    CAUSEWAY_DECL void get(net::byte_reader& in) const;
+  };
 };
 
 /// Names the addresses of a view.
@@ -104,17 +130,23 @@ struct vote {
   ballot at;
   std::uint64_t round = 0;
   std::uint64_t state = 0;
+
+  void fields(auto& wire) { wire(at, round, wide{state}); }
 };
 
 struct failure {
   ballot at;
   errc why = errc::peer_lost;
   std::vector<net::peer_id> suspects;
+
+  void fields(auto& wire) { wire(at, why, wide_list(suspects, max_members)); }
 };
 
 /// Leader: from now on vote for nothing below `floor`, and report.
 struct abort_attempt {
   ballot floor;
+
+  void fields(auto& wire) { wire(floor); }
 };
 
 /// Leader: this value may have been chosen; take it over and vote for it in `at`.
@@ -123,6 +155,10 @@ struct adoption {
   commit_record value;
   std::vector<located_peer> holders;
   bool partial = false;
+
+  void fields(auto& wire, const base_record& base) {
+    wire(at, record_field{value, nullptr, partial, base}, net::list{holders, max_members});
+  }
 };
 
 /// A round is committed. `holders`: for those who do not hold its state. Who voted for the record has it already: a brief
@@ -134,6 +170,25 @@ struct commit_notice {
   std::vector<located_peer> holders;
   bool brief = false;
   bool partial = false;
+
+  void fields(auto& wire, const base_record& base) {
+    wire(of, brief);
+    if (brief) {
+      wire(brief_votes{*this, base});
+    } else {
+      wire(record_field{record, &votes, partial, base});
+    }
+    wire(net::list{holders, max_members});
+  }
+
+ private:
+  struct brief_votes {
+    commit_notice& notice;
+    const base_record& base;
+
+    CAUSEWAY_DECL void put(net::byte_writer& out) const;
+    CAUSEWAY_DECL void get(net::byte_reader& in) const;
+  };
 };
 
 /// The newest commit for somebody who misses more than one.
@@ -142,27 +197,42 @@ struct sync {
   certificate votes;
   ledger samples;
   std::vector<located_peer> holders;
+
+  void fields(auto& wire) {
+    bool missing = false;
+    wire(record_field{record, &votes, missing, {}});
+    wire.must(!missing);
+    wire(ledger_field{samples, record.members}, net::list{holders, max_members});
+  }
 };
 
 /// Who has the newest committed state, for somebody who fetches it.
 struct holder_list {
   position of;
   std::vector<located_peer> holders;
+
+  void fields(auto& wire) { wire(of, net::list{holders, max_members}); }
 };
 
 /// Leader to a peer that it leaves out for a while.
 struct exclusion {
   std::string why;
+
+  void fields(auto& wire) { wire(net::text{why, 1024}); }
 };
 
 /// Leader to a leaving peer: you may go (`you`). Anybody to its peers: I am gone.
 struct farewell {
   bool you = false;
+
+  void fields(auto& wire) { wire(you); }
 };
 
 /// To a member: do you know this commit, or have you voted for it?
 struct inquiry {
   position about;
+
+  void fields(auto& wire) { wire(about); }
 };
 
 /// The answer, also given later, once something is known.
@@ -173,78 +243,21 @@ struct confirmation {
 
   /// Whether it says that `chain` is committed, or that its sender voted for it.
   CAUSEWAY_DECL [[nodiscard]] bool supports(std::uint64_t chain) const noexcept;
+  void fields(auto& wire) { wire(newest, wide{before}, wide{voted}); }
 };
 
 /// Where are these? None: all members.
 struct address_request {
   std::vector<net::peer_id> who;
+
+  void fields(auto& wire) { wire(wide_list(who, max_members)); }
 };
 /// The answer: those that are known.
 struct address_list {
   std::vector<located_peer> places;
+
+  void fields(auto& wire) { wire(net::list{places, max_members}); }
 };
-
-// ---- bytes, one pair for each kind ---------------------------------------------------------------------------------
-
-inline void put_flag(net::byte_writer& out, bool flag) { out.put(static_cast<std::uint8_t>(flag)); }
-inline bool get_flag(net::byte_reader& in) { return in.get<std::uint8_t>() != 0; }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const position& p);
-CAUSEWAY_DECL void read(net::byte_reader& in, position& p);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const report& m, const base_record& base);
-CAUSEWAY_DECL void read(net::byte_reader& in, report& m, const base_record& base);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const heartbeat& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, heartbeat& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const campaign& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, campaign& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const guide& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, guide& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const go& m, const base_record& base);
-CAUSEWAY_DECL void read(net::byte_reader& in, go& m, const base_record& base);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const vote& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, vote& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const failure& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, failure& m);
-
-inline void write(net::byte_writer& out, const abort_attempt& m) { membership::write(out, m.floor); }
-inline void read(net::byte_reader& in, abort_attempt& m) { m.floor = read_ballot(in); }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const adoption& m, const base_record& base);
-CAUSEWAY_DECL void read(net::byte_reader& in, adoption& m, const base_record& base);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const commit_notice& m, const base_record& base);
-CAUSEWAY_DECL void read(net::byte_reader& in, commit_notice& m, const base_record& base);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const sync& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, sync& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const holder_list& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, holder_list& m);
-
-inline void write(net::byte_writer& out, const exclusion& m) { out.put_text(m.why); }
-inline void read(net::byte_reader& in, exclusion& m) { m.why = in.get_text(1024); }
-
-inline void write(net::byte_writer& out, const farewell& m) { put_flag(out, m.you); }
-inline void read(net::byte_reader& in, farewell& m) { m.you = get_flag(in); }
-
-inline void write(net::byte_writer& out, const inquiry& m) { write(out, m.about); }
-inline void read(net::byte_reader& in, inquiry& m) { read(in, m.about); }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const confirmation& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, confirmation& m);
-
-inline void write(net::byte_writer& out, const address_request& m) { write_peers(out, m.who); }
-inline void read(net::byte_reader& in, address_request& m) { m.who = read_peers(in); }
-
-inline void write(net::byte_writer& out, const address_list& m) { write_located(out, m.places); }
-inline void read(net::byte_reader& in, address_list& m) { m.places = read_located(in); }
 
 /// Any message. The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<report, heartbeat, campaign, guide, go, vote, failure, abort_attempt, adoption, commit_notice,
@@ -263,24 +276,6 @@ inline constexpr std::size_t number_of = place_in<Message>(static_cast<const mes
 /// Of an encoded message; none of the list for what is no message.
 CAUSEWAY_DECL [[nodiscard]] std::size_t kind_of(std::span<const std::byte> bytes);
 
-/// Kind `kind`, default-made; refuses unknown ones.
-template <std::size_t I = 0>
-message read_kind(net::byte_reader& in, std::size_t kind, const base_record& base) {
-  if constexpr (I < std::variant_size_v<message>) {
-    if (kind != I) return read_kind<I + 1>(in, kind, base);
-    std::variant_alternative_t<I, message> m;
-    if constexpr (requires { read(in, m, base); }) {
-      read(in, m, base);
-    } else {
-      read(in, m);
-    }
-    return m;
-  } else {
-    in.refuse();
-    return farewell{};
-  }
-}
-
 /// `base`: the newest commit that the sender knows.
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m,
                                                           const base_record& base = {});
@@ -290,9 +285,7 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, con
 CAUSEWAY_DECL [[nodiscard]] result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes,
                                                            const base_record& base = {});
 
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
 #ifndef CAUSEWAY_COMPILED
 #include <causeway/membership/impl/messages.ipp>

@@ -8,6 +8,7 @@
 
 #include <causeway/net/codec.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/net/fields.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,19 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 /// An id or a hash: its 64 bits, low byte first, then 24 zero bytes.
 CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value);
 CAUSEWAY_DECL std::uint64_t get_wide(net::byte_reader& in);
-inline constexpr std::size_t wide_bytes = 32;
+
+/// As a field (net/fields.hpp).
+struct wide {
+  std::uint64_t& value;
+
+  void put(net::byte_writer& out) const { put_wide(out, value); }
+  void get(net::byte_reader& in) const { value = get_wide(in); }
+};
+
+/// Ids, spelled out.
+[[nodiscard]] inline auto wide_list(std::vector<net::peer_id>& ids, std::size_t most) {
+  return net::list{ids, most, [](auto& wire, net::peer_id& id) { wire(wide{id}); }};
+}
 
 /// The same without the zero bytes at its end: how many are left, then those.
 CAUSEWAY_DECL void put_trimmed(net::byte_writer& out, std::uint64_t value);

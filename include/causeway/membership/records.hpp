@@ -44,6 +44,7 @@ struct ballot {
   [[nodiscard]] constexpr std::uint32_t wire() const noexcept { return (term << 10U) | attempt; }
   [[nodiscard]] constexpr ballot next() const noexcept { return {term, attempt + 1}; }
 
+  void fields(auto& wire) { wire(net::below{term, max_term + 1}, net::below{attempt, max_attempt + 1}); }
   friend constexpr auto operator<=>(const ballot&, const ballot&) = default;
 };
 
@@ -52,6 +53,7 @@ struct contribution {
   net::peer_id peer = 0;
   std::uint64_t samples = 0;
 
+  void fields(auto& wire) { wire(detail::wide{peer}, samples); }
   friend bool operator==(const contribution&, const contribution&) = default;
 };
 
@@ -60,6 +62,7 @@ struct located_peer {
   net::peer_id peer = 0;
   std::string address;
 
+  void fields(auto& wire) { wire(detail::wide{peer}, net::text{address, max_address_bytes}); }
   friend bool operator==(const located_peer&, const located_peer&) = default;
 };
 
@@ -81,6 +84,11 @@ struct commit_record {
   /// Samples of `peer` that are in the state.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t contribution_of(net::peer_id peer) const noexcept;
 
+  /// What its chain value names.
+  void fields(auto& wire) {
+    wire(run, round, detail::wide{parent}, detail::wide{state}, at, detail::wide_list(members, max_members),
+         net::list{contributions, max_members}, detail::wide_list(returned, max_members), detail::wide{ledger});
+  }
   friend bool operator==(const commit_record&, const commit_record&) = default;
 };
 
@@ -131,28 +139,6 @@ CAUSEWAY_DECL [[nodiscard]] bool contains(std::span<const net::peer_id> peers, n
 
 namespace detail {
 
-/// The count of a list whose elements take at least `least` bytes each: never more than the input can hold.
-CAUSEWAY_DECL std::size_t read_count(net::byte_reader& in, std::size_t limit, std::size_t least);
-
-CAUSEWAY_DECL void write_peers(net::byte_writer& out, const std::vector<net::peer_id>& peers);
-
-CAUSEWAY_DECL std::vector<net::peer_id> read_peers(net::byte_reader& in);
-
-CAUSEWAY_DECL void write_located(net::byte_writer& out, const std::vector<located_peer>& peers);
-
-CAUSEWAY_DECL std::vector<located_peer> read_located(net::byte_reader& in);
-
-}  // namespace detail
-
-inline void write(net::byte_writer& out, const ballot& b) { out.put(b.term).put(b.attempt); }
-
-CAUSEWAY_DECL ballot read_ballot(net::byte_reader& in);
-
-/// The bytes that a record's chain value names.
-CAUSEWAY_DECL void write(net::byte_writer& out, const commit_record& r);
-
-namespace detail {
-
 /// A record that both sides know, to write the next one as a difference to it. None: the next one is spelled out.
 struct base_record {
   const commit_record* record = nullptr;
@@ -180,6 +166,17 @@ CAUSEWAY_DECL void put_record(net::byte_writer& out, const commit_record& r, con
 /// Nothing where it is a difference to a record that `base` is not: then the whole has to be asked for. The reader has
 /// failed afterwards where the bytes hold no record.
 CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, const base_record& base);
+
+/// A record as a field of a message. `missing`: it was a difference to another one than `base`, and is not there.
+struct record_field {
+  commit_record& record;
+  certificate* votes;  ///< null: they are not told
+  bool& missing;
+  const base_record& base;
+
+  CAUSEWAY_DECL void put(net::byte_writer& out) const;
+  CAUSEWAY_DECL void get(net::byte_reader& in) const;
+};
 
 }  // namespace detail
 

@@ -6,8 +6,8 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/net/asio_transport.hpp>
-#include <causeway/net/codec.hpp>
 #include <causeway/net/endpoint.hpp>
+#include <causeway/net/fields.hpp>
 #include <causeway/net/frame.hpp>
 
 #include <chrono>
@@ -46,6 +46,7 @@ struct hello {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
   CAUSEWAY_DECL static result<hello> decode(std::span<const std::byte> bytes);
+  void fields(auto& wire) { wire(model_hash, wanted, text{announce, 255}, port, has_bbr); }
 };
 
 /// Who is where. An empty host means the machine at which the reader reached the host of the run.
@@ -56,6 +57,9 @@ struct address_table {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
   CAUSEWAY_DECL static result<address_table> decode(std::span<const std::byte> bytes);
+  void fields(auto& wire) {
+    wire(token, streams, list{addresses, most_peers, [](auto& w, endpoint& e) { w(text{e.host, 255}, e.port); }});
+  }
 };
 
 }  // namespace detail

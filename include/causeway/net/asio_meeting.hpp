@@ -8,8 +8,8 @@
 // connection, under a number that only grows, or declines it.
 
 #include <causeway/core/result.hpp>
-#include <causeway/net/codec.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/net/fields.hpp>
 #include <causeway/net/frame.hpp>
 
 #include <cstddef>
@@ -35,6 +35,7 @@ struct introduction {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
   CAUSEWAY_DECL static result<introduction> decode(std::span<const std::byte> bytes);
+  void fields(auto& wire) { wire(id, incarnation, nonce, streams, chunk, text{host, 255}, port); }
 };
 
 /// The body of `want`: what the peer with the larger id knows of earlier connections.
@@ -45,6 +46,7 @@ struct wish {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
   CAUSEWAY_DECL static result<wish> decode(std::span<const std::byte> bytes);
+  void fields(auto& wire) { wire(nonce, last, alive); }
 };
 
 /// The body of `take`: the answer to a wish.
@@ -54,6 +56,7 @@ struct decision {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
   CAUSEWAY_DECL static result<decision> decode(std::span<const std::byte> bytes);
+  void fields(auto& wire) { wire(nonce, serial); }
 };
 
 /// One link among all that there ever were with a peer.
@@ -62,6 +65,7 @@ struct link_key {
   std::uint64_t incarnation = 0;  ///< of the other side
   std::uint64_t serial = 0;
 
+  void fields(auto& wire) { wire(id, incarnation, serial); }
   friend bool operator==(const link_key&, const link_key&) = default;
 };
 
@@ -72,6 +76,7 @@ struct stream_request {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
   CAUSEWAY_DECL static result<stream_request> decode(std::span<const std::byte> bytes);
+  void fields(auto& wire) { wire(key, index); }
 };
 
 /// What the peer with the smaller id knows of its link to the other: for `may_replace`.

@@ -22,8 +22,7 @@ CAUSEWAY_DECL result<void> gather_regions(const exchange_port& port, const regio
 
 CAUSEWAY_DECL result<std::size_t> region_of(net::peer_index peer, const region_list& regions, std::uint32_t peers) {
   if (!has_each_once(regions, peers)) {
-    return fail(errc::invalid_argument, "two_level_mean",
-                "regions must name every peer of the group once; set_regions first");
+    return fail(errc::invalid_argument, "two_level_mean", "regions must name every peer of the group once");
   }
   std::size_t region = 0;
   while (std::find(regions[region].begin(), regions[region].end(), peer) == regions[region].end()) ++region;

@@ -17,20 +17,8 @@ CAUSEWAY_DECL durable_record fresh_record(std::uint64_t run, net::peer_id self) 
 
 CAUSEWAY_DECL std::vector<std::byte> encode(const durable_record& r) {
   net::byte_writer out;
-  const detail::base_record base{r.newest ? &*r.newest : nullptr, r.newest ? r.newest->chain() : 0};
-  out.put(detail::durable_magic).put(r.run);
-  detail::put_wide(out, r.self);
-  write(out, r.floor);
-  detail::put_wide(out, r.promised_to);
-  out.put(static_cast<std::uint8_t>(r.newest.has_value()));
-  if (r.newest) detail::put_record(out, *r.newest, r.votes, {});
-  out.put(static_cast<std::uint8_t>(r.accepted.has_value()));
-  if (r.accepted) {
-    write(out, r.accepted->at);
-    detail::put_record(out, r.accepted->value, {}, base);
-  }
-  r.samples.encode(out, r.newest ? r.newest->members : std::vector<net::peer_id>{});
-  detail::write_located(out, r.others);
+  out.put(detail::durable_magic);
+  net::put_fields(out, r);
   out.put(hash_bytes(out.bytes()));
   return std::move(out).take();
 }
@@ -46,24 +34,7 @@ CAUSEWAY_DECL result<durable_record> decode_durable_record(std::span<const std::
     return fail(errc::version_mismatch, "membership record", "another version wrote it, or something else");
   }
   durable_record r;
-  r.run = in.get<std::uint64_t>();
-  r.self = detail::get_wide(in);
-  r.floor = read_ballot(in);
-  r.promised_to = detail::get_wide(in);
-  if (in.get<std::uint8_t>() != 0) {
-    auto newest = detail::get_record(in, {});
-    if (newest) r.newest = std::move(newest->record);
-    if (newest) r.votes = std::move(newest->votes);
-  }
-  const detail::base_record base{r.newest ? &*r.newest : nullptr, r.newest ? r.newest->chain() : 0};
-  if (in.get<std::uint8_t>() != 0) {
-    const ballot at = read_ballot(in);
-    auto value = detail::get_record(in, base);
-    if (value) r.accepted = acceptance{at, std::move(value->record)};
-    if (!value) in.refuse();
-  }
-  r.samples = ledger::decode(in, r.newest ? r.newest->members : std::vector<net::peer_id>{});
-  r.others = detail::read_located(in);
+  net::get_fields(in, r);
   CAUSEWAY_TRY(in.finish("membership record"));
   return r;
 }

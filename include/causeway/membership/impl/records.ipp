@@ -7,6 +7,7 @@
 #include <causeway/membership/records.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -48,71 +49,7 @@ CAUSEWAY_DECL bool contains(std::span<const net::peer_id> peers, net::peer_id id
   return std::find(peers.begin(), peers.end(), id) != peers.end();
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-CAUSEWAY_DECL std::size_t read_count(net::byte_reader& in, std::size_t limit, std::size_t least) {
-  const std::size_t count = in.get<std::uint32_t>();
-  if (count <= limit && count <= in.remaining() / least) return count;
-  in.refuse();
-  return 0;
-}
-
-CAUSEWAY_DECL void write_peers(net::byte_writer& out, const std::vector<net::peer_id>& peers) {
-  out.put(static_cast<std::uint32_t>(peers.size()));
-  for (const net::peer_id id : peers) put_wide(out, id);
-}
-
-CAUSEWAY_DECL std::vector<net::peer_id> read_peers(net::byte_reader& in) {
-  std::vector<net::peer_id> peers(read_count(in, max_members, wide_bytes));
-  for (net::peer_id& id : peers) id = get_wide(in);
-  return peers;
-}
-
-CAUSEWAY_DECL void write_located(net::byte_writer& out, const std::vector<located_peer>& peers) {
-  out.put(static_cast<std::uint32_t>(peers.size()));
-  for (const located_peer& p : peers) {
-    put_wide(out, p.peer);
-    out.put_text(p.address);
-  }
-}
-
-CAUSEWAY_DECL std::vector<located_peer> read_located(net::byte_reader& in) {
-  std::vector<located_peer> peers(read_count(in, max_members, wide_bytes + 4));
-  for (located_peer& p : peers) {
-    p.peer = get_wide(in);
-    p.address = in.get_text(max_address_bytes);
-  }
-  return peers;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL ballot read_ballot(net::byte_reader& in) {
-  ballot b;
-  b.term = in.get<std::uint32_t>();
-  b.attempt = in.get<std::uint32_t>();
-  if (b.term > ballot::max_term || b.attempt > ballot::max_attempt) in.refuse();
-  return b;
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const commit_record& r) {
-  out.put(r.run).put(r.round);
-  detail::put_wide(out, r.parent);
-  detail::put_wide(out, r.state);
-  write(out, r.at);
-  detail::write_peers(out, r.members);
-  out.put(static_cast<std::uint32_t>(r.contributions.size()));
-  for (const contribution& c : r.contributions) {
-    detail::put_wide(out, c.peer);
-    out.put(c.samples);
-  }
-  detail::write_peers(out, r.returned);
-  detail::put_wide(out, r.ledger);
-}
+CAUSEWAY_DECL std::uint64_t commit_record::chain() const { return hash_bytes(net::encode_fields(*this)); }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
@@ -157,7 +94,7 @@ CAUSEWAY_DECL void put_record(net::byte_writer& out, const commit_record& r, con
   }
   net::byte_writer body;
   put_wide(body, r.state);
-  write(body, r.at);
+  net::put_fields(body, r.at);
   put_list(body, r.members, before);
   put_list(body, contributors, r.members);
   put_counts(body, samples);
@@ -181,7 +118,7 @@ CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, co
   if (!in.ok() || (differs && !base.precedes(r.parent))) return std::nullopt;
   const auto before = differs ? base.members(r.parent) : std::span<const net::peer_id>{};
   r.state = get_wide(body);
-  r.at = read_ballot(body);
+  net::get_fields(body, r.at);
   r.members = get_list(body, before, max_members);
   const std::vector<net::peer_id> contributors = get_list(body, r.members, max_members);
   const std::vector<std::uint64_t> samples = get_counts(body, contributors.size());
@@ -193,16 +130,17 @@ CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, co
   return e;
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL std::uint64_t commit_record::chain() const {
-  net::byte_writer out;
-  write(out, *this);
-  return hash_bytes(out.bytes());
+CAUSEWAY_DECL void record_field::put(net::byte_writer& out) const {
+  put_record(out, record, votes != nullptr ? *votes : certificate{}, base);
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
+CAUSEWAY_DECL void record_field::get(net::byte_reader& in) const {
+  auto told = get_record(in, base);
+  missing = !told;
+  if (told) record = std::move(told->record);
+  if (told && votes != nullptr) *votes = std::move(told->votes);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP

@@ -7,9 +7,8 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/net/codec.hpp>
+#include <causeway/net/envelope.hpp>
 #include <causeway/net/fabric.hpp>
-#include <causeway/parallel/envelope.hpp>
 #include <causeway/stage/expert_directory.hpp>
 
 #include <cstddef>
@@ -21,11 +20,15 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire {
 
 inline constexpr std::uint32_t most_experts = 1U << 14U;  ///< of a host
+/// Values that fit one message, whatever its kind.
+inline constexpr std::size_t most_values = (net::max_post_bytes - 64) / sizeof(float);
 
 /// From a host to everybody: these experts are here, for so long.
 struct announcement {
   std::uint32_t milliseconds = 0;
   std::vector<stage::expert_id> experts{};
+
+  void fields(auto& wire) { wire(milliseconds, net::list{experts, most_experts}); }
 };
 
 /// From a trainer. A forward has x; a backward x and then the gradient of the output, both [rows, width].
@@ -34,41 +37,30 @@ struct request {
   std::uint8_t backward = 0;
   stage::expert_id expert = 0;
   std::vector<float> values{};
+
+  void fields(auto& wire) { wire(number, net::below{backward, 2}, expert, net::list{values, most_values}); }
 };
 
 /// The output, or the gradient of the input; none where the host refused.
 struct answer {
   std::uint64_t number = 0;
   std::vector<float> values{};
+
+  void fields(auto& wire) { wire(number, net::list{values, most_values}); }
 };
 
 /// The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<announcement, request, answer>;
 
-/// Values that fit one message, whatever its kind.
-inline constexpr std::size_t most_values = (net::max_post_bytes - 64) / sizeof(float);
-
 namespace detail {
 
-inline constexpr envelope::kind messages{"expert message", "grid or width of experts", 1};
-
-CAUSEWAY_DECL void put_values(net::byte_writer& out, std::span<const float> values);
-CAUSEWAY_DECL std::vector<float> get_values(net::byte_reader& in);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
-
-inline void write(net::byte_writer& out, const answer& m) { put_values(out.put(m.number), m.values); }
-CAUSEWAY_DECL void read(net::byte_reader& in, answer& m);
+inline constexpr net::envelope::kind messages{"expert message", ", or of another grid or width of experts", 1};
 
 }  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
-/// As envelope::open; values that are not finite are refused as well.
+/// As net::envelope::open; values that are not finite are refused as well.
 CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::expert_wire

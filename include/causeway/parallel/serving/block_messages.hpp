@@ -8,11 +8,10 @@
 #include <causeway/collective/channels.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/net/codec.hpp>
+#include <causeway/net/envelope.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/nn/adapters.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/envelope.hpp>
 #include <causeway/stage/block_routing.hpp>
 
 #include <cstddef>
@@ -30,16 +29,49 @@ inline constexpr std::uint32_t most_addresses = 64;
 inline constexpr std::size_t longest_address = 256;
 inline constexpr double longest_seconds = 1e6;
 
+namespace detail {
+
+struct span_field {
+  nn::block_range& blocks;
+
+  CAUSEWAY_DECL void put(net::byte_writer& out) const;
+  CAUSEWAY_DECL void get(net::byte_reader& in) const;
+};
+
+/// From 1 on.
+struct count_field {
+  std::uint32_t& count;
+
+  void put(net::byte_writer& out) const { out.put(count); }
+  void get(net::byte_reader& in) const {
+    net::below{count, most_tokens}.get(in);
+    if (count == 0) in.refuse();
+  }
+};
+
+}  // namespace detail
+
 /// From a server to everybody: it holds these blocks, for so long.
 struct announcement {
   std::uint32_t milliseconds = 0;
   stage::span_offer offer{};
   double throughput = 0;  ///< rows a second through all of its blocks
+
+  void fields(auto& wire) {
+    wire(milliseconds, detail::span_field{offer.blocks}, offer.seconds, offer.load, throughput,
+         detail::count_field{offer.most_requests}, detail::count_field{offer.most_rows});
+    wire.must(offer.seconds >= 0 && offer.seconds <= longest_seconds && offer.load >= 0 && offer.load <= longest_seconds &&
+              throughput >= 0);
+  }
 };
 
 /// From a server: where others can be dialled.
 struct addresses {
   std::vector<std::string> list{};
+
+  void fields(auto& wire) {
+    wire(net::list{list, most_addresses, [](auto& w, std::string& a) { w(net::text{a, longest_address}); }});
+  }
 };
 
 /// From a client. The data that follows: x, in a backward the gradient of the output, both encoded; then what is tuned of
@@ -59,14 +91,25 @@ struct request {
   [[nodiscard]] nn::block_tuning tuning() const noexcept { return {prompts, adapters}; }
   /// Rows times blocks; a backward computes the forward too.
   CAUSEWAY_DECL [[nodiscard]] double work() const noexcept;
+
+  void fields(auto& wire) {
+    wire(number, net::below{backward, 2}, detail::span_field{blocks}, detail::count_field{sequences},
+         detail::count_field{tokens}, prompts, x_bytes, net::below{adapters.rank, nn::adapter_shape::most_rank + 1},
+         adapters.maps);
+    wire.must(prompts <= tokens);
+  }
 };
 
 /// To be sent back at once.
 struct probe {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 struct echo {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 
 using message = std::variant<announcement, addresses, request, probe, echo>;
@@ -80,32 +123,13 @@ CAUSEWAY_DECL [[nodiscard]] net::message_id answer_id(std::uint64_t number);
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"block message", "model or codec", 2};
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const nn::block_range& r);
-CAUSEWAY_DECL void read(net::byte_reader& in, nn::block_range& r);
-CAUSEWAY_DECL double get_seconds(net::byte_reader& in);
-CAUSEWAY_DECL std::uint32_t get_positive(net::byte_reader& in);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
-
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+inline constexpr net::envelope::kind messages{"block message", ", or of another model or codec", 2};
 
 }  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
-/// As envelope::open.
+/// As net::envelope::open.
 CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire

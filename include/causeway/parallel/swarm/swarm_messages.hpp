@@ -9,8 +9,8 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/codec.hpp>
+#include <causeway/net/envelope.hpp>
 #include <causeway/net/fabric.hpp>
-#include <causeway/parallel/envelope.hpp>
 #include <causeway/parallel/swarm/swarm_table_exchange.hpp>
 
 #include <cstddef>
@@ -60,9 +60,9 @@ class batch_set {
   CAUSEWAY_DECL void unite(const batch_set& other) noexcept;
   friend bool operator==(const batch_set&, const batch_set&) = default;
 
-  CAUSEWAY_DECL void write(net::byte_writer& out) const;
+  CAUSEWAY_DECL void put(net::byte_writer& out) const;
   /// Allocates no more than the input backs; bits beyond the size are refused.
-  CAUSEWAY_DECL static batch_set read(net::byte_reader& in);
+  CAUSEWAY_DECL void get(net::byte_reader& in);
 
  private:
   std::uint32_t size_ = 0;
@@ -74,6 +74,8 @@ struct stage_sum {
   std::uint64_t step = 0;
   double squares = -1;          ///< of the sum's 2-norm; negative: there is none
   std::vector<double> asked{};  ///< this stage's part of what a policy asks all stages for (swarm_round::sum)
+
+  void fields(auto& wire) { wire(step, squares, net::list{asked, most_asked}); }
 };
 
 /// Its squares, and the first `count` of what was asked for.
@@ -95,11 +97,18 @@ struct status {
   /// steps, since it was started.
   std::uint64_t committed = 0;
   stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
+
+  void fields(auto& wire) {
+    wire(net::below{stage, most_stages}, net::below{serving, 2}, turn, term, net::below{coordinates, 2}, queued, seconds,
+         sums[0], sums[1], part, committed, decided);
+  }
 };
 
 /// From a peer that becomes the coordinator.
 struct claim {
   std::uint32_t term = 0;
+
+  void fields(auto& wire) { wire(term); }
 };
 
 /// The answer, also unasked when something was dropped: what of a turn is in this peer's hands.
@@ -109,6 +118,12 @@ struct report {
   batch_set done;                ///< in its gradient; in an evaluation: computed
   batch_set begun;               ///< computed forward, not back
   std::vector<double> losses{};  ///< on the last stage: of the micro-batches in `done`, ascending
+
+  void fields(auto& wire) {
+    wire(term, turn, done, begun);
+    wire(net::list{losses, done.count()});
+    wire.must(done.size() == begun.size() && (losses.empty() || losses.size() == done.count()));
+  }
 };
 
 /// What the neighbours have to do for a stage of a micro-batch's path.
@@ -128,6 +143,16 @@ struct order {
   /// By stage: the version with which it last began the micro-batch anew. Never falls from one stage to the next. 0: peers
   /// of a stage compute alike, and none ever has to.
   std::vector<std::uint64_t> passes{};
+
+  void fields(auto& wire) { wire(turn, net::below{micro_batch, most_micro_batches}, version, path_field{*this}); }
+
+ private:
+  struct path_field {
+    order& m;
+
+    CAUSEWAY_DECL void put(net::byte_writer& out) const;
+    CAUSEWAY_DECL void get(net::byte_reader& in) const;
+  };
 };
 
 /// A boundary tensor follows as data.
@@ -137,6 +162,10 @@ struct tensor_announcement {
   std::uint8_t backward = 0;
   std::uint64_t serial = 0;  ///< names the data among those of its sender
   std::uint64_t pass = 0;    ///< of the upper of the two stages
+
+  void fields(auto& wire) {
+    wire(turn, net::below{micro_batch, most_micro_batches}, net::below{backward, 2}, serial, pass);
+  }
 };
 
 /// A micro-batch is in this peer's gradient, or in an evaluation computed. To the coordinator.
@@ -145,6 +174,8 @@ struct contributed {
   std::uint32_t micro_batch = 0;
   double seconds = 0;  ///< 0: not of a training step
   double loss = 0;     ///< summed over tokens, on the last stage
+
+  void fields(auto& wire) { wire(turn, net::below{micro_batch, most_micro_batches}, seconds, loss); }
 };
 
 /// Whether the coordinator knows every micro-batch of the step in the gradient of a living peer of every stage that it
@@ -153,17 +184,25 @@ struct verdict {
   std::uint64_t turn = 0;
   std::uint8_t complete = 0;
   double loss = 0;  ///< of the whole turn, summed over tokens
+
+  void fields(auto& wire) { wire(turn, net::below{complete, 2}, loss); }
 };
 
 /// Where to find others.
 struct addresses {
   std::vector<std::string> list{};
+
+  void fields(auto& wire) {
+    wire(net::list{list, most_addresses, [](auto& w, std::string& a) { w(net::text{a, longest_address}); }});
+  }
 };
 
 /// The coordinator asks a peer to serve another stage.
 struct move_request {
   std::uint32_t term = 0;
   std::uint32_t stage = 0;
+
+  void fields(auto& wire) { wire(term, net::below{stage, most_stages}); }
 };
 
 /// What came from a peer for a micro-batch cannot be decoded. To the coordinator.
@@ -171,14 +210,20 @@ struct refusal {
   std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
   net::peer_id from = 0;
+
+  void fields(auto& wire) { wire(turn, net::below{micro_batch, most_micro_batches}, from); }
 };
 
 /// To be sent back at once, so that its sender learns how far away the other is.
 struct probe {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 struct echo {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 
 /// What that came to, for all peers within reach. To the coordinator.
@@ -186,8 +231,15 @@ struct delays {
   struct one {
     net::peer_id to = 0;
     double seconds = 0;  ///< half a round trip
+
+    void fields(auto& wire) {
+      wire(to, seconds);
+      wire.must(seconds >= 0);
+    }
   };
   std::vector<one> list{};
+
+  void fields(auto& wire) { wire(net::list{list, most_addresses}); }
 };
 
 /// The place in the list is the kind on the wire: append, never reorder.
@@ -196,57 +248,14 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"swarm message", "model or seed, codec or number of micro-batches or local steps",
-                                         5};
-
-using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const status& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, status& m);
-
-inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
-inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const report& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, report& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const order& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, order& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const tensor_announcement& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, tensor_announcement& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m);
-
-inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
-CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
-
-inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
-CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m);
-
-inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
-CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m);
-
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
+inline constexpr net::envelope::kind messages{
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 5};
 
 }  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
-/// As envelope::open.
+/// As net::envelope::open.
 CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire

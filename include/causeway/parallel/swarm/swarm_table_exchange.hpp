@@ -32,6 +32,8 @@ static_assert(table_piece_values * sizeof(float) <= net::max_post_bytes / 2);
 struct table_request {
   std::uint64_t step = 0;
   std::uint32_t piece = 0;
+
+  void fields(auto& wire) { wire(step, piece); }
 };
 
 /// The answer.
@@ -40,17 +42,17 @@ struct table_piece {
   std::uint32_t piece = 0;
   std::uint64_t version = 0;    ///< pieces of another version are of another sum
   std::vector<float> values{};  ///< finite; none: the sender has nothing of that step
+
+  void fields(auto& wire) { wire(step, piece, version, blob{values}); }
+
+ private:
+  struct blob {
+    std::vector<float>& values;
+
+    void put(net::byte_writer& out) const { out.put_bytes(std::as_bytes(std::span{values})); }
+    CAUSEWAY_DECL void get(net::byte_reader& in) const;
+  };
 };
-
-namespace detail {
-
-inline void write(net::byte_writer& out, const table_request& m) { out.put(m.step).put(m.piece); }
-CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m);
-
-}  // namespace detail
 
 }  // namespace swarm_wire
 

@@ -124,7 +124,7 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   out.put(h.step).put(
       static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0) | (h.lacks_values ? 8 : 0)));
   out.put(h.samples).put(h.row_of).put(h.sum_of);
-  h.done.write(out);
+  h.done.put(out);
   return std::move(out).take();
 }
 
@@ -141,7 +141,7 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   h.samples = in.get<std::uint64_t>();
   h.row_of = in.get<std::uint32_t>();
   h.sum_of = in.get<std::uint32_t>();
-  h.done = swarm_wire::batch_set::read(in);
+  h.done.get(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;
 }

@@ -6,32 +6,16 @@
 
 #include <causeway/parallel/swarm/swarm_table_exchange.hpp>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire { namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m) {
-  out.put(m.step).put(m.piece).put(m.version).put_bytes(std::as_bytes(std::span{m.values}));
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-  m.version = in.get<std::uint64_t>();
+CAUSEWAY_DECL void swarm_wire::table_piece::blob::get(net::byte_reader& in) const {
   const auto bytes = in.get_bytes(table_piece_values * sizeof(float));
   if (bytes.size() % sizeof(float) != 0) in.refuse();
   if (!in.ok()) return;
-  m.values.resize(bytes.size() / sizeof(float));
-  if (!bytes.empty()) std::memcpy(m.values.data(), bytes.data(), bytes.size());
-  if (!std::all_of(m.values.begin(), m.values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
+  values.resize(bytes.size() / sizeof(float));
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
 }
-
-}}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked, std::span<const float> table,
                                              std::uint64_t version) {

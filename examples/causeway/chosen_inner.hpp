@@ -59,8 +59,7 @@ class chosen_inner {
     std::visit([&](auto& o) { o.step(pool, view, options); }, it_);
   }
 
-  /// None where the optimizer's state cannot be divided: `validate` lets only AdamW, LAMB and subspace_adamw train stages
-  /// that move.
+  /// None where the optimizer's state cannot be divided: `validate` lets none of those train stages that move.
   [[nodiscard]] std::vector<std::span<float>> moments() {
     return std::visit(
         [](auto& o) -> std::vector<std::span<float>> {

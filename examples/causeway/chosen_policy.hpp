@@ -68,6 +68,7 @@ class chosen_policy {
     [[nodiscard]] virtual std::vector<std::span<std::byte>> memory() = 0;
     virtual causeway::result<void> forget(context& ctx) = 0;
     [[nodiscard]] virtual bool exchanges_next() = 0;
+    [[nodiscard]] virtual std::optional<bool> row_waits() = 0;
   };
 
   chosen_policy() = default;
@@ -159,6 +160,10 @@ class chosen_policy {
       if constexpr (P::traits.moves_with_blocks) return policy.forget(ctx);
       return {};
     }
+    [[nodiscard]] std::optional<bool> row_waits() override {
+      if constexpr (requires { policy.row_waits(); }) return policy.row_waits();
+      return {};
+    }
     [[nodiscard]] bool exchanges_next() override {
       if constexpr (P::traits.moves_with_blocks) return policy.exchanges_next();
       return false;
@@ -215,6 +220,7 @@ class chosen_comm {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() { return policy_.it().memory(); }
   causeway::result<void> forget(auto& ctx) { return policy_.it().forget(ctx); }
   [[nodiscard]] bool exchanges_next() { return policy_.it().exchanges_next(); }
+  [[nodiscard]] std::optional<bool> row_waits() { return policy_.it().row_waits(); }
 
  private:
   chosen_policy policy_;

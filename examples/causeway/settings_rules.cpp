@@ -135,8 +135,8 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
                "pipelines that exchange gradients by " + s.comm.policy +
                    " are cut alike; use regroup, morph or proactive, or every_step without comm.codec");
   }
-  if (!is_divisible(s.train.optimizer)) {
-    return bad("train.optimizer", "the state that moves with a stage is AdamW's or LAMB's; use adamw or lamb");
+  if (!moves_with_stages(s.train.optimizer)) {
+    return bad("train.optimizer", "the state that moves with a stage is AdamW's, LAMB's or SGD's; use adamw or lamb");
   }
   if (s.parallel.recovery == "redundant_forward" && s.parallel.schedule != "1f1b") {
     return bad("parallel.schedule", "redundant_forward repeats forwards where 1f1b has a peer wait; use 1f1b with it");
@@ -177,8 +177,8 @@ causeway::result<void> validate_swarm(const settings& s) {
                    s.comm.policy + " does not; use " + swarm_policy_names());
   }
   if (steps_alone(s)) CAUSEWAY_TRY(validate_local_steps(s));
-  if (!is_divisible(s.train.optimizer)) {
-    return bad("train.optimizer", "stages are moved by AdamW or LAMB in a swarm; use adamw or lamb");
+  if (!moves_with_stages(s.train.optimizer)) {
+    return bad("train.optimizer", "stages are moved by AdamW, LAMB or SGD in a swarm; use adamw or lamb");
   }
   if (s.parallel.codec.starts_with("delta") || s.parallel.codec == "top_k") {
     return bad("parallel.codec",

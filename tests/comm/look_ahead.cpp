@@ -39,8 +39,8 @@ struct context {
 
 }  // namespace
 
-static_assert(comm::detail::looks_ahead<presets::distro>);
-static_assert(!comm::detail::looks_ahead<presets::demo> && !comm::detail::looks_ahead<presets::every_step>);
+static_assert(presets::distro::traits.looks_ahead);
+static_assert(!presets::demo::traits.looks_ahead && !presets::every_step::traits.looks_ahead);
 
 TEST_CASE("look-ahead: a step by the signs of what was sent, undone to the bit", "[comm][fast]") {
   context ctx;

@@ -146,7 +146,11 @@ TEST_CASE("round rules: gradients move with blocks in one row or several, if the
   CHECK(moves(false, several));
   CHECK_FALSE(moves(true, several));
   CHECK_FALSE(moves(false, several, [](mix& m) { m.by_context = true; }));
-  CHECK_FALSE(moves(false, [](mix& m) { m.waits_at_once = false, m.waits_a_round = true; }));
+  const auto late = [](mix& m) { m.waits_at_once = false, m.waits_a_round = true; };
+  CHECK(moves(false, late));
+  CHECK_FALSE(moves(true, late));
+  CHECK_FALSE(moves(false, late, several));
+  CHECK_FALSE(moves(false, [](mix& m) { m.waits_at_once = false; }));
   CHECK(moves(false, [](mix& m) { m.accumulates = true; }));  // a sum that a layout's change gives up
   CHECK_FALSE(moves(false, [](mix& m) { m.weighs = m.trigger_talks = m.tells = true; }));
 }

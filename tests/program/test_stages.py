@@ -300,7 +300,8 @@ class Stages(Elastic):
         self.ends(again, 130)
 
     def test_gradients_travel_by_a_codec_whoever_is_killed(self):
-        for by in [["--comm.codec", "int8", "--parallel.codec", "subspace"], ["--comm.policy", "power_sgd"], ["--comm.policy", "netstorm"]]:
+        for by in [["--comm.codec", "int8", "--parallel.codec", "subspace"], ["--comm.policy", "power_sgd"], ["--comm.policy", "netstorm"],
+                   ["--comm.policy", "distro", "--train.learning_rate", "0.003"]]:
             with self.subTest(by):
                 p = self.start_stages("--steps", "60", *by, "--run.fresh", "true", "--restart", "true",
                                       env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:23@2"))
@@ -314,7 +315,7 @@ class Stages(Elastic):
                 self.journals_hold()
 
     def test_what_does_not_go_together_is_refused(self):
-        for args, name in [(["--comm.policy", "distro"], "comm.policy"), (["--comm.policy", "demo"], "comm.policy"),
+        for args, name in [(["--comm.policy", "dion"], "comm.policy"), (["--comm.policy", "demo", "--train.optimizer", "adamw"], "train.optimizer"),
                            ([*ALONE, "--parallel.recovery", "redundant"], "parallel.recovery"),
                            (["--comm.codec", "int8", "--parallel.recovery", "templates"], "parallel.recovery"),
                            (["--parallel.policy", "async_pipeline"], "comm.policy"),

@@ -175,7 +175,7 @@ class Swarm(Swarms):
                 ([*elastic, "--fault.min_peers", "3"], "fault.min_peers", "1 to 2"),
                 ([*elastic, *LOCAL, "--steps", "42"], "train.steps", "use 40 or 44"),
                 ([*elastic, *LOCAL, "--comm.local_steps", "200000"], "comm.local_steps", "use fewer"),
-                ([*elastic, "--comm.policy", "demo"], "comm.policy", "streaming_diloco"),
+                ([*elastic, "--comm.policy", "dion"], "comm.policy", "stella_train"),
                 ([*elastic, "--comm.policy", "muloco"], "train.optimizer", "adamw"),
                 ([*elastic, "--run.refound", "true"], "run.refound", "start the peers")]:
             with self.subTest(args):

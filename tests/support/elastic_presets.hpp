@@ -70,13 +70,13 @@ inline constexpr std::string_view local_async_pipeline_presets[] = {
     "streaming_diloco", "eager_diloco", "cocktail_sgd", "moshpit_sgd", "noloco",    "bacombo",
     "sparta_diloco",    "co_learning",  "cocodc",       "ravnest",     "dipaco"};
 
-/// Those that tests/parallel/elastic_pipeline.cpp, elastic_gradients.cpp and elastic_gathered.cpp train in pipelines that
+/// Those that tests/parallel/elastic_pipeline.cpp and elastic/elastic_{gradients,gathered,late}.cpp train in pipelines that
 /// make all steps together.
-inline constexpr std::string_view elastic_pipeline_presets[] = {"every_step", "demo",     "power_sgd",
-                                                                "dion",       "netstorm", "dedloc"};
+inline constexpr std::string_view elastic_pipeline_presets[] = {"every_step", "demo",   "power_sgd", "dion",
+                                                                "netstorm",   "dedloc", "distro",    "stella_train"};
 
 /// Those that tests/parallel/swarm.cpp and tests/parallel/swarm/swarm_gradients.cpp train in swarms.
-inline constexpr std::string_view swarm_presets[] = {"every_step", "demo", "power_sgd", "dion", "netstorm"};
+inline constexpr std::string_view swarm_presets[] = {"every_step", "demo", "power_sgd", "dion", "netstorm", "stella_train"};
 
 }  // namespace support
 

@@ -58,7 +58,7 @@ class noting_round final : public causeway::parallel::swarm_round {
   [[nodiscard]] const causeway::parallel::swarm_options& options() const noexcept override { return peer_->options(); }
   void open(std::uint64_t agreement) override { peer_->open(agreement); }
   void tie(causeway::parallel::swarm_tied_table table) override { peer_->tie(std::move(table)); }
-  causeway::result<void> exchange_means() override { return peer_->exchange_means(); }
+  causeway::result<void> exchange_means(bool late) override { return peer_->exchange_means(late); }
   void committed(bool adopted) override {
     peer_->committed(adopted);
     std::vector<double> last(decided_.size() / sizeof(double));

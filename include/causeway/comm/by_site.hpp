@@ -85,7 +85,7 @@ class site_context {
 /// `close` carries what goes on within the site (cuda::open_site); without it, the run's transport does.
 template <class Across = periodic<>>
 class by_site {
-  static_assert(!detail::looks_ahead<Across>,
+  static_assert(!Across::traits.looks_ahead,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
 
  public:

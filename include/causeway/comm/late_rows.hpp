@@ -21,6 +21,12 @@ struct late_rows {
     return !s.pending && c.outer_steps == 0 && step + c.period(s) >= s.due_at;
   }
 
+  /// Whether a row is of the step before, or there is none: gradients, of stages of a model. While a step is attempted,
+  /// what it is made of may be given to others.
+  [[nodiscard]] static bool of_step_before(auto& ctx) {
+    return Core::applies_late && Core::content_type::before_inner_step && ctx.exchanges_at_once();
+  }
+
   /// Applies what `came`, and makes the rows of the next turn.
   static result<void> make(auto& ctx, Core& c, const auto& due, bool came) {
     for (state* s : due) {
@@ -39,6 +45,12 @@ struct late_rows {
       ctx.contribution().open();
     }
     return {};
+  }
+
+  /// Who has none when a turn comes makes it then, of the steps since it began: its rows are not late from then on.
+  static result<void> make_missing(auto& ctx, Core& c, const auto& due) {
+    if (!Core::applies_late || due.front()->pending || of_step_before(ctx)) return {};
+    return make(ctx, c, due, false);
   }
 
   /// What was moved since a row was made goes along with it, in the run's last exchange, which may be begun several times.

@@ -16,12 +16,6 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Whether a policy has the hook `compute`, by which the trainer asks it for gradients.
-template <class P>
-inline constexpr bool looks_ahead = requires {
-  requires P::looks_ahead;
-};
-
 /// pass() at θ − η·sign(x), with x the input of each state that is under way and η the learning rate of the step before;
 /// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters. The host
 /// does it.

@@ -28,7 +28,7 @@ struct post_local_options {
 /// Not built: peers that come and go. A newcomer would need the others' inner optimizer until step W, and none after it.
 template <class Rounds>
 class post_local {
-  static_assert(!Rounds::traits.exchanges_gradients && !detail::looks_ahead<Rounds>,
+  static_assert(!Rounds::traits.exchanges_gradients && !Rounds::traits.looks_ahead,
                 "comm::post_local is given rounds of gradients, which are exchanged in every step already: leave it out");
 
  public:

@@ -72,6 +72,7 @@ struct round_core {
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
+  static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
       merge_rule_type::keeps_departure && laws::mix.anchored && !rows_type::keeps_in_parameters;
@@ -231,6 +232,7 @@ struct round_core {
       if (std::any_of(all.begin(), all.end(), contributes)) return all;
       return {q.self};  // nobody has anything to say
     } else {
+      if (applies_late && content_type::before_inner_step && ctx.entry().nobody_counts()) return {q.self};
       return has_modules(ctx) ? std::vector<net::peer_index>{} : s.group_axis.members(q);
     }
   }

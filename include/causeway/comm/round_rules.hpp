@@ -148,7 +148,8 @@ constexpr bool allows_late_steps(round_mix m) {
 /// memory of several rows. Of modules all versions go along.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
-  if (m.before_inner_step) return m.waits_at_once && m.bit_parity && (m.single || !keeps_factors);
+  const bool each_step = m.waits_at_once || m.waits_a_round;
+  if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 

@@ -159,6 +159,12 @@ struct round_state {
     if constexpr (requires { outer.keep_in(memory); }) outer.keep_in(memory);
   }
 
+  /// In place of a row, which others do not count.
+  result<void> compose_nothing(auto& ctx) {
+    input.resize(size());
+    return ctx.rows().zero(input);
+  }
+
   /// x ← β·e + η·x, in `input`, which holds x.
   template <axis::Residual R, class Context>
   result<void> add_residual(Context& ctx, const R& policy) {

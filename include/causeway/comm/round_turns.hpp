@@ -59,9 +59,9 @@ class round_turns {
   }
 
   /// The first turns of a run.
-  void found(Core& c) {
+  void found(auto& ctx, Core& c) {
     for (state& s : c.states) {
-      if (applies_late) s.due_at += c.period(s);
+      if (applies_late && !late::of_step_before(ctx)) s.due_at += c.period(s);
     }
     choose_next(c);
   }
@@ -69,8 +69,7 @@ class round_turns {
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
     if constexpr (Core::meets) return c.trigger.is_time(ctx, c.states.front().since) ? exchange(ctx, c) : result<void>{};
-    if (ctx.exchanges_at_once() && c.at < next(c) && !ctx.run_ends()) return set_aside(ctx, c, c.at);
-    if (ctx.exchanges_at_once()) return exchange(ctx, c);
+    if (ctx.exchanges_at_once()) return c.at < next(c) && !ctx.run_ends() ? set_aside(ctx, c, c.at) : exchange(ctx, c);
     const due_list due = turn(c);
     const state& one = *due.front();
     if (applies_late && c.at < one.due_at) return before_apply(ctx, c, due);
@@ -151,8 +150,8 @@ class round_turns {
   result<void> prepare(auto& ctx, Core& c, const due_list& due) {
     for (state* s : due) {
       if (!s->pending) CAUSEWAY_TRY(compose(ctx, c, *s));
+      CAUSEWAY_TRY(ctx.check_own(s->input));
     }
-    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
     CAUSEWAY_TRY(ctx.enter_exchange());
     return {};
   }
@@ -282,6 +281,7 @@ class round_turns {
  private:
   [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.merge_rule().steps : 0; }
   result<void> compose(auto& ctx, Core& c, state& s) {
+    if (late::of_step_before(ctx)) return s.compose_nothing(ctx);
     if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
     CAUSEWAY_TRY(c.rows.compose(ctx, s));
     return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
@@ -334,7 +334,7 @@ class round_turns {
   result<void> send(auto& ctx, Core& c, due_list& due) {
     for (;;) {
       const std::uint64_t adopted = adoptions_;
-      if (applies_late && !due.front()->pending) CAUSEWAY_TRY(late::make(ctx, c, due, false));
+      CAUSEWAY_TRY(late::make_missing(ctx, c, due));
       CAUSEWAY_TRY(prepare(ctx, c, due));
       if (adoptions_ == adopted) return launch(ctx, c, due);
       due = turn(c);

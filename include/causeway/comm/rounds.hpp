@@ -58,7 +58,6 @@ class rounds : round_rules<Axes...> {
 
  public:
   static constexpr std::string_view name = "rounds";
-  static constexpr bool looks_ahead = requires { content_type::looks_ahead; };  ///< it has the hook `compute`
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
                                       .exchanges_gradients = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
@@ -70,6 +69,7 @@ class rounds : round_rules<Axes...> {
                                       .trains_paths = core_type::by_path,
                                       .gathers_samples = accumulates,
                                       .rounds_by_clock = laws::mix.meets,
+                                      .looks_ahead = core_type::looks_ahead,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
       (laws::own_parameters || core_type::by_path                                             ? 5
@@ -96,7 +96,7 @@ class rounds : round_rules<Axes...> {
   result<void> start(auto& ctx) {
     const bool begins = core_.states.empty();
     CAUSEWAY_TRY(core_.start(ctx));
-    if (begins && ctx.elastic()) turns_.found(core_);
+    if (begins && ctx.elastic()) turns_.found(ctx, core_);
     if constexpr (laws::mix.watches_movement) ctx.stages().will_ask(2 * core_.states.size());
     if constexpr (laws::own_parameters) turns_.own().start(ctx, core_);
     if constexpr (accumulates) {
@@ -117,7 +117,7 @@ class rounds : round_rules<Axes...> {
   }
 
   template <class F>  ///< gradients where this peer expects the parameters to be once its last row has been applied
-  result<double> compute(auto& ctx, F&& pass) requires looks_ahead {
+  result<double> compute(auto& ctx, F&& pass) requires(core_type::looks_ahead) {
     static_assert(merge_rule_type::waits == axis::waiting::a_round,
                   "gradient_ahead is for results that are applied a round late");
     return detail::at_look_ahead(ctx, core_.states, before_pass_, pass);
@@ -253,6 +253,10 @@ class rounds : round_rules<Axes...> {
   /// What the exchange remembers of the one before, and to begin without it.
   [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return blocks().memory(); }
   result<void> forget(auto& ctx) requires(traits.moves_with_blocks) { return blocks().forget(ctx); }
+  /// Of results that are a round late: whether a row waits for the next exchange.
+  [[nodiscard]] std::optional<bool> row_waits() const requires(traits.moves_with_blocks) {
+    return core_type::applies_late ? std::optional{core_.states.front().pending} : std::nullopt;
+  }
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 

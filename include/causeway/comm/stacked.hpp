@@ -47,7 +47,7 @@ template <class T>
 /// count by the samples since the last record, of whichever policy.
 template <class First, class Second>
 class stacked {
-  static_assert(!detail::looks_ahead<First> && !detail::looks_ahead<Second>,
+  static_assert(!First::traits.looks_ahead && !Second::traits.looks_ahead,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
   static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
   template <class P>

@@ -10,7 +10,9 @@
 #include <causeway/optim/optimizer.hpp>
 
 #include <cstdint>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 
@@ -18,6 +20,12 @@ struct sgd_options {
   float momentum = 0.0F;      ///< 0: none, and no state
   float weight_decay = 0.0F;  ///< added to the gradient; not for vectors
 };
+
+/// What a buffer that may be empty has of the parameters (optim::Divisible).
+[[nodiscard]] inline std::vector<std::span<float>> moments_in(state_buffer& state) {
+  if (state.size() == 0) return {};
+  return {{state.data(), static_cast<std::size_t>(state.size())}};
+}
 
 /// u = momentum·u + g + wd·p; p -= lr·u (PyTorch's SGD without dampening). Moves 12 bytes a parameter, 20 with momentum,
 /// which also keeps 4 bytes a parameter.
@@ -32,6 +40,9 @@ class sgd {
   [[nodiscard]] const sgd_options& options() const noexcept { return options_; }
 
   void reset(std::int64_t length) { velocity_ = state_buffer{options_.momentum != 0.0F ? length : 0}; }
+  /// Of the parameters, in their layout, if it has momentum. It counts no steps.
+  [[nodiscard]] std::vector<std::span<float>> moments() noexcept { return moments_in(velocity_); }
+  void resume(std::int64_t length, std::uint64_t) { reset(length); }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
     const bool momentum = options_.momentum != 0.0F;

@@ -13,6 +13,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/optimizer.hpp>
+#include <causeway/optim/sgd.hpp>
 #include <causeway/tensor/parameters.hpp>
 
 #include <array>
@@ -20,6 +21,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 
@@ -38,6 +40,9 @@ class sparse_sgd {
   [[nodiscard]] const sparse_sgd_options& options() const noexcept { return options_; }
 
   void reset(std::int64_t length) { velocity_ = state_buffer{options_.momentum != 0.0F ? length : 0}; }
+  /// As those of optim::sgd.
+  [[nodiscard]] std::vector<std::span<float>> moments() noexcept { return moments_in(velocity_); }
+  void resume(std::int64_t length, std::uint64_t) { reset(length); }
   CAUSEWAY_DECL void step(thread_pool& pool, parameter_view view, step_options step);
 
   template <class Archive>
@@ -71,6 +76,10 @@ class sparse_adam {
   [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept { return state_.moments(); }
 
   void reset(std::int64_t length) { state_.reset(length); }
+  void resume(std::int64_t length, std::uint64_t steps) {
+    reset(length);
+    state_.clock.resume(options_, steps);
+  }
   CAUSEWAY_DECL void step(thread_pool& pool, parameter_view view, step_options step);
 
   template <class Archive>

@@ -3,9 +3,8 @@
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 
 // Pipelines that are laid out anew when peers come and go. Each attempt at a step begins with who is there and what they
-// hold; a recovery policy makes a layout of it, blocks move to who is to have them, and the global batch is shared out. So
-// a lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block; with
-// a policy that keeps work, only what the lost peer alone had of that step.
+// hold; a recovery policy makes a layout of it, and blocks move to who is to have them. A lost peer costs the step that was
+// under way (with a policy that keeps work, what it alone had of that), and nothing that was committed.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -65,15 +64,14 @@ struct elastic_pipeline_options {
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
 /// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
-/// residual; pipelines are cut alike then (regroup, morph, proactive).
+/// residual; pipelines are cut alike then (regroup, morph, proactive). Where its results are a step late, a peer sends the
+/// row of the step before, unless it has other blocks now.
 /// One that gathers them until all peers together have enough samples (axis::global_samples) adds up those of its stage
-/// over several steps. The parameters move once for all of these, as for one batch; meanwhile only boundaries are sent, and
-/// nothing is voted on. When the layout changes, the round begins anew.
+/// over several steps, in one layout. The parameters move once for all of these; meanwhile nothing is voted on.
 ///
-/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, that of a tied
-/// table over those of the first and the last; about 100 bytes from and to everybody. On a change: 12 bytes a parameter of
-/// each block that moves (AdamW), the table with either. Memory: as the layout says; while it changes, both parts, and what
-/// this peer gives away.
+/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, a tied table's
+/// over those of the first and the last; about 100 to everybody. On a change: 12 a parameter of each block that moves
+/// (AdamW). Memory: as the layout says; while it changes, both parts, and what this peer gives away.
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class elastic_pipeline {
@@ -86,7 +84,7 @@ class elastic_pipeline {
   static constexpr std::string_view name = "elastic_pipeline";
   static constexpr parallel_traits traits{
       .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .gathers_together = true};
-  static constexpr std::uint32_t state_version = 4;
+  static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
                             Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -130,8 +128,8 @@ class elastic_pipeline {
       }
     }
     vote_.end();
-    policy_.taken(peer_.record().state);
-    if (by_policy()) policy_.put_table(ctx);
+    policy_.taken(peer_);
+    if (by_policy()) policy_.complete_gradient(ctx);
     gradient_.forget();
     peer_.held.moved_to(peer_.record().state, std::move(squares_.of));
     return static_cast<float>(peer_.record().norm);
@@ -227,8 +225,10 @@ class elastic_pipeline {
     if (next_step() != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *inventory));
-    const auto done =
-        gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches, by_policy());
+    const auto done = policy_.compute(peer_, [&] {
+      return gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches,
+                               by_policy());
+    });
     const auto sound = done ? check_sound(*done, ctx.own_norm()) : result<void>{done.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
     own_loss_ = loss_ = *done;
@@ -326,8 +326,8 @@ class elastic_pipeline {
 
   // Loss and norm of the whole.
   result<void> tell_sums(auto& ctx) {
-    CAUSEWAY_ASSIGN(loss_, vote_.tell(ctx, peer_, meetings_.number(), gradient_.agreed(), recovery_.interval(), own_loss_,
-                                      squares_.first));
+    CAUSEWAY_ASSIGN(loss_, vote_.tell(ctx, peer_, meetings_.number(), gradient_.agreed(), recovery_.interval(),
+                                      policy_.moves(), own_loss_, squares_.first));
     return {};
   }
 
@@ -357,7 +357,7 @@ class elastic_pipeline {
       known_ = true;
       return exchange_entry{.known = policy_.mean(), .kept = true};
     }
-    if (policy_.computed()) return peer_.entry();
+    if (policy_.computed()) return policy_.entry();
     CAUSEWAY_TRY(attempt(ctx));
     peer_.group->begin_exchange_again();
     return fail(errc::cancelled, "step", "its gradient was computed again, in another attempt");

@@ -270,7 +270,8 @@ class swarm {
 
  public:
   static constexpr std::string_view name = "swarm";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .stands_in = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
@@ -298,7 +299,10 @@ class swarm {
   }
 
   /// Of the whole model, as the membership agreed on it.
-  result<float> norm(auto&) { return peer_->norm(); }
+  result<float> norm(auto& ctx) {
+    if (ctx.entry().nobody_counts()) ctx.skip_inner_step();
+    return peer_->norm();
+  }
   result<void> after_step(auto& ctx) {
     if (peer_->put_table()) ctx.parameters_changed();
     return {};

@@ -332,8 +332,9 @@ class training_context {
     CAUSEWAY_ASSIGN(const float norm, stages_.norm(own_norm(), exchange_options()));
     return inner_step(norm);
   }
-  /// The same with a norm that is known, where the gradient is part of a larger one: ask skips_inner_step() before.
+  /// The same with a norm that is known, where the gradient is part of a larger one.
   result<void> inner_step(float norm) {
+    if (inner_.is_skipped()) return {};
     if (auto checked = inner_.check(norm, step_ + 1); !checked) {
       CAUSEWAY_TRY(or_device_error({}));
       return attendance_.can_sit_out() ? without_step(checked.error()) : checked;

@@ -11,6 +11,7 @@
 #include <causeway/policy/traits.hpp>
 #include <causeway/tensor/parameters.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -53,6 +54,10 @@ struct shared_state {
   std::uint32_t paths = 0;
   std::function<bool(std::optional<std::uint32_t>)> follow{};
   std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
+  /// Results are a round late: whether a row waits for the next exchange.
+  std::function<std::optional<bool>()> row_waits{};
+  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
@@ -65,6 +70,11 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
+  using gradient_pass = std::function<result<double>()>;
+  if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
+  if constexpr (requires(const gradient_pass& pass) { comm.compute(ctx, pass); }) {
+    state.compute = [&comm, &ctx](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+  }
   if constexpr (Comm::traits.trains_paths) {
     state.paths = static_cast<std::uint32_t>(comm.paths());
     state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
@@ -91,6 +101,11 @@ struct round_entry {
   std::optional<net::peer_index> result_at{};
   std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
   bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
+
+  /// Whether nobody brings anything, and nothing is known of what others brought.
+  [[nodiscard]] bool nobody_counts() const {
+    return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);
+  }
 };
 
 /// Thread safety: all calls from the trainer's thread.

@@ -63,7 +63,7 @@ class basic_swarm_group final : public elastic_group {
   void leave() override { stage_->leave(); }
   void close(bool stays) override { stage_->close(stays || stage_.use_count() > 1); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
-  [[nodiscard]] bool exchanges_at_once() const override { return steps_alone(); }
+  [[nodiscard]] bool exchanges_at_once() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return steps_alone() && swarm_->run_ends(); }
 
   result<void> open(shared_state state, thread_pool& pool) override;
@@ -133,12 +133,15 @@ class basic_swarm_group final : public elastic_group {
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
   bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
+  std::function<std::optional<bool>()> row_waits_;  // shared_state's
   // Where rows are exchanged:
-  std::vector<float> rows_;          // of the exchange entered last, and what else came of it
-  std::uint64_t samples_ = 0;        // behind this peer's
-  std::uint64_t round_samples_ = 0;  // that all peers gather together; 0: that is not how rounds come
-  std::uint32_t row_of_ = 0;         // the attempt that this peer sent one in last, of this round
-  std::uint32_t sum_of_ = 0;         // the attempt that the sum is of which it has
+  std::vector<float> rows_;            // of the exchange entered last, and what else came of it
+  std::uint64_t samples_ = 0;          // behind this peer's
+  std::uint64_t computed_ = 0;         // micro-batches, in the attempt at a step that was entered last
+  std::uint64_t computed_before_ = 0;  // in the step before it
+  std::uint64_t round_samples_ = 0;    // that all peers gather together; 0: that is not how rounds come
+  std::uint32_t row_of_ = 0;           // the attempt that this peer sent one in last, of this round
+  std::uint32_t sum_of_ = 0;           // the attempt that the sum is of which it has
   std::uint32_t known_of_ = 0;  // the attempt that the result is of which the exchange entered last passes on; or itself
   bool leaves_ = false;
   bool gives_up_ = false;  // what this peer has of the round

@@ -97,5 +97,9 @@ TEST_CASE("cohort exchange: peers that go on from the same exchange say the same
   CHECK(before.memory == parallel::described_for_exchange(1, 8, 80, some).memory);
   factors[1] = 4;
   CHECK(before.memory != parallel::described_for_exchange(2.5, 7, 70, some).memory);
+  const std::vector<parallel::exchange_share> all{{.row = 3}, {.row = 0}, {.row = 1}};
+  const parallel::exchange_entry entry{.holders = {0, 2}, .shares = {0.5, 0.5}};
+  CHECK(parallel::of_step_before(entry, all).shares == std::vector{0.75, 0.25});
+  CHECK(parallel::of_step_before({.holders = {1}, .shares = {1.0}}, all).shares == std::vector{0.0});
   CHECK(parallel::described_for_exchange(0, 0, 0, none).memory == parallel::described_for_exchange(0, 0, 0, none).memory);
 }

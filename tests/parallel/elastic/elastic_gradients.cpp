@@ -29,6 +29,7 @@ using namespace causeway;
 using namespace std::chrono_literals;
 using support::elastic_world_options;
 using support::gradient_world;
+using support::of_two_models;
 using support::parameters;
 using support::undisturbed_gradients;
 
@@ -59,51 +60,6 @@ using low_rank = preset_of<presets::power_sgd_options>;
 using demo = preset_of<presets::demo_options>;
 using dion = preset_of<presets::dion_options>;
 using trees = preset_of<presets::netstorm_options>;  // four rows
-
-/// Two whole models on the halves of each batch, whose gradients the policy averages.
-template <class Policy>
-parameters of_two_models(const elastic_world_options& o) {
-  parameters all;
-  support::run_cluster(2, [&](std::uint32_t p, environment env) {
-    trainer_options to;
-    to.learning_rate = optim::constant{0.01F};
-    to.clip_norm = o.clip_norm;
-    auto model = nn::gpt::create(support::small_gpt(o.layers), kernels::cpu_backend{1});
-    auto t = make_trainer(std::move(*model), std::move(env), to, Policy::make(), optim::adamw{},
-                          parallel::data_parallel{{.micro_batches = 2}});
-    REQUIRE(t.start());
-    for (std::uint64_t s = 0; s < o.steps; ++s) {
-      const support::token_batch b{0, s, o.micro_batches};
-      REQUIRE(t.step(b.view().slice(2 * p, 2)));
-    }
-    if (p == 0) support::detail::collect(t.model().parameters(), all);
-  });
-  return all;
-}
-
-/// The victim is killed at every `every`th call of its network, and comes back or does not. Each step is made of the whole
-/// batch, so that what is lost with a peer is its residual.
-template <class Policy>
-void goes_on_whoever_is_killed(std::uint64_t every) {
-  auto o = support::two_pipelines();
-  std::vector<std::uint64_t> calls;
-  const double loss = support::held_out_loss(undisturbed_gradients<Policy>(o, &calls), o.layers);
-  for (const std::uint32_t victim : {0U, 1U, 2U, 3U}) {
-    for (std::uint64_t n = (victim == 0 ? 2 : 1) * support::founded + victim; n < calls[victim]; n += every) {
-      INFO("host " << victim << " is killed at call " << n);
-      o.victim = victim;
-      o.dies_at = n;
-      o.back_after = n % 2 == 0 ? causeway::duration{0} : 200ms;
-      gradient_world<Policy> w{o};
-      w.wanted = 3;
-      w.boot();
-      w.run();
-      CHECK(support::errors_of(w, o.hosts).empty());
-      CHECK(w.finished() >= 3);
-      CHECK(std::abs(support::held_out_loss(support::holders_agree(w, o.hosts), o.layers) / loss - 1) < 0.03);
-    }
-  }
-}
 
 /// A peer comes in each step, where three are one pipeline; with it there are two.
 template <class Policy>
@@ -168,12 +124,12 @@ TEMPLATE_TEST_CASE("elastic gradients: a run whose peers are all stopped goes on
 
 TEMPLATE_TEST_CASE("elastic gradients: with codecs the run goes on, whoever is killed at whichever network call",
                    "[parallel][elastic][fast]", eight_bits, largest_with_feedback, low_rank) {
-  goes_on_whoever_is_killed<TestType>(7);
+  support::goes_on_by_gradients<TestType>(7);
 }
 
 TEMPLATE_TEST_CASE("elastic gradients: presets that make steps of gradients go on, whoever is lost, and let others in",
                    "[parallel][elastic]", demo, dion, trees) {
-  goes_on_whoever_is_killed<TestType>(11);
+  support::goes_on_by_gradients<TestType>(11);
   lets_newcomers_in<TestType>();
 }
 

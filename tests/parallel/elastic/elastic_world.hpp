@@ -58,10 +58,10 @@ struct elastic_world_options {
 };
 
 /// The peer of such a run, on any network.
-template <class Pipeline, class Comm = causeway::comm::every_step<>>
+template <class Pipeline, class Comm = causeway::comm::every_step<>, class Inner = causeway::optim::adamw>
 auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::elastic_group> group,
                      causeway::environment env, Pipeline pipeline, Comm comm = Comm{},
-                     const causeway::nn::model_part& part = causeway::nn::model_part{{0, 1}}) {
+                     const causeway::nn::model_part& part = causeway::nn::model_part{{0, 1}}, Inner inner = Inner{}) {
   using namespace causeway;
   env.group = std::move(group);
   trainer_options to;
@@ -70,7 +70,7 @@ auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::e
   auto gpt = small_gpt(o.layers);
   gpt.joined_ends = o.joined_ends;
   auto model = nn::gpt::create(gpt, kernels::cpu_backend{1}, part);
-  return make_trainer(std::move(*model), std::move(env), to, std::move(comm), optim::adamw{}, fault::quorum{},
+  return make_trainer(std::move(*model), std::move(env), to, std::move(comm), std::move(inner), fault::quorum{},
                       std::move(pipeline));
 }
 

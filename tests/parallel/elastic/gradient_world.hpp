@@ -6,6 +6,8 @@
 
 #include <causeway/parallel/elastic_pipeline.hpp>
 
+#include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,8 +17,19 @@
 #include "parallel/elastic/elastic_world.hpp"
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "support/catch.hpp"
+#include "support/cluster.hpp"
 
 namespace support {
+
+/// The inner optimizer that goes with a policy: AdamW, unless `Policy` says another.
+template <class Policy>
+auto inner_of() {
+  if constexpr (requires { Policy::inner(); }) {
+    return Policy::inner();
+  } else {
+    return causeway::optim::adamw{};
+  }
+}
 
 /// `Policy::make()` gives the policy of a peer.
 template <class Policy>
@@ -39,7 +52,8 @@ class gradient_world : public any_elastic_world {
     const std::uint64_t id = group->identity();
     const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
     const auto part = saved ? checkpoints->by_peer.at(id).part : causeway::nn::model_part{{0, 1}};
-    auto t = elastic_trainer(o, std::move(group), std::move(env), std::move(pipeline), Policy::make(), part);
+    auto t =
+        elastic_trainer(o, std::move(group), std::move(env), std::move(pipeline), Policy::make(), part, inner_of<Policy>());
     if (saved) load(t, checkpoints->by_peer.at(id).state);
     return std::make_unique<saved_peer<decltype(t)>>(std::move(t), id, checkpoints);
   }
@@ -74,6 +88,53 @@ parameters undisturbed_gradients(elastic_world_options o, std::vector<std::uint6
   REQUIRE(w.finished() == o.hosts);
   for (std::uint32_t h = 0; calls != nullptr && h < o.hosts; ++h) calls->push_back(w.at(h).calls);
   return holders_agree(w, o.hosts);
+}
+
+/// Two whole models on the halves of each batch, whose gradients the policy averages.
+template <class Policy>
+parameters of_two_models(const elastic_world_options& o) {
+  parameters all;
+  support::run_cluster(2, [&](std::uint32_t p, causeway::environment env) {
+    using namespace causeway;
+    trainer_options to;
+    to.learning_rate = optim::constant{0.01F};
+    to.clip_norm = o.clip_norm;
+    auto model = nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1});
+    auto t = make_trainer(std::move(*model), std::move(env), to, Policy::make(), inner_of<Policy>(),
+                          parallel::data_parallel{{.micro_batches = 2}});
+    REQUIRE(t.start());
+    for (std::uint64_t s = 0; s < o.steps; ++s) {
+      const token_batch b{0, s, o.micro_batches};
+      REQUIRE(t.step(b.view().slice(2 * p, 2)));
+    }
+    if (p == 0) detail::collect(t.model().parameters(), all);
+  });
+  return all;
+}
+
+/// The victim is killed at every `every`th call of its network, and comes back or does not. Each step is made of the whole
+/// batch: what is lost with a peer is its residual, and a row that waits. `most`: how far the loss may be from that of a
+/// run without faults.
+template <class Policy>
+void goes_on_by_gradients(std::uint64_t every, double most = 0.03) {
+  auto o = two_pipelines();
+  std::vector<std::uint64_t> calls;
+  const double loss = held_out_loss(undisturbed_gradients<Policy>(o, &calls), o.layers);
+  for (const std::uint32_t victim : {0U, 1U, 2U, 3U}) {
+    for (std::uint64_t n = (victim == 0 ? 2 : 1) * founded + victim; n < calls[victim]; n += every) {
+      INFO("host " << victim << " is killed at call " << n);
+      o.victim = victim;
+      o.dies_at = n;
+      o.back_after = n % 2 == 0 ? causeway::duration{0} : std::chrono::milliseconds{200};
+      gradient_world<Policy> w{o};
+      w.wanted = 3;
+      w.boot();
+      w.run();
+      CHECK(errors_of(w, o.hosts).empty());
+      CHECK(w.finished() >= 3);
+      CHECK(std::abs(held_out_loss(holders_agree(w, o.hosts), o.layers) / loss - 1) < most);
+    }
+  }
 }
 
 /// A peer comes before each of the first `before` steps, where three are one pipeline; with it there are two.

@@ -78,6 +78,16 @@ struct demo : steps_of_momentum {
 struct dion : steps_of_momentum {
   static auto make() { return presets::make(presets::dion_options{.rank = 2}); }
 };
+struct late_with_feedback : largest_with_feedback {
+  static auto make() {
+    return comm::rounds{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::one_round_late{},
+                        axis::gather_mean<codec>{codec{compress::no_transform{}, compress::top_k{{.k = 64}}}}};
+  }
+};
+/// A step late, too. What a peer sends depends on how many there are.
+struct stella : steps_with_residual {
+  static auto make() { return presets::make(presets::stella_train_options{.share = 0.5}); }
+};
 /// Four rows.
 struct trees : exact_steps {
   static auto make() { return presets::make(presets::netstorm_options{}); }
@@ -270,7 +280,7 @@ void killed_all_along(const swarm_world_options& with, const std::vector<std::ui
 
 TEMPLATE_TEST_CASE("swarm gradients: pairs of peers make the steps of two pipelines that average by the same policy",
                    "[parallel][fast]", dense, half_precision, eight_bits, eight_bits_with_feedback, largest_with_feedback,
-                   low_rank, demo, dion, trees) {
+                   low_rank, demo, dion, stella, trees) {
   const auto o = two_pairs();
   const auto made = quietly<in_pairs<TestType>>(o).parameters;
   CHECK(made == of_two_pipelines<TestType>(o));
@@ -280,13 +290,14 @@ TEMPLATE_TEST_CASE("swarm gradients: pairs of peers make the steps of two pipeli
 }
 
 TEMPLATE_TEST_CASE("swarm gradients: where rows are cut alike these are the steps of two whole models", "[parallel][fast]",
-                   dense, half_precision, largest_with_feedback, demo, trees) {
+                   dense, half_precision, largest_with_feedback, demo, stella, trees) {
   const auto o = two_pairs();
   CHECK(quietly<in_pairs<TestType>>(o).parameters == of_two_models<TestType>(o));
 }
 
 TEMPLATE_TEST_CASE("swarm gradients: a peer that has no part in a step may be lost, and nothing of what others keep is",
-                   "[parallel][fast]", eight_bits_with_feedback, largest_with_feedback, low_rank, demo, dion) {
+                   "[parallel][fast]", eight_bits_with_feedback, largest_with_feedback, late_with_feedback, low_rank, demo,
+                   dion) {
   const auto quiet = quietly<in_pairs<TestType>>(of_three());
   killed_all_along<in_pairs<TestType>>(of_three(), quiet.idle, 13, 0s,
                                        [&](const named_parameters& made) { CHECK(off(made, quiet.parameters) < 1e-5); });
@@ -302,7 +313,7 @@ TEMPLATE_TEST_CASE("swarm gradients: policies that round nothing make the same s
 }
 
 TEMPLATE_TEST_CASE("swarm gradients: what a lost peer kept is lost with it, and the run learns on", "[parallel][fast]",
-                   eight_bits, largest_with_feedback, low_rank, demo, dion) {
+                   eight_bits, largest_with_feedback, low_rank, demo, dion, stella) {
   const auto o = to_learn();
   const double quiet = learned(quietly<learning_swarm<TestType>>(o).parameters);
   CHECK(quiet > 0.1);
@@ -321,7 +332,7 @@ TEMPLATE_TEST_CASE("swarm gradients: all peers of a stage are killed, and take t
 }
 
 TEMPLATE_TEST_CASE("swarm gradients: a peer may come in every step", "[parallel][fast]", dense, half_precision,
-                   largest_with_feedback, low_rank, demo, dion, trees) {
+                   largest_with_feedback, low_rank, demo, dion, stella, trees) {
   auto o = to_learn();
   const double quiet = learned(quietly<learning_swarm<TestType>>(o).parameters);
   o.late = {5};

@@ -49,6 +49,22 @@ TEST_CASE("swarm shares: one sum is taken alone, and what belongs to another ste
   CHECK_FALSE(plan_shares(old, 7, set_of({0, 1, 2, 3})).complete);
 }
 
+TEST_CASE("swarm shares: rows that are a step late are of disjoint sets, whatever sum is there already",
+          "[parallel][fast]") {
+  const auto whole = set_of({0, 1, 2, 3});
+  std::vector<swarm_holding> all{{7, false, set_of({0, 1})}, {7, true, set_of({1, 2})}, {7, false, set_of({3})}};
+  const auto plan = plan_shares(all, 7, whole, false, true);
+  CHECK(plan.complete);  // micro-batch 0 stays lacking
+  CHECK(plan.parts == std::vector{part::dropped, part::sum, part::own});
+  CHECK(is_superfluous(all, plan, 0));
+  CHECK_FALSE(is_superfluous(all, plan, 2));  // what it has is for the next mean, not for that one
+  all[1].sum = false;
+  const auto without = plan_shares(all, 7, whole, false, true);
+  CHECK_FALSE(without.complete);
+  CHECK(without.parts == std::vector{part::own, part::dropped, part::own});
+  CHECK(weights_of(all, without) == std::vector<double>{0, 0, 0});  // nobody has a row of the step before
+}
+
 TEST_CASE("swarm shares: in a mean a peer weighs what it has, a mean that is there all, and who was left out nothing",
           "[parallel][fast]") {
   std::vector<swarm_holding> all{

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -41,9 +42,18 @@ struct exchange_share {
   std::uint64_t state = 0;     ///< names what the policy keeps alike, as step_record::state
   std::uint64_t memory = 0;    ///< names what an exchange remembers
   std::uint64_t gathered = 0;  ///< names the gradients of earlier steps that it has added up; 0: none
+  double row = 0;              ///< where results are a step late: micro-batches behind its row of the step before
 };
 CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
                                                                   const exchange_state& kept);
+
+/// The exchange of rows of the step before, among the same holders: each counts by what is behind its row, or for nothing.
+/// `all`: what everybody says.
+CAUSEWAY_DECL [[nodiscard]] exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all);
+/// Whether somebody has such a row of every stage.
+CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(const stage::layout& l,
+                                               const std::map<std::uint64_t, net::peer_index>& index_of,
+                                               std::span<const exchange_share> all);
 
 /// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
 /// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.

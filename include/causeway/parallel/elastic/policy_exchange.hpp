@@ -21,6 +21,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,9 +37,10 @@ class policy_exchange {
   /// What the policy keeps is of the state named `state`.
   void is_of(std::uint64_t state) noexcept { of_ = state; }
   /// And it has had its exchange: the run has taken the round.
-  void taken(std::uint64_t state) noexcept {
-    is_of(state);
+  void taken(const pipeline_peer& peer) {
+    is_of(peer.record().state);
     gathered_.taken();
+    row_ = peer.assignment != nullptr ? peer.layout.replicas[peer.place.replica].micro_batches : 0;
   }
 
   /// Gradients of earlier steps that the policy has, to exchange them with that of the step under way.
@@ -55,7 +58,16 @@ class policy_exchange {
 
   /// What this peer says before.
   [[nodiscard]] exchange_share described(const pipeline_peer& peer, double loss) const {
-    return described_for_exchange(loss, of_, gathered_.name(peer.record()), peer.group->state());
+    exchange_share own = described_for_exchange(loss, of_, gathered_.name(peer.record()), peer.group->state());
+    const bool sends = peer.assignment != nullptr && of_ == peer.record().state && row_waits(peer).value_or(false);
+    if (sends) own.row = row_;
+    return own;
+  }
+
+  /// This peer's gradient, by `pass`, where the policy wants it.
+  result<double> compute(const pipeline_peer& peer, const std::function<result<double>()>& pass) const {
+    const auto& hook = peer.group->state().compute;
+    return applies(peer) && hook ? hook(pass) : pass();
   }
 
   /// Who did not take part in the run's last step takes what the policy keeps alike. errc::not_found: nobody has it.
@@ -85,8 +97,18 @@ class policy_exchange {
     for (const exchange_share& s : all) loss += s.loss;
     CAUSEWAY_TRY(join_tables(ctx, peer, meetings));
     computed_ = true;
+    moves_ = true;
+    entry_ = entry;
+    if (!row_waits(peer)) return loss;
+    moves_ = have_all_rows(peer.layout, peer.index_of, all);
+    entry_ = of_step_before(entry, all);
     return loss;
   }
+  /// The exchange that it begins.
+  [[nodiscard]] const exchange_entry& entry() const noexcept { return entry_; }
+  /// Whether the parameters move by what it comes to. Where results are a step late, and nobody has a row of some stage,
+  /// there is no gradient of the whole model: they stay, on all peers.
+  [[nodiscard]] bool moves() const noexcept { return moves_; }
 
   /// What it came to.
   [[nodiscard]] std::span<float> mean() noexcept { return mean_; }
@@ -99,15 +121,21 @@ class policy_exchange {
     return collective::broadcast(view, meetings.named(peer, pipeline_peer::here_channel), net::peer_index{0}, table,
                                  peer.how(ctx));
   }
-  /// The table's part of it, into the gradient that the policy has left.
-  void put_table(auto& ctx) {
+  /// The table's part of it, into the gradient that the policy has left. Where that is none, no step is made of it.
+  void complete_gradient(auto& ctx) {
+    if (!moves_) return ctx.skip_inner_step();
     const auto from = table_in(ctx.model(), std::span{mean_});
     std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
   }
 
-  void serialize(auto& ar) { ar(of_, gathered_); }
+  void serialize(auto& ar) { ar(of_, gathered_, row_); }
 
  private:
+  [[nodiscard]] static std::optional<bool> row_waits(const pipeline_peer& peer) {
+    const auto& hook = peer.group->state().row_waits;
+    return hook ? hook() : std::nullopt;
+  }
+
   result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
     const auto table = table_in(ctx.model(), ctx.gradients());
     const auto ends = ends_of_pipeline(peer);
@@ -125,7 +153,9 @@ class policy_exchange {
   }
 
   std::uint64_t of_ = 0;
-  bool computed_ = false;
+  double row_ = 0;  // micro-batches behind the row that the policy made last
+  bool computed_ = false, moves_ = true;
+  exchange_entry entry_;
   gathered_steps gathered_;
   std::vector<float> mean_;
 };

@@ -78,10 +78,12 @@ struct exchange_state {
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
   std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};  ///< that
-  std::function<bool()> exchanges_next{};  ///< after the step under way
-  std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
-  std::uint64_t round_samples = 0;         ///< as shared_state's
+  std::function<result<void>()> forget{};                                                ///< that
+  std::function<bool()> exchanges_next{};                                                ///< after the step under way
+  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
+  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+  std::uint64_t round_samples = 0;     ///< as shared_state's
   std::uint32_t paths = 0;                 ///< through modules, which pipelines share out; 0: all train one model
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
   /// parameters are not what the live ones began from.

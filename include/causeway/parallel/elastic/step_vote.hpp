@@ -39,10 +39,10 @@ class step_vote {
   /// This peer's gradient is complete: tells the others its loss and its part of the squared norm, and gives the loss of
   /// the whole. These are added up in the order of the transport's numbers: the same bits on all peers. Who has heard from
   /// everybody knows that every gradient is complete. `number`: of the meeting; `agreed`: see resumable_step; `interval`:
-  /// the recovery policy's.
+  /// the recovery policy's; `moves`: the parameters do.
   result<double> tell(auto& ctx, const pipeline_peer& peer, std::uint64_t number, std::uint64_t agreed,
-                      std::uint64_t interval, double loss, double squares) {
-    name(peer, ctx.step() + 1, agreed, interval);
+                      std::uint64_t interval, bool moves, double loss, double squares) {
+    name(peer, ctx.step() + 1, agreed, interval, moves);
     CAUSEWAY_ASSIGN(const auto all, peer.of_everybody(ctx, pipeline_peer::sums_channel, std::array{loss, squares}, number));
     double sum = 0, sum_of_squares = 0;
     for (const auto& [one, of_one] : all) {
@@ -58,7 +58,8 @@ class step_vote {
 
  private:
   // Equal on all peers of the attempt, and in no attempt with other sums.
-  CAUSEWAY_DECL void name(const pipeline_peer& peer, std::uint64_t step, std::uint64_t agreed, std::uint64_t interval);
+  CAUSEWAY_DECL void name(const pipeline_peer& peer, std::uint64_t step, std::uint64_t agreed, std::uint64_t interval,
+                          bool moves);
   // What the run holds alike after the step of that attempt.
   CAUSEWAY_DECL [[nodiscard]] step_record next_record(double loss, double norm) const;
 

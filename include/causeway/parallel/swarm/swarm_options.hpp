@@ -119,8 +119,8 @@ class swarm_round {
   virtual void tie(swarm_tied_table table) = 0;
   /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
   /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
-  /// errc::unsupported with a tied table.
-  virtual result<void> exchange_means() = 0;
+  /// `late`: rows are exchanged in the step after that which they are of. errc::unsupported with a tied table.
+  virtual result<void> exchange_means(bool late) = 0;
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
   virtual void committed(bool adopted) = 0;

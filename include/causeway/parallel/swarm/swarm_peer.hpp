@@ -52,13 +52,14 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
 
-  result<void> exchange_means() override {
+  result<void> exchange_means(bool late) override {
     if (this->tied_.length > 0) {
       return fail(errc::unsupported, "swarm",
                   "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
                   "round apart; build the model with untied embeddings, or use comm::every_step without a codec");
     }
     averages_ = true;
+    late_ = late;
     return {};
   }
 
@@ -146,7 +147,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
-    const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
+    const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied(), late_);
     const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
     if (drops || plan.parts[self] == swarm_part::dropped) this->drop_everything();
     if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
@@ -271,7 +272,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     progress_ = with_lock([&] { return micro_batches_.done(); });
     const auto own = static_cast<float>(std::max(progress_.count(), 1U));
     gradients_.put_in_mean(static_cast<float>(this->wanted().count()) / own, computer_->gradients());
-    if (progress_ == row_of) return {};
+    if (late_ || progress_ == row_of) return {};
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
   }
 
@@ -387,9 +388,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   bool open_ = false;
-  bool averages_ = false;       // see exchange_means
-  std::size_t most_asked_ = 0;  // see decision
-  time_point again_from_;       // another attempt at the exchange
+  bool averages_ = false, late_ = false;  // see exchange_means
+  std::size_t most_asked_ = 0;            // see decision
+  time_point again_from_;                 // another attempt at the exchange
   duration waited_{0};
   duration say_at_;
 };

@@ -45,6 +45,7 @@ struct swarm_plan {
   std::vector<swarm_part> parts;  ///< by peer of the exchange
   std::uint64_t step = 0;
   bool complete = false;         ///< the parts make the whole; else nothing may be exchanged
+  bool late = false;             ///< the parts are for the rows of the next exchange
   std::size_t adds_part = none;  ///< who adds the first stage's part of a tied table's gradient
 
   static constexpr std::size_t none = SIZE_MAX;
@@ -52,9 +53,11 @@ struct swarm_plan {
 
 /// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
-/// table; the first peer that has the first stage's part adds it to whatever else it puts in.
+/// table; the first peer that has the first stage's part adds it to whatever else it puts in. `late`: a sum that somebody
+/// has is of the rows of the step before, and parts are made as without it; what lacks then stays lacking.
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                                   const swarm_wire::batch_set& wanted, bool needs_part = false);
+                                                   const swarm_wire::batch_set& wanted, bool needs_part = false,
+                                                   bool late = false);
 
 /// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
 CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);

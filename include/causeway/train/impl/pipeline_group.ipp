@@ -42,6 +42,8 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.paths = state.paths;
   state_.follow = std::move(state.follow);
   state_.parameters_of = std::move(state.parameters_of);
+  state_.row_waits = std::move(state.row_waits);
+  state_.compute = std::move(state.compute);
   state_.round_samples = state.round_samples;
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);

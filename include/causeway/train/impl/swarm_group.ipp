@@ -37,7 +37,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty()) swarm_->meets_in_groups();
   averages_ = !steps_alone() && state.divide;
-  if (averages_) CAUSEWAY_TRY(swarm_->exchange_means());
+  row_waits_ = std::move(state.row_waits);
+  if (averages_) CAUSEWAY_TRY(swarm_->exchange_means(row_waits_ && row_waits_()));
   if (state.stage_sums > 0 || steps_alone()) state.parts.push_back(swarm_->decision(state.stage_sums));
   parts_ = state.parts;
   adopted_ = state.adopted;
@@ -85,7 +86,10 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::decide(const result<void
 CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>& outcome, bool candidate) {
   CAUSEWAY_ASSIGN(const verdict judged, stage_->decide(outcome, candidate));
   if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
-  if (judged == verdict::commit && outcome) spoilt_ = 0;
+  if (judged == verdict::commit && outcome) {
+    spoilt_ = 0;
+    computed_before_ = computed_;
+  }
   // Gradients of a step that others have finished are worth nothing on top of it.
   const bool adopted = std::exchange(replaced_, false), gives_up = std::exchange(gives_up_, false);
   const bool holds_new_state = adopted || judged == verdict::commit;
@@ -167,7 +171,9 @@ CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums() {
 
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   parallel::swarm_holding mine = swarm_->holding();
-  mine.samples = steps_alone() ? samples_ : mine.done.count();
+  computed_ = mine.done.count();
+  const auto waits = row_waits_ && !steps_alone() ? row_waits_() : std::nullopt;
+  mine.samples = steps_alone() ? samples_ : !waits ? computed_ : *waits ? computed_before_ : 0;
   mine.row_of = row_of_;
   mine.sum_of = sum_of_;
   const auto bytes = parallel::encode(mine);

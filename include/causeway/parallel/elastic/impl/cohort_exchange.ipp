@@ -19,7 +19,24 @@ CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t s
   if (kept.memory) {
     for (const auto part : kept.memory()) memory.add(part);
   }
-  return {loss, state, memory.finish(), gathered};
+  return {.loss = loss, .state = state, .memory = memory.finish(), .gathered = gathered};
+}
+
+CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all) {
+  double sum = 0;
+  for (const net::peer_index holder : entry.holders) sum += all[holder].row;
+  for (std::size_t i = 0; i < entry.shares.size(); ++i) entry.shares[i] = sum > 0 ? all[entry.holders[i]].row / sum : 0;
+  return entry;
+}
+
+CAUSEWAY_DECL bool have_all_rows(const stage::layout& l, const std::map<std::uint64_t, net::peer_index>& index_of,
+                                 std::span<const exchange_share> all) {
+  for (std::size_t rank = 0; rank < l.replicas.front().assignments.size(); ++rank) {
+    const auto holders = holders_of_stage(l, rank).peers;
+    if (std::none_of(holders.begin(), holders.end(), [&](std::uint64_t id) { return all[index_of.at(id)].row > 0; }))
+      return false;
+  }
+  return true;
 }
 
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,

@@ -17,11 +17,11 @@ CAUSEWAY_DECL result<void> step_vote::propose(step_group& group) {
 }
 
 CAUSEWAY_DECL void step_vote::name(const pipeline_peer& peer, std::uint64_t step, std::uint64_t agreed,
-                                   std::uint64_t interval) {
+                                   std::uint64_t interval, bool moves) {
   hasher h;
   for (const auto& [id, index] : peer.index_of) h.add_value(id).add_value(index);
   add_layout(h, peer.layout).add_value(agreed).add_value(peer.record().state);
-  next_ = {step, h.finish(), 0, peer.record().history, 0, peer.record().updates + 1};
+  next_ = {step, h.finish(), 0, peer.record().history, 0, peer.record().updates + (moves ? 1 : 0)};
   next_.history.took_step(next_.updates, interval, peer.layout, peer.staying);
   complete_ = true;
 }

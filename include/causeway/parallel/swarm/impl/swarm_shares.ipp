@@ -9,23 +9,25 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                     const swarm_wire::batch_set& wanted, bool needs_part) {
-  swarm_plan plan{std::vector(all.size(), swarm_part::nothing), step};
-  for (std::size_t p = 0; p < all.size(); ++p) {
-    if (!all[p].sum || all[p].step != step) continue;
-    plan.parts[p] = swarm_part::sum;
-    plan.complete = true;
-    return plan;
-  }
+                                     const swarm_wire::batch_set& wanted, bool needs_part, bool late) {
+  swarm_plan plan{.parts = std::vector(all.size(), swarm_part::nothing), .step = step, .late = late};
   swarm_wire::batch_set covered{wanted.size()};
+  const auto has_sum = [step](const swarm_holding& h) { return h.sum && h.step == step; };
+  if (const auto with = std::find_if(all.begin(), all.end(), has_sum); with != all.end()) {
+    plan.parts[static_cast<std::size_t>(with - all.begin())] = swarm_part::sum;
+    plan.complete = true;
+    if (!late) return plan;
+    if (with->done.size() == wanted.size()) covered = with->done;
+  }
   for (std::size_t p = 0; p < all.size(); ++p) {
+    if (plan.parts[p] == swarm_part::sum) continue;
     if (all[p].step != step || all[p].done.size() != wanted.size() || all[p].done.count() == 0) continue;
     const bool doubled = all[p].done.meets(covered);
     plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
     if (!doubled) covered.unite(all[p].done);
   }
   const auto lets_go = [step](const swarm_holding& h) { return h.released && h.step == step; };
-  plan.complete = covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
+  plan.complete = plan.complete || covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
   if (!needs_part) return plan;
   const auto has_part = [step](const swarm_holding& h) { return h.part && h.step == step; };
   const auto first = std::find_if(all.begin(), all.end(), has_part);
@@ -41,7 +43,7 @@ CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_
 }
 
 CAUSEWAY_DECL bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
-  if (plan.parts[self] == swarm_part::dropped) return true;
+  if (plan.parts[self] == swarm_part::dropped || plan.late) return plan.parts[self] == swarm_part::dropped;
   const bool known = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum) != plan.parts.end();
   return known && all[self].done.count() > 0 && plan.parts[self] != swarm_part::sum && !is_in_result(all, plan, self);
 }
@@ -69,7 +71,7 @@ CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all,
     if (!known && counts) weights[p] = static_cast<double>(all[p].samples);
     together += weights[p];
   }
-  if (!known && together == 0) {  // nobody has anything new to say
+  if (!known && together == 0 && !plan.late) {  // nobody has anything new to say
     const bool any = std::any_of(all.begin(), all.end(), [](const swarm_holding& h) { return !h.lacks_values; });
     for (std::size_t p = 0; p < all.size(); ++p) together += weights[p] = any && all[p].lacks_values ? 0 : 1;
   }

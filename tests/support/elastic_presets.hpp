@@ -55,12 +55,31 @@ inline constexpr std::string_view local_swarm_presets[] = {
 
 /// Those that tests/parallel/local_pipeline.cpp and tests/parallel/elastic/local_pipeline_*.cpp train in pipelines whose
 /// replicas do.
-inline constexpr std::string_view local_pipeline_presets[] = {
-    "diloco",           "open_diloco",  "intellect1",   "muloco",      "local_sgd",       "fedavg",
-    "photon",           "sparse_loco",  "gaia",         "sparta",      "des_loc",         "edit",
-    "streaming_diloco", "eager_diloco", "cocktail_sgd", "moshpit_sgd", "noloco",          "bacombo",
-    "sparta_diloco",    "co_learning",  "cocodc",       "ravnest",     "async_local_sgd", "decoupled_diloco",
-    "dipaco"};
+inline constexpr std::string_view local_pipeline_presets[] = {"diloco",
+                                                              "open_diloco",
+                                                              "intellect1",
+                                                              "muloco",
+                                                              "local_sgd",
+                                                              "fedavg",
+                                                              "photon",
+                                                              "sparse_loco",
+                                                              "gaia",
+                                                              "sparta",
+                                                              "des_loc",
+                                                              "edit",
+                                                              "streaming_diloco",
+                                                              "eager_diloco",
+                                                              "cocktail_sgd",
+                                                              "moshpit_sgd",
+                                                              "noloco",
+                                                              "bacombo",
+                                                              "sparta_diloco",
+                                                              "co_learning",
+                                                              "cocodc",
+                                                              "ravnest",
+                                                              "async_local_sgd",
+                                                              "decoupled_diloco",
+                                                              "dipaco"};
 
 /// Those that tests/parallel/local_async_pipeline.cpp and tests/parallel/elastic/local_async_pipeline_*.cpp train in
 /// pipelines without a flush between two exchanges.

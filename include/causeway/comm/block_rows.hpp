@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -83,6 +84,10 @@ class block_rows {
       return core_.prepare(ctx, 0);
     }
     return {};
+  }
+  /// Of results that are a round late: whether a row waits for the next exchange.
+  [[nodiscard]] std::optional<bool> row_waits() const {
+    return Core::applies_late ? std::optional{core_.states.front().pending} : std::nullopt;
   }
 
  private:

@@ -195,7 +195,7 @@ class elastic_mirrors {
     steps_ = common_steps(tally.steps, steps_);
     const auto& present = ctx.entry().identities;
     tally.note(counted_, present);
-    lines_ = std::make_unique<net::any_transport>(ctx.lasting_transport());
+    lines_ = std::make_unique<net::any_transport>(ctx.membership().lasting());
     heard_.begin(ctx.attempt(), present, lines_->self());
     c.clock = steps_;
     axis::peer_group all(present.size());

@@ -141,7 +141,7 @@ class hub_record {
     CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
     apply(ctx, tier, terms.cuts);
     if (ctx.moves_blocks()) return {};  // who holds what in the next attempt is not known yet
-    lasting_ = ctx.lasting_transport();
+    lasting_ = ctx.membership().lasting();
     lines_ = &lasting_;
     return set_groups(tier, terms_on(*lines_), most);
   }

@@ -254,9 +254,7 @@ class rounds : round_rules<Axes...> {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return blocks().memory(); }
   result<void> forget(auto& ctx) requires(traits.moves_with_blocks) { return blocks().forget(ctx); }
   /// Of results that are a round late: whether a row waits for the next exchange.
-  [[nodiscard]] std::optional<bool> row_waits() const requires(traits.moves_with_blocks) {
-    return core_type::applies_late ? std::optional{core_.states.front().pending} : std::nullopt;
-  }
+  [[nodiscard]] std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return blocks().row_waits(); }
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 

@@ -141,8 +141,7 @@ class training_context {
     if (entry().transport) return *entry().transport;
     return group_ ? *group_ : *world_;
   }
-  [[nodiscard]] net::any_transport lasting_transport() { return env_.group->lasting(); }  ///< where peers come and go
-  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }                  ///< to all peers of the run
+  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }  ///< to all peers of the run
   /// From now on transport(), self() and peers() are those of the group of `members`, peers of world() with this one among
   /// them: the ones that hold the same stage of a model, in the order of their pipelines. Call it in `start`.
   void form_group(std::vector<net::peer_index> members) {

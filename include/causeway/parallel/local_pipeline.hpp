@@ -114,6 +114,7 @@ class local_pipeline {
   /// The mean loss over the micro-batches of this peer's replica; 0 for a peer that rests.
   result<double> forward_backward(auto& ctx, const batch& b) {
     CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
+    sequences_ = static_cast<std::uint64_t>(b.sequences);
     for (;;) {
       result<void> outcome = gather(ctx, true);
       if (!outcome && begins_anew_) return outcome.error();
@@ -188,7 +189,7 @@ class local_pipeline {
     CAUSEWAY_TRY(steps_.begin(progress_, codec_));
     peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
                               [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
-                              [this, &ctx] { return ends(ctx); }});
+                              [this, &ctx] { return ends(ctx); }, [this, &ctx] { return is_last(ctx); }});
     return check_untied(ctx.model(), name);
   }
 
@@ -258,12 +259,14 @@ class local_pipeline {
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
     if (!ready && !goes_on) blocks.begin_from_shared();
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
-    gathered_ = true;
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
     known_evaluations_ = {};
     if (was_assigned)
       known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_.now());
-    return goes_on ? steps_.go_on(ctx, as_assigned(ctx), inventory, members) : begin_anew(ctx);
+    const auto begun = goes_on ? steps_.go_on(ctx, as_assigned(ctx), inventory, members) : begin_anew(ctx);
+    const auto met = peer_.meet_holders(names);
+    gathered_ = met.has_value();
+    return met ? begun : met;
   }
   void give_up() {
     progress_.leave_cohort();
@@ -286,8 +289,14 @@ class local_pipeline {
     return 0.0;
   }
   [[nodiscard]] replica_step<Recovery, Codec> as_assigned(auto& ctx) {
-    return {
-        peer_, progress_, recovery_, codec_, options_.micro_batches, ends(ctx) || peer_.group->state().exchanges_next()};
+    return {peer_, progress_, recovery_, codec_, options_.micro_batches, is_last(ctx)};
+  }
+  // An exchange comes after the step under way; also where the run has one already that this peer is still to take.
+  [[nodiscard]] bool is_last(auto& ctx) const {
+    const exchange_state& policy = peer_.group->state();
+    const std::uint64_t samples = (ctx.step() + 1 - peer_.record().step) * sequences_;
+    return ends(ctx) || policy.exchanges_next() || (policy.round_samples > 0 && samples >= policy.round_samples) ||
+           peer_.record().state != progress_.now().state;
   }
   [[nodiscard]] bool ends(auto& ctx) const { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }
 
@@ -373,7 +382,8 @@ class local_pipeline {
   bool saves_ = false;     // when what was exchanged has been applied
   bool gathered_ = false;  // in the attempt under way
   cohort_progress progress_;
-  bool begins_anew_ = false;  // its round did, when it was asked last
+  std::uint64_t sequences_ = 0;  // of a batch
+  bool begins_anew_ = false;     // its round did, when it was asked last
   // Peers of a replica are through with as many evaluations before a step: who has fewer takes the outcome from another of
   // them, or goes without.
   replica_evaluations known_evaluations_;

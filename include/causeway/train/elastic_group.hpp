@@ -8,6 +8,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/tensor/parameters.hpp>
 
@@ -49,6 +50,8 @@ struct shared_state {
   std::function<result<void>()> forget{};
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
+  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
+  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
@@ -61,6 +64,9 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
+  if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
+    state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
+  }
 }
 
 /// The exchange that a peer has been let into.
@@ -123,6 +129,8 @@ class elastic_group {
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
   [[nodiscard]] virtual net::any_transport lasting() { return {}; }
+  /// To the same, in the same order, until the attempt is over or called off: what is under way then ends.
+  [[nodiscard]] virtual net::any_transport of_attempt() { return {}; }
 
   /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
   virtual void leave() {}

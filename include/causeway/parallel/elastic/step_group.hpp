@@ -60,8 +60,17 @@ struct exchange_hooks {
   std::function<result<void>(std::span<const float> mean)> exchanged{};
   /// Whether the step under way is the run's last, so that everything is exchanged after it.
   std::function<bool()> run_ends{};
-  /// Of a policy that gathers gradients: whether there are enough with the step under way, so that they are exchanged.
+  /// Of a policy with round_samples: whether there are enough with the step under way, so that all exchange.
   std::function<bool()> enough{};
+};
+
+/// Those who hold the same blocks in an attempt, this peer among them.
+struct block_holders {
+  net::any_transport& transport;          ///< to them alone
+  net::message_id id;                     ///< of one gather, which is theirs
+  std::vector<net::peer_index> peers{};   ///< their numbers in the attempt; none: this peer rests
+  std::vector<std::uint64_t> replicas{};  ///< of each, what names its replica as long as that is whole
+  time_point deadline = no_deadline;
 };
 
 /// What the communication policy keeps from round to round.
@@ -71,10 +80,11 @@ struct exchange_state {
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
   std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};  ///< that
-  std::function<bool()> exchanges_next{};  ///< after the step under way
-  std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
-  std::uint64_t round_samples = 0;         ///< as shared_state's
+  std::function<result<void>()> forget{};                            ///< that
+  std::function<bool()> exchanges_next{};                            ///< after the step under way
+  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
+  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+  std::uint64_t round_samples = 0;     ///< as shared_state's
 };
 
 /// All calls from the trainer's thread.

@@ -39,6 +39,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.forget = std::move(state.forget);
   state_.divide = std::move(state.divide);
   state_.exchanges_next = std::move(state.exchanges_next);
+  state_.meet_holders = std::move(state.meet_holders);
   state_.round_samples = state.round_samples;
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);

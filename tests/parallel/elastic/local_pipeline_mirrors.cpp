@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipelines whose replicas tell each other what they change, from one record to the next, at their own pace.
+#include <causeway/presets/compressed.hpp>
+
+#include <cmath>
+
+#include "parallel/elastic/local_pipeline_world.hpp"
+#include "support/catch.hpp"
+
+using namespace causeway;
+
+namespace {
+
+/// Records of three steps of four sequences.
+presets::gaia_asp_options every_three_steps(float threshold, std::uint32_t most_ahead) {
+  return {.threshold = threshold, .most_ahead = most_ahead, .record_samples = 12};
+}
+struct mirrored {
+  [[nodiscard]] static auto policy() { return make(every_three_steps(0.01F, 2)); }
+};
+/// All of each step is told, and nobody goes on without it.
+struct in_step {
+  [[nodiscard]] static auto policy() { return make(every_three_steps(1e-9F, 1)); }
+};
+
+/// What both have moved in each step counts.
+support::parameters by_hand(const support::elastic_world_options& o) {
+  return support::two_models_by_hand(o, [](std::uint64_t, parameter_store& shared, const auto& models) {
+    const auto values = shared.values();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = models[0][i] + models[1][i] - values[i];
+      models[0][i] = models[1][i] = values[i];
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("local pipeline: replicas that tell each other all of each step make the sum of two whole models",
+          "[parallel][elastic][fast]") {
+  const auto o = support::two_pipelines();
+  CHECK(support::off(support::undisturbed<in_step>(o), by_hand(o), o.layers) < 1e-4);
+}
+
+TEST_CASE("local pipeline: replicas that tell each other what they change go on whoever is lost, and let others in",
+          "[parallel][elastic]") {
+  support::goes_on_whoever_is_killed<mirrored>(11, 0.03);
+  support::lets_newcomers_in<mirrored>();
+  support::goes_on_from_checkpoints<mirrored>();
+}
+
+TEST_CASE("local pipeline: and they do at every single network call", "[parallel][elastic][slow][every_call]") {
+  support::goes_on_whoever_is_killed<mirrored>(1, 0.03);
+}

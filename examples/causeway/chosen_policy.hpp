@@ -8,6 +8,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/io/archive.hpp>
 #include <causeway/membership/state_image.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/context.hpp>
@@ -69,6 +70,7 @@ class chosen_policy {
     virtual causeway::result<void> forget(context& ctx) = 0;
     [[nodiscard]] virtual bool exchanges_next() = 0;
     [[nodiscard]] virtual std::optional<bool> row_waits() = 0;
+    virtual causeway::result<void> meet_holders(context& ctx, const causeway::parallel::block_holders& who) = 0;
   };
 
   chosen_policy() = default;
@@ -168,6 +170,10 @@ class chosen_policy {
       if constexpr (P::traits.moves_with_blocks) return policy.exchanges_next();
       return false;
     }
+    causeway::result<void> meet_holders(context& ctx, const causeway::parallel::block_holders& who) override {
+      if constexpr (requires { policy.meet_holders(ctx, who); }) return policy.meet_holders(ctx, who);
+      return {};
+    }
 
     static constexpr bool elastic = P::traits.tolerates == causeway::peers::elastic;
     P policy;
@@ -221,6 +227,9 @@ class chosen_comm {
   causeway::result<void> forget(auto& ctx) { return policy_.it().forget(ctx); }
   [[nodiscard]] bool exchanges_next() { return policy_.it().exchanges_next(); }
   [[nodiscard]] std::optional<bool> row_waits() { return policy_.it().row_waits(); }
+  causeway::result<void> meet_holders(auto& ctx, const causeway::parallel::block_holders& who) {
+    return policy_.it().meet_holders(ctx, who);
+  }
 
  private:
   chosen_policy policy_;

@@ -5,6 +5,9 @@
 // comm::mirrors where peers come and go. From one record of the membership to the next its peers tell each other what they
 // change, and who is lost holds nobody. In the exchange of a record all that they have computed is added up: all hold the
 // same then, and can be followed by who joins. docs/design/asynchronous.md
+//
+// Where they are stages of pipelines (docs/design/local_pipelines.md, P24), they meet each time that somebody comes or
+// goes, and go on with what they have told each other. What a lost replica told is taken back.
 
 #include <causeway/axis/peer_groups.hpp>
 #include <causeway/collective/all_reduce.hpp>
@@ -18,6 +21,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -42,7 +46,8 @@ class elastic_mirrors {
                   "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
                   "record to the next, such as 32 steps of each peer");
     }
-    c.begin(ctx.parameters());
+    const bool restored = ctx.moves_blocks() && c.origin.size() == ctx.parameters().size();
+    if (!restored) c.begin(ctx.parameters());
     c.outlives_others = true;
     ctx.contribution().gather(record_samples);
     return {};
@@ -63,14 +68,17 @@ class elastic_mirrors {
     c.restart(ctx);
     hang_up(c);
     heard_.end();
-    if (anew) ctx.resume_at(steps_);
+    if (!anew) return;
+    c.clock = steps_;
+    ctx.resume_at(steps_);
   }
 
   /// Tells the others what this peer has changed, once a step, and waits for those who are too far behind: not for who is
   /// overdue, nor where a record is due.
   result<void> after_step(auto& ctx, Core& c, bool tells, std::uint32_t most_ahead) {
     hear_all(ctx, c);
-    if (tells && c.audiences[0].is_in_reach()) CAUSEWAY_TRY(tell(ctx, c));
+    const bool talks = ctx.moves_blocks() ? heard_.name() != 0 : c.audiences[0].is_in_reach();
+    if (tells && talks) CAUSEWAY_TRY(tell(ctx, c));
     await_others(ctx, c, most_ahead);
     return ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
   }
@@ -95,7 +103,74 @@ class elastic_mirrors {
     }
   }
 
+  // ---- pipelines whose blocks move ------------------------------------------------------------------------------------
+
+  /// The model of `ctx` has another part than `before`: what was told of the old one is worth nothing.
+  void divide(auto& ctx, Core& c, std::span<const parameter_segment> before) {
+    const std::vector<float> old = std::move(c.origin);
+    c.begin(ctx.parameters());
+    for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
+      std::copy_n(old.begin() + from.offset, to.size(), c.origin.begin() + to.offset);
+    });
+    c.audiences[0].copy = c.origin;
+    c.clock = steps_;
+    heard_.end();
+  }
+
+  /// An attempt has begun, in which `who` hold the same blocks: each tells the others what they have not heard of it. A
+  /// clock is a step of the replica, told or not, so that all its stages have the same.
+  result<void> meet_holders(auto& ctx, Core& c, const auto& who) {
+    hang_up(c);
+    for (std::size_t s = 0; s < heard_.peers(); ++s) {
+      const bool is_here = std::find(who.replicas.begin(), who.replicas.end(), heard_.peer(s)) != who.replicas.end();
+      if (s != heard_.self() && !is_here) take_back(ctx, c, s, 0);
+    }
+    const std::size_t self = who.transport.self(), peers = who.replicas.size();
+    heard_.regroup(who.replicas, self);
+    if (peers < 2) return {};
+    CAUSEWAY_ASSIGN(const auto counts, counts_of_all(ctx, who));
+    const auto heard = [&](std::size_t by, std::size_t of) { return counts[by * peers + of]; };
+    for (std::size_t s = 0; s < peers; ++s) {
+      if (s != self) take_back(ctx, c, s, heard(s, s));  // who was started again does not know of all that it told
+    }
+    lines_ = std::make_unique<net::any_transport>(ctx.membership().lasting());
+    c.audiences[0].open(*lines_, who.peers, c.most_bytes(ctx));
+    for (mirror& m : c.audiences[0].mirrors) tell_from(m, std::min(heard(m.place, self), heard(self, self)));
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(steps_, counted_, heard_); }
+
  private:
+  // What each has heard of each, and told itself: [by][of].
+  result<std::vector<std::uint64_t>> counts_of_all(auto& ctx, const auto& who) const {
+    const std::size_t peers = who.replicas.size();
+    std::vector<std::uint64_t> all(peers * peers);
+    const auto own = std::span{all}.subspan(heard_.self() * peers, peers);
+    for (std::size_t s = 0; s < peers; ++s) own[s] = heard_.count(s);
+    collective::collective_options options = ctx.exchange_options();
+    options.deadline = who.deadline;
+    CAUSEWAY_TRY(
+        collective::all_gather(who.transport, who.id, std::as_bytes(own), std::as_writable_bytes(std::span{all}), options));
+    return all;
+  }
+
+  void take_back(auto& ctx, Core& c, std::size_t sender, std::uint64_t from) {
+    heard_.for_each(sender, from, heard_.count(sender), [&](auto updates) { c.take_back(ctx, updates); });
+    heard_.keep_first(sender, from);
+  }
+
+  // All that this peer has told since the record but the first `known`.
+  void tell_from(mirror& m, std::uint64_t known) {
+    std::uint64_t clock = steps_ + known;
+    m.say(mirror_word::hello, clock);
+    heard_.for_each(heard_.self(), known, heard_.count(heard_.self()), [&](std::span<const std::byte> updates) {
+      auto message = with_header(mirror_header{.clock = ++clock}, updates.size());
+      std::copy(updates.begin(), updates.end(), message.begin() + sizeof(mirror_header));
+      m.line->send(std::move(message));
+    });
+  }
+
   // ---- between records ------------------------------------------------------------------------------------------------
 
   result<void> tell(auto& ctx, Core& c) {
@@ -114,9 +189,9 @@ class elastic_mirrors {
 
   void hear(auto& ctx, Core& c, mirror& m) {
     const auto news = c.hear(ctx, c.audiences[0], m, time_point{});
-    if (news && news->word == mirror_word::updates) heard_.keep(m.line->peer(), news->updates);
+    if (news && news->word == mirror_word::updates) heard_.keep(m.place, news->updates);
     if (news) return;
-    ctx.log()(severity::info, "peer " + std::to_string(heard_.peer(m.line->peer())) + " is out of reach (" +
+    ctx.log()(severity::info, "peer " + std::to_string(heard_.peer(m.place)) + " is out of reach (" +
                                   std::string{to_string(news.error().code)} + "): nobody waits for it");
     m.line.reset();
   }
@@ -166,15 +241,20 @@ class elastic_mirrors {
     for (std::size_t i = 0; i < tally.lost.size(); ++i) {
       if (tally.heard_by[i] == ctx.self()) add_heard(ctx, c, tally.senders[i], tally.updates[i], 1.0F);
     }
-    CAUSEWAY_TRY(ctx.or_unusable(collective::all_reduce_sum(
-        ctx.transport(), ctx.exchange_id(collective::channels::parameters), c.row, ctx.exchange_options())));
-    CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
+    CAUSEWAY_TRY(ctx.result_is_known() ? ctx.take_known_result(c.row, 0) : add_up(ctx, c));
+    CAUSEWAY_TRY(ctx.left_exchange(ctx.moves_blocks() ? std::span<const float>{c.row} : std::span<const float>{}));
     apply(ctx, c, tally);
     ctx.commit_round();
     return {};
   }
 
+  result<void> add_up(auto& ctx, Core& c) {
+    return ctx.or_unusable(collective::all_reduce_sum(ctx.transport(), ctx.exchange_id(collective::channels::parameters),
+                                                      c.row, ctx.exchange_options()));
+  }
+
   result<mirror_tally> tally_of(auto& ctx) {
+    if (ctx.moves_blocks()) return mirror_tally{};  // who is lost counts for nothing
     std::vector<std::vector<std::byte>> claims;
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                         heard_.claim(ctx.step()), mirror_record::most_claim_bytes, claims,
@@ -184,7 +264,7 @@ class elastic_mirrors {
 
   // row ← row + weight · the first updates that a peer told, which were decoded before.
   void add_heard(auto& ctx, Core& c, std::size_t sender, std::uint64_t count, float weight) {
-    heard_.for_each(sender, count, [&](std::span<const std::byte> updates) {  //
+    heard_.for_each(sender, 0, count, [&](std::span<const std::byte> updates) {  //
       (void)c.decode_add(ctx, updates, c.row, weight);
     });
   }
@@ -192,12 +272,17 @@ class elastic_mirrors {
   void apply(auto& ctx, Core& c, const mirror_tally& tally) {
     c.settle(ctx);
     c.move_origin(ctx.parameters());
-    steps_ = common_steps(tally.steps, steps_);
+    heard_.end();
+    steps_ = ctx.moves_blocks() ? ctx.step() + 1 : common_steps(tally.steps, steps_);
+    c.clock = steps_;
+    if (!ctx.moves_blocks()) begin_lines(ctx, c, tally);  // else in the next attempt
+  }
+
+  void begin_lines(auto& ctx, Core& c, const mirror_tally& tally) {
     const auto& present = ctx.entry().identities;
     tally.note(counted_, present);
     lines_ = std::make_unique<net::any_transport>(ctx.membership().lasting());
     heard_.begin(ctx.attempt(), present, lines_->self());
-    c.clock = steps_;
     axis::peer_group all(present.size());
     std::iota(all.begin(), all.end(), net::peer_index{0});
     c.audiences[0].meet(*lines_, all, c.most_bytes(ctx), c.clock);

@@ -102,6 +102,11 @@ struct mirror_core {
     return news;
   }
 
+  /// What a message said counts no more.
+  void take_back(auto& ctx, std::span<const std::byte> updates) {
+    (void)add(ctx, audiences[0], updates, clock, 1.0F);  // it was decoded before
+  }
+
   /// sum ← sum + weight · what a message says.
   result<void> decode_add(auto& ctx, std::span<const std::byte> message, std::span<float> sum, float weight) const {
     return codec.decode_add(about(ctx, clock, audiences[0]), message, sum, weight, {});
@@ -157,10 +162,11 @@ struct mirror_core {
     return {};
   }
 
-  result<void> add(auto& ctx, mirror_audience& a, std::span<const std::byte> message, std::uint64_t round) {
+  result<void> add(auto& ctx, mirror_audience& a, std::span<const std::byte> message, std::uint64_t round,
+                   float weight = -1.0F) {
     const auto about_row = about(ctx, round, a);
-    CAUSEWAY_TRY(codec.decode_add(about_row, message, a.copy, -1.0F, {}));
-    CAUSEWAY_TRY(codec.decode_add(about_row, message, ctx.parameters(), -1.0F, {}));
+    CAUSEWAY_TRY(codec.decode_add(about_row, message, a.copy, weight, {}));
+    CAUSEWAY_TRY(codec.decode_add(about_row, message, ctx.parameters(), weight, {}));
     if (&a != audiences.data()) CAUSEWAY_TRY(codec.decode_add(about_row, message, sent, -1.0F, {}));
     passes_on = audiences.size() > 1;
     ctx.parameters_changed();

@@ -44,6 +44,7 @@ struct mirror {
   static constexpr std::uint64_t no_more = std::numeric_limits<std::uint64_t>::max();
 
   std::unique_ptr<hub_line> line{};  ///< none: it is out of reach
+  std::size_t place = 0;             ///< among those who were met together, this peer too
   bool met = false;                  ///< it has said hello
   bool rests = false;                ///< nobody waits for it
   std::uint64_t known = 0;           ///< its clock whose updates are here; `no_more` when it is done
@@ -66,7 +67,9 @@ struct mirror_audience {
   std::vector<mirror> mirrors{};
   bool is_over = false;  ///< nothing more is said to it
 
-  /// Lines to some peers of a transport, who are greeted. No message is longer than `most`.
+  /// Lines to some peers of a transport. No message is longer than `most`.
+  CAUSEWAY_DECL void open(net::any_transport& transport, const std::vector<net::peer_index>& peers, std::size_t most);
+  /// The same, and they are greeted.
   CAUSEWAY_DECL void meet(net::any_transport& transport, const std::vector<net::peer_index>& peers, std::size_t most,
                           std::uint64_t clock);
   CAUSEWAY_DECL void say(mirror_word word, std::uint64_t clock);

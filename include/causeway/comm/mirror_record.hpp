@@ -43,6 +43,8 @@ class mirror_record {
   /// A record: it is named so, and these peers were in it, this one as the `self`th.
   CAUSEWAY_DECL void begin(std::uint64_t record, std::vector<std::uint64_t> peers, std::size_t self);
   CAUSEWAY_DECL void end();
+  /// From now on it is among these. What others told who are none of them is dropped; this peer's own stays its own.
+  CAUSEWAY_DECL void regroup(std::vector<std::uint64_t> peers, std::size_t self);
   /// Names that record; 0: this peer was in none since it took the others' state over.
   [[nodiscard]] std::uint64_t name() const noexcept { return name_; }
   [[nodiscard]] std::size_t self() const noexcept { return self_; }
@@ -51,24 +53,30 @@ class mirror_record {
 
   /// Updates that a sender has told: this peer, too.
   CAUSEWAY_DECL void keep(std::size_t sender, std::span<const std::byte> updates);
-  /// `f(message)` for the first `count` that it has told.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t count(std::size_t sender) const;
+  /// `f(message)` for those that it has told from one on, the first being 0, up to another.
   template <class F>
-  void for_each(std::size_t sender, std::uint64_t count, F&& f) const {
-    for (std::size_t i = 0; i < messages_.size() && count > 0; ++i) {
-      if (senders_[i] != sender) continue;
+  void for_each(std::size_t sender, std::uint64_t begin, std::uint64_t end, F&& f) const {
+    std::uint64_t number = 0;
+    for (std::size_t i = 0; i < messages_.size(); ++i) {
+      if (senders_[i] != sender || number++ < begin || number > end) continue;
       f(std::span<const std::byte>{messages_[i]});
-      --count;
     }
   }
+  /// All but the first `count` are forgotten.
+  CAUSEWAY_DECL void keep_first(std::size_t sender, std::uint64_t count);
 
   /// What this peer, which has taken so many inner steps, says to the others in the exchange of a record.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> claim(std::uint64_t steps) const;
+  [[nodiscard]] std::size_t peers() const noexcept { return peers_.size(); }
+  void serialize(auto& ar) { ar(name_, self_, peers_, senders_, messages_); }
+
   static constexpr std::size_t most_senders = 4096;  ///< as membership::max_members
   static constexpr std::size_t most_claim_bytes = (2 + 2 * most_senders) * sizeof(std::uint64_t);
 
  private:
   std::uint64_t name_ = 0;
-  std::size_t self_ = 0;
+  std::uint64_t self_ = 0;
   std::vector<std::uint64_t> peers_;
   std::vector<std::uint64_t> senders_;  ///< of the messages
   std::vector<std::vector<std::byte>> messages_;

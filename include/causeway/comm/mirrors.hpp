@@ -76,8 +76,9 @@ class mirrors {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
+                                      .moves_with_blocks = true,
                                       .rounds_at_hand = 64};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr std::uint32_t state_version = 2;
 
   explicit mirrors(mirrors_options options = {}, Codec codec = Codec{})
       : options_{std::move(options)}, core_{std::move(codec)} {}
@@ -115,7 +116,7 @@ class mirrors {
     return add_up(ctx);
   }
 
-  void serialize(auto& ar) { core_.serialize(ar); }
+  void serialize(auto& ar) { ar(core_, elastic_); }
 
   // ---- among peers that come and go -----------------------------------------------------------------------------------
 
@@ -130,6 +131,19 @@ class mirrors {
   result<void> catch_up(auto& ctx) { return elastic_.catch_up(ctx, core_); }
 
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
+
+  /// Where blocks of the model move between pipelines: the parameters of the last record go along, what was told since is
+  /// of a peer and its replica.
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return {{{core_.origin}}}; }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) {
+    elastic_.divide(ctx, core_, before);
+    return {};
+  }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return {}; }
+  result<void> forget(auto&) { return {}; }
+  [[nodiscard]] static bool exchanges_next() { return false; }  // who counts samples knows
+  /// Those who hold the same blocks talk from now on.
+  result<void> meet_holders(auto& ctx, const auto& who) { return elastic_.meet_holders(ctx, core_, who); }
 
   // ---- what there is to see -------------------------------------------------------------------------------------------
 
@@ -153,6 +167,7 @@ class mirrors {
     if (!options_.groups.empty() && !axis::has_each_once(options_.groups, ctx.peers())) {
       return fail(errc::invalid_argument, "mirrors", "every peer must be in one group, and no group empty");
     }
+    if (ctx.moves_blocks()) return {};  // the pipelines refuse copies themselves
     return ctx.stages().refuse_copies("mirrors", ctx.exchange_options());
   }
 

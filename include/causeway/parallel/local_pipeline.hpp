@@ -114,6 +114,7 @@ class local_pipeline {
   /// The mean loss over the micro-batches of this peer's replica; 0 for a peer that rests.
   result<double> forward_backward(auto& ctx, const batch& b) {
     CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
+    sequences_ = static_cast<std::uint64_t>(b.sequences);
     for (;;) {
       result<void> outcome = gather(ctx, true);
       if (!outcome && begins_anew_) return outcome.error();
@@ -150,7 +151,8 @@ class local_pipeline {
     for (;;) {
       const auto ready = gather(ctx, false);
       if (!ready && begins_anew_) return ready.error();
-      const auto sum = ready ? loss_of(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{ready.error()};
+      const auto sum =
+          ready ? loss_of_replica(ctx, peer_, progress_, known_evaluations_, b, pieces) : result<double>{ready.error()};
       if (!sum) {
         CAUSEWAY_TRY(peer_.group->failed(sum.error()));
         continue;
@@ -189,8 +191,7 @@ class local_pipeline {
     CAUSEWAY_TRY(steps_.begin(progress_, codec_));
     peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
                               [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
-                              [this, &ctx] { return ends(ctx); },
-                              [this] { return peer_.assignment == nullptr || progress_.now().exchanges != 0; },
+                              [this, &ctx] { return ends(ctx); }, [this, &ctx] { return is_enough(ctx); },
                               [this] { return peer_.arrivals.any_or_over(); },
                               [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }});
     return check_untied(ctx.model(), name);
@@ -264,13 +265,15 @@ class local_pipeline {
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared();
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
-    gathered_ = true;
     peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
     known_evaluations_ = {};
     if (was_assigned)
       known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_.now());
-    return goes_on ? steps_.go_on(ctx, as_assigned(ctx), inventory, members) : begin_anew(ctx);
+    const auto begun = goes_on ? steps_.go_on(ctx, as_assigned(ctx), inventory, members) : begin_anew(ctx);
+    const auto met = peer_.meet_holders(names);
+    gathered_ = met.has_value();
+    return met ? begun : met;
   }
   void give_up() {
     progress_.leave_cohort();
@@ -289,31 +292,27 @@ class local_pipeline {
 
   result<double> step(auto& ctx, const batch& b) {
     ctx.contribution().takes_part(peer_.samples_of(b.sequences, options_.micro_batches));
-    if (peer_.assignment != nullptr) return steps_.run(ctx, as_assigned(ctx, static_cast<std::uint64_t>(b.sequences)), b);
+    if (peer_.assignment != nullptr) return steps_.run(ctx, as_assigned(ctx), b);
     progress_.rests();
     ctx.skip_inner_step();
     return 0.0;
   }
-  [[nodiscard]] replica_step<Recovery, Codec> as_assigned(auto& ctx, std::uint64_t samples = 0) {
-    const exchange_state& kept = peer_.group->state();
-    const bool is_last = ends(ctx) || kept.exchanges_next() || progress_.ends_round(kept.round_samples, samples);
-    return {peer_, progress_, recovery_, codec_, options_.micro_batches, is_last};
+  [[nodiscard]] replica_step<Recovery, Codec> as_assigned(auto& ctx) {
+    return {peer_, progress_, recovery_, codec_, options_.micro_batches, is_last(ctx)};
+  }
+  // An exchange comes after the step under way; also where the run has one already that this peer is still to take.
+  [[nodiscard]] bool is_last(auto& ctx) const {
+    const exchange_state& policy = peer_.group->state();
+    if (ends(ctx) || policy.exchanges_next()) return true;
+    if (policy.by_pace) return progress_.ends_round(policy.round_samples, sequences_);
+    const std::uint64_t samples = (ctx.step() + 1 - peer_.record().step) * sequences_;
+    return (policy.round_samples > 0 && samples >= policy.round_samples) || peer_.record().state != progress_.now().state;
+  }
+  [[nodiscard]] bool is_enough(auto& ctx) const {
+    if (!peer_.group->state().by_pace) return is_last(ctx);
+    return peer_.assignment == nullptr || progress_.now().exchanges != 0;
   }
   [[nodiscard]] bool ends(auto& ctx) const { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }
-
-  // Of this peer's replica alone.
-  result<double> loss_of(auto& ctx, const batch& b, std::uint32_t pieces) {
-    if (peer_.assignment == nullptr) return none;
-    const bool known = progress_.now().steps == known_evaluations_.steps;
-    if (known && progress_.now().evaluated < known_evaluations_.through_with)
-      return std::exchange(known_evaluations_.missed, none);
-    stage::layout alone{{peer_.layout.replicas[peer_.place.replica]}};
-    alone.replicas.front().micro_batches = pieces;
-    const std::uint64_t number = progress_.evaluation();
-    CAUSEWAY_ASSIGN(const double own, peer_.forward_only(ctx, alone, {0, peer_.place.rank}, b, pieces,
-                                                         (peer_.attempt.round << 16U) + number % (1U << 16U)));
-    return evaluation_of_replica(ctx, peer_, number, own);
-  }
 
   // ---- the exchange -----------------------------------------------------------------------------------------------------
 
@@ -338,7 +337,7 @@ class local_pipeline {
       const step_attempt before = peer_.attempt;
       const time_point end = round_times_.count() > 0 ? ctx.clock().now() + 2 * round_times_.patience() : no_deadline;
       CAUSEWAY_ASSIGN(const std::uint64_t most, peer_.arrivals.meet(ctx.step() + 1, peer_.assignment != nullptr, end));
-      step_ = peer_.group->state().round_samples > 0 ? most : ctx.step() + 1;
+      step_ = peer_.group->state().by_pace ? most : ctx.step() + 1;
       CAUSEWAY_TRY(gather(ctx, true));  // from now on the exchange has its time
       if (peer_.attempt.attempt == before.attempt && peer_.attempt.round == before.round) return {};
     }
@@ -373,8 +372,6 @@ class local_pipeline {
     saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);
   }
 
-  static constexpr double none = std::numeric_limits<double>::quiet_NaN();
-
   pipeline_peer peer_;
   local_pipeline_options options_;
   Recovery recovery_;
@@ -383,8 +380,9 @@ class local_pipeline {
   bool saves_ = false;     // when what was exchanged has been applied
   bool gathered_ = false;  // in the attempt under way
   cohort_progress progress_;
-  bool begins_anew_ = false;  // its round did, when it was asked last
-  std::uint64_t step_ = 0;    // that the run is at with the exchange
+  std::uint64_t sequences_ = 0;  // of a batch
+  bool begins_anew_ = false;     // its round did, when it was asked last
+  std::uint64_t step_ = 0;       // that the run is at with the exchange
   // Peers of a replica are through with as many evaluations before a step: who has fewer takes the outcome from another of
   // them, or goes without.
   replica_evaluations known_evaluations_;

@@ -81,8 +81,8 @@ struct compatible {
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
-                "parameters, with an exchange that remembers no factors; or two of these by comm::stacked; with a "
-                "flush in every step also comm::async_parameter_server with one hub. "
+                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or, "
+                "with a flush in every step, comm::async_parameter_server with one hub. "
                 "docs/reference/rules.md#c7");
 };
 

@@ -8,6 +8,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/tensor/parameters.hpp>
 
@@ -38,6 +39,7 @@ struct shared_state {
   /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
   /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
+  bool by_pace = false;  ///< they come when the quickest has done enough
   /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
   /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
@@ -58,6 +60,8 @@ struct shared_state {
   std::function<std::optional<bool>()> row_waits{};
   /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
   std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
+  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
+  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
@@ -79,6 +83,9 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
     state.paths = static_cast<std::uint32_t>(comm.paths());
     state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
     state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+  }
+  if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
+    state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
   }
 }
 
@@ -151,6 +158,8 @@ class elastic_group {
   /// Where blocks move between peers, the same before the exchange: to those whom the next one is expected to be with. Once
   /// after each exchange, and only where all peers come from it; else none.
   [[nodiscard]] virtual std::optional<round_entry> lines() { return {}; }
+  /// To the same, in the same order, until the attempt is over or called off: what is under way then ends.
+  [[nodiscard]] virtual net::any_transport of_attempt() { return {}; }
 
   /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
   virtual void leave() {}

@@ -46,6 +46,8 @@ class entered_attempt {
 
   /// To those of the view that was entered last, whatever becomes of it. Ends those that were given before.
   CAUSEWAY_DECL [[nodiscard]] net::any_transport lasting();
+  /// To the same, until the attempt is over.
+  CAUSEWAY_DECL [[nodiscard]] net::any_transport of_attempt();
 
   /// The exchange went through: what came in for it, in bytes. 0 where it says nothing of the lines, as alone.
   CAUSEWAY_DECL std::uint64_t exchanged();
@@ -65,6 +67,8 @@ class entered_attempt {
   CAUSEWAY_DECL [[nodiscard]] time_point now() const;
 
   CAUSEWAY_DECL static net::arrival_options without_cap(net::arrival_options o);
+
+  CAUSEWAY_DECL net::any_transport to_all(std::uint32_t epoch);
 
   // Twice what it should take: more peers than the last time, or a line that others use as well, are no failure. The first
   // one is given a rate that hardly any line is below.

@@ -76,6 +76,7 @@ class basic_member final : public elastic_group {
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
   [[nodiscard]] net::any_transport lasting() override { return attempt_.lasting(); }
+  [[nodiscard]] net::any_transport of_attempt() override { return attempt_.of_attempt(); }
 
   result<void> exchanged(std::span<const float> mean) override;
 

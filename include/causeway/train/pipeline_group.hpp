@@ -59,6 +59,8 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
 
   /// Of replicas that take steps of their own: an attempt of the membership is all that lies between two exchanges.
   [[nodiscard]] bool exchanges_at_once() const override { return true; }
+  /// To all peers of the attempt, whatever they hold, as long as it lasts: then they meet again.
+  [[nodiscard]] net::any_transport lasting() override { return below_->of_attempt(); }
   [[nodiscard]] bool moves_blocks() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;

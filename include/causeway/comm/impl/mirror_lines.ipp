@@ -42,15 +42,22 @@ CAUSEWAY_DECL result<mirror_news> mirror::hear(time_point deadline) {
   return mirror_news{h.word, bytes};
 }
 
-CAUSEWAY_DECL void mirror_audience::meet(net::any_transport& transport, const std::vector<net::peer_index>& peers,
-                                         std::size_t most, std::uint64_t clock) {
+CAUSEWAY_DECL void mirror_audience::open(net::any_transport& transport, const std::vector<net::peer_index>& peers,
+                                         std::size_t most) {
   constexpr std::uint32_t channel = collective::channels::updates;
   mirrors.clear();
   is_over = false;
-  for (const net::peer_index p : peers) {
-    if (p == transport.self()) continue;
-    mirrors.emplace_back().line = std::make_unique<hub_line>(transport, p, channel, channel, most);
+  for (std::size_t place = 0; place < peers.size(); ++place) {
+    if (peers[place] == transport.self()) continue;
+    mirror& m = mirrors.emplace_back();
+    m.line = std::make_unique<hub_line>(transport, peers[place], channel, channel, most);
+    m.place = place;
   }
+}
+
+CAUSEWAY_DECL void mirror_audience::meet(net::any_transport& transport, const std::vector<net::peer_index>& peers,
+                                         std::size_t most, std::uint64_t clock) {
+  open(transport, peers, most);
   say(mirror_word::hello, clock);
 }
 

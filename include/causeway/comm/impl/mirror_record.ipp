@@ -52,6 +52,34 @@ CAUSEWAY_DECL void mirror_record::end() {
   messages_.clear();
 }
 
+CAUSEWAY_DECL void mirror_record::regroup(std::vector<std::uint64_t> peers, std::size_t self) {
+  constexpr std::uint64_t gone = UINT64_MAX;
+  for (std::uint64_t& s : senders_) {
+    const auto at = std::find(peers.begin(), peers.end(), peers_[s]);
+    s = s == self_ ? self : at == peers.end() ? gone : static_cast<std::uint64_t>(at - peers.begin());
+  }
+  peers_ = std::move(peers);
+  self_ = self;
+  name_ = peers_.empty() ? 0 : peers_[self];
+  keep_first(gone, 0);
+}
+
+CAUSEWAY_DECL std::uint64_t mirror_record::count(std::size_t sender) const {
+  return static_cast<std::uint64_t>(std::count(senders_.begin(), senders_.end(), sender));
+}
+
+CAUSEWAY_DECL void mirror_record::keep_first(std::size_t sender, std::uint64_t count) {
+  std::size_t left = 0;
+  std::uint64_t number = 0;
+  for (std::size_t i = 0; i < messages_.size(); ++i) {
+    if (senders_[i] == sender && number++ >= count) continue;
+    if (left != i) messages_[left] = std::move(messages_[i]);
+    senders_[left++] = senders_[i];
+  }
+  senders_.resize(left);
+  messages_.resize(left);
+}
+
 CAUSEWAY_DECL void mirror_record::keep(std::size_t sender, std::span<const std::byte> updates) {
   senders_.push_back(sender);
   messages_.emplace_back(updates.begin(), updates.end());
@@ -61,7 +89,7 @@ CAUSEWAY_DECL std::vector<std::byte> mirror_record::claim(std::uint64_t steps) c
   std::vector<std::uint64_t> words{name_, steps};
   for (std::size_t p = 0; p < peers_.size(); ++p) {
     words.push_back(peers_[p]);
-    words.push_back(static_cast<std::uint64_t>(std::count(senders_.begin(), senders_.end(), p)));
+    words.push_back(count(p));
   }
   const auto bytes = std::as_bytes(std::span{words});
   return {bytes.begin(), bytes.end()};

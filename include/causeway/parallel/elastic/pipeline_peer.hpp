@@ -246,6 +246,12 @@ struct pipeline_peer {
   /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
 
+  /// What names the cohort that begins in a slot of `layout` in this attempt.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;
+  /// A policy whose peers talk between two exchanges is told who holds the same blocks, once in an attempt. `going_on`:
+  /// [slot] the cohorts that do; 0: a new one.
+  CAUSEWAY_DECL result<void> meet_holders(const std::vector<std::uint64_t>& going_on);
+
   /// What the run has once that went through, at step `step`. `interval`: the recovery policy's.
   CAUSEWAY_DECL [[nodiscard]] step_record next_round(std::uint64_t step, std::uint64_t interval) const;
 

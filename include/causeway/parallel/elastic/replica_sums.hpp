@@ -10,12 +10,15 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
+#include <causeway/parallel/elastic/cohort_progress.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/stage/layout.hpp>
+#include <causeway/tensor/batch.hpp>
 
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -62,6 +65,24 @@ inline result<double> evaluation_of_replica(auto& ctx, const pipeline_peer& peer
   collective::group_view view = mates_of(peer);
   CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::done_channel, number), loss, peer.how(ctx)));
   return std::accumulate(all.begin(), all.end(), 0.0);
+}
+
+/// Of this peer's replica alone, on `b` in `pieces` pieces: the sum of token losses. Not a number: this peer rests, or the
+/// others are through with it.
+inline result<double> loss_of_replica(auto& ctx, pipeline_peer& peer, cohort_progress& progress, replica_evaluations& known,
+                                      const batch& b, std::int64_t pieces) {
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  if (peer.assignment == nullptr) return none;
+  if (progress.now().steps == known.steps && progress.now().evaluated < known.through_with) {
+    return std::exchange(known.missed, none);
+  }
+  stage::layout alone{{peer.layout.replicas[peer.place.replica]}};
+  alone.replicas.front().micro_batches = static_cast<std::uint32_t>(pieces);
+  const std::uint64_t number = progress.evaluation();
+  CAUSEWAY_ASSIGN(const double own,
+                  peer.forward_only(ctx, alone, {0, peer.place.rank}, b, alone.replicas.front().micro_batches,
+                                    (peer.attempt.round << 16U) + number % (1U << 16U)));
+  return evaluation_of_replica(ctx, peer, number, own);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

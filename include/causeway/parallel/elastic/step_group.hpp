@@ -71,6 +71,15 @@ struct exchange_hooks {
   std::function<exchange_entry()> lines{};
 };
 
+/// Those who hold the same blocks in an attempt, this peer among them.
+struct block_holders {
+  net::any_transport& transport;          ///< to them alone
+  net::message_id id;                     ///< of one gather, which is theirs
+  std::vector<net::peer_index> peers{};   ///< their numbers in the attempt; none: this peer rests
+  std::vector<std::uint64_t> replicas{};  ///< of each, what names its replica as long as that is whole
+  time_point deadline = no_deadline;
+};
+
 /// What the communication policy keeps from round to round.
 struct exchange_state {
   std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
@@ -83,8 +92,10 @@ struct exchange_state {
   std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
   std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
   std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
-  std::uint64_t round_samples = 0;     ///< as shared_state's
-  std::uint32_t paths = 0;                 ///< through modules, which pipelines share out; 0: all train one model
+  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
+  std::uint64_t round_samples = 0;                                   ///< as shared_state's
+  bool by_pace = false;                                              ///< likewise
+  std::uint32_t paths = 0;  ///< through modules, which pipelines share out; 0: all train one model
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
   /// parameters are not what the live ones began from.
   std::function<bool(std::optional<std::uint32_t> path)> follow{};

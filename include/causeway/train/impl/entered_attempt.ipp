@@ -61,11 +61,15 @@ CAUSEWAY_DECL result<std::optional<round_entry>> entered_attempt::enter(const me
 
 CAUSEWAY_DECL net::any_transport entered_attempt::lasting() {
   const std::uint32_t epoch = net::lasting_epoch(view_.at.wire());
+  fabric_.locked([&] { fabric_.cancel_before(epoch); });
+  return to_all(epoch);
+}
+
+CAUSEWAY_DECL net::any_transport entered_attempt::of_attempt() { return to_all(view_.at.wire()); }
+
+CAUSEWAY_DECL net::any_transport entered_attempt::to_all(std::uint32_t epoch) {
   std::vector<net::peer_index> links;
-  fabric_.locked([&] {
-    links = control_.links_of(view_);
-    fabric_.cancel_before(epoch);
-  });
+  fabric_.locked([&] { links = control_.links_of(view_); });
   return net::any_transport{net::link_transport{owned_, std::move(links), *view_.rank_of(fabric_.id()), epoch}};
 }
 

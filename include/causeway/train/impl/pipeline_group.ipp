@@ -44,7 +44,9 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.parameters_of = std::move(state.parameters_of);
   state_.row_waits = std::move(state.row_waits);
   state_.compute = std::move(state.compute);
+  state_.meet_holders = std::move(state.meet_holders);
   state_.round_samples = state.round_samples;
+  state_.by_pace = state.by_pace;
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }

@@ -49,7 +49,7 @@ CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64
   if (peer.assignment == nullptr) return anew;
   now_.slots = static_cast<std::uint32_t>(peer.layout.replicas.size());
   now_.slot = static_cast<std::uint32_t>(peer.place.replica);
-  now_.cohort = mix(record.state, mix(peer.attempt.round, peer.attempt.attempt), now_.slot + 1);
+  now_.cohort = peer.new_cohort(now_.slot);
   return anew;
 }
 

@@ -6,6 +6,7 @@
 
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 
+#include <causeway/collective/group_view.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 
 #include <algorithm>
@@ -136,6 +137,25 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
   entry.shares = std::move(same.shares);
   entry.names = std::move(same.peers);
   return entry;
+}
+
+CAUSEWAY_DECL std::uint64_t pipeline_peer::new_cohort(std::size_t slot) const {
+  return mix(record().state, mix(attempt.round, attempt.attempt), slot + 1);
+}
+
+CAUSEWAY_DECL result<void> pipeline_peer::meet_holders(const std::vector<std::uint64_t>& going_on) {
+  if (!group->state().meet_holders) return {};
+  exchange_entry with = entry();
+  net::any_transport holders{collective::group_view{*attempt.transport, with.holders}};
+  block_holders who{.transport = holders, .id = named(progress_channel, 1), .deadline = attempt.deadline};
+  if (assignment != nullptr) {
+    who.peers = std::move(with.holders);
+    for (std::size_t s = 0; s < going_on.size(); ++s) {
+      if (layout.replicas[s].assignments.empty()) continue;
+      who.replicas.push_back(going_on[s] != 0 ? going_on[s] : new_cohort(s));
+    }
+  }
+  return group->state().meet_holders(who);
 }
 
 CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collective::collective_options options) {

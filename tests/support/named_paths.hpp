@@ -4,9 +4,6 @@
 
 // The parameters of all paths through a model of modules, by names.
 
-#include <causeway/core/result.hpp>
-#include <causeway/tensor/batch.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -42,17 +39,6 @@ void collect_paths(Trainer& trainer, std::map<std::string, std::vector<float>>& 
       for (auto& [name, values] : of_path) out[name_on_path(name, path)] = std::move(values);
     }
     std::copy(own.begin(), own.end(), live.begin());
-  }
-}
-
-/// On the last path, if it trains any.
-template <class Trainer>
-causeway::result<double> judged(Trainer& trainer, const causeway::batch& b) {
-  if constexpr (Trainer::comm_type::traits.trains_paths) {
-    const auto last = static_cast<std::uint32_t>(trainer.comm().paths() - 1);
-    return trainer.parallel().evaluate(trainer.context(), b, last);
-  } else {
-    return trainer.evaluate(b);
   }
 }
 

@@ -8,9 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
@@ -117,30 +115,6 @@ TEST_CASE("local pipeline: of twice as many pipelines as paths two are on each",
   check_by_hand<weighted, 4>();
 }
 
-TEST_CASE("local pipeline: each is judged on any path, by what is shared, and goes on as it was",
-          "[parallel][elastic][fast]") {
-  auto o = support::two_pipelines();
-  const auto quiet = support::undisturbed<two_paths>(o);
-  o.evaluations = 1;
-  o.dies_at = UINT64_MAX;
-  support::local_world<two_paths> w{o};
-  w.boot();
-  w.run();
-  const auto all = support::holders_agree(w, o.hosts);
-  CHECK(all == quiet);
-  auto model = nn::gpt::create(support::small_gpt(o.layers), kernels::cpu_backend{1});
-  auto& store = model->parameters();
-  const auto second = on_path(all, 1, o.layers);
-  for (std::size_t i = 0; i < store.segments().size(); ++i) {
-    const auto& values = second.at(store.segments()[i].name);
-    std::copy(values.begin(), values.end(), store.value(i));
-  }
-  store.touch();
-  const support::token_batch b{0, 1000, o.micro_batches};
-  const double loss = *model->evaluate(b.inputs, b.targets, o.micro_batches) / static_cast<double>(b.inputs.size());
-  for (std::uint32_t h = 0; h < o.hosts; ++h) CHECK(std::abs(w.at(h).evaluated.at(o.steps) / loss - 1) < 1e-5);
-}
-
 TEST_CASE("local pipeline: paths need an equal part of each batch", "[parallel][elastic][fast]") {
   auto o = support::two_pipelines();
   o.micro_batches = 5;
@@ -157,34 +131,6 @@ TEMPLATE_TEST_CASE("local pipeline: paths go on whoever is lost, and let others 
   support::lets_newcomers_in<TestType>(
       21);  // one pipeline has half of each batch to train, and makes steps in half the time
   support::goes_on_from_checkpoints<TestType>();
-}
-
-TEST_CASE("local pipeline: the second of two pipelines is on the first path once there are three",
-          "[parallel][elastic][fast]") {
-  auto o = support::two_pipelines();
-  o.steps = 15;
-  const auto quiet = support::undisturbed<two_paths>(o);
-  o.hosts = 6;
-  o.late = {4, 5};
-  std::function<void()> come;
-  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
-    if (host == 0 && step == 4 && come) std::exchange(come, nullptr)();
-  };
-  support::local_world<two_paths> w{o};
-  come = [&] { w.boot(4), w.boot(5); };
-  w.boot();
-  w.run();
-  CHECK(support::errors_of(w, o.hosts).empty());
-  REQUIRE(w.finished() == o.hosts);
-  const auto &two = w.at(0).layouts.at(4).replicas, &three = w.at(0).layouts.at(15).replicas;
-  REQUIRE(two.size() == 2);
-  REQUIRE(three.size() == 3);
-  CHECK(two[1].assignments == three[1].assignments);
-  const auto all = support::holders_agree(w, o.hosts);
-  for (std::uint32_t path = 0; path < 2; ++path) {
-    const double loss = support::held_out_loss(on_path(quiet, path, o.layers), o.layers);
-    CHECK(std::abs(support::held_out_loss(on_path(all, path, o.layers), o.layers) / loss - 1) < 0.03);
-  }
 }
 
 TEST_CASE("local pipeline: paths and whoever is lost at every single network call",

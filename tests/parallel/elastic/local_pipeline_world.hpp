@@ -83,7 +83,7 @@ class local_peer_of final : public elastic_peer {
     if (stepped_ && report) stepped_(trainer_);
     return report;
   }
-  causeway::result<double> evaluate(const causeway::batch& b) override { return judged(trainer_, b); }
+  causeway::result<double> evaluate(const causeway::batch& b) override { return trainer_.evaluate(b); }
   const causeway::stage::layout& layout() override { return trainer_.parallel().layout(); }
   causeway::parameter_store& parameters() override { return trainer_.model().parameters(); }
   void collect(std::map<std::string, std::vector<float>>& out) override { collect_paths(trainer_, out); }

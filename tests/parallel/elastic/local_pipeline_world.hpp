@@ -5,8 +5,6 @@
 // Pipelines whose replicas take steps of their own, in the world of elastic pipelines.
 
 #include <causeway/parallel/local_pipeline.hpp>
-#include <causeway/presets/compressed.hpp>
-#include <causeway/presets/local_updates.hpp>
 
 #include <algorithm>
 #include <array>

@@ -8,6 +8,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/io/archive.hpp>
 #include <causeway/membership/state_image.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/context.hpp>
@@ -66,6 +67,7 @@ class chosen_policy {
     [[nodiscard]] virtual std::vector<std::span<std::byte>> memory() = 0;
     virtual causeway::result<void> forget(context& ctx) = 0;
     [[nodiscard]] virtual bool exchanges_next() = 0;
+    virtual causeway::result<void> meet_holders(context& ctx, const causeway::parallel::block_holders& who) = 0;
   };
 
   chosen_policy() = default;
@@ -153,6 +155,10 @@ class chosen_policy {
       if constexpr (P::traits.moves_with_blocks) return policy.exchanges_next();
       return false;
     }
+    causeway::result<void> meet_holders(context& ctx, const causeway::parallel::block_holders& who) override {
+      if constexpr (requires { policy.meet_holders(ctx, who); }) return policy.meet_holders(ctx, who);
+      return {};
+    }
 
     static constexpr bool elastic = P::traits.tolerates == causeway::peers::elastic;
     P policy;
@@ -202,6 +208,9 @@ class chosen_comm {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() { return policy_.it().memory(); }
   causeway::result<void> forget(auto& ctx) { return policy_.it().forget(ctx); }
   [[nodiscard]] bool exchanges_next() { return policy_.it().exchanges_next(); }
+  causeway::result<void> meet_holders(auto& ctx, const causeway::parallel::block_holders& who) {
+    return policy_.it().meet_holders(ctx, who);
+  }
 
  private:
   chosen_policy policy_;

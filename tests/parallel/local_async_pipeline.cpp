@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/elastic/local_pipeline_spares.hpp"
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "support/catch.hpp"
 #include "support/cluster.hpp"
@@ -210,39 +211,10 @@ TEST_CASE("local async pipeline: and at every single one of them", "[parallel][e
   support::goes_on_whoever_is_killed<diloco>(1, 0.03);
 }
 
-namespace {
-
-/// Of one peer more than the pipelines need each is killed at some network calls, as long as it rests when it is lost.
-template <class Options>
-void nobody_loses_anything(elastic_world_options o, std::uint64_t every) {
-  ++o.hosts;
-  const parameters quiet = undisturbed<Options>(o);
-  std::uint64_t lost = 0;
-  for (o.victim = 0; o.victim < o.hosts; ++o.victim) {
-    for (o.dies_at = 2 * support::founded;; o.dies_at += every) {
-      INFO("host " << o.victim << " is killed at call " << o.dies_at);
-      local_world<Options> w{o};
-      w.wanted = o.hosts - 1;
-      w.boot();
-      w.run();
-      CHECK(support::errors_of(w, o.hosts).empty());
-      CHECK(w.finished() >= o.hosts - 1);
-      const auto rests = [&](const auto& noted) { return noted.second.find(w.at(o.victim).id) == nullptr; };
-      const auto& layouts = w.at(o.victim == 0 ? 1 : 0).layouts;
-      if (!std::all_of(layouts.begin(), layouts.end(), rests) || w.at(o.victim).calls <= o.dies_at) break;
-      CHECK(support::off(support::holders_agree(w, o.hosts), quiet, o.layers) == 0);
-      ++lost;
-    }
-  }
-  CHECK(lost > 5);
-}
-
-}  // namespace
-
 TEST_CASE("local async pipeline: who rests may be lost at any time, and nobody loses anything",
           "[parallel][elastic][fast]") {
-  nobody_loses_anything<diloco>(two_pipelines(), 2);
-  nobody_loses_anything<deep>(two_deep_pipelines(), 2);
+  support::nobody_loses_anything<diloco>(two_pipelines(), 2);
+  support::nobody_loses_anything<deep>(two_deep_pipelines(), 2);
 }
 
 TEST_CASE("local async pipeline: deep ones go on, whoever is killed", "[parallel][elastic][slow][every_call]") {

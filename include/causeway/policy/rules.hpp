@@ -78,7 +78,7 @@ struct compatible {
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
-                "parameters, with an exchange that remembers no factors; or two of these by comm::stacked. "
+                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; or comm::mirrors. "
                 "docs/reference/rules.md#c7");
 };
 

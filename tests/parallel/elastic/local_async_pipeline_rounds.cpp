@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pipelines without a flush between two exchanges, with one policy of each kind that goes with them: rows with a residual,
 // moments and parameters, fragments, rows that are set aside for some steps or for a round, replicas that meet in groups,
-// and two policies at once.
+// two policies at once, and updates that are told between records.
 #include <causeway/parallel/local_async_pipeline.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
@@ -57,13 +57,20 @@ struct cocodc {
     return make(presets::cocodc_options{.local_steps = 8, .exchanges = 4, .blocks_in_fragment = 2, .overlap_steps = 1});
   }
 };
+/// Replicas that tell each other what they change when they have.
+struct gaia_asp {
+  using pipeline = parallel::local_async_pipeline<>;
+  [[nodiscard]] static auto policy() {
+    return make(presets::gaia_asp_options{.threshold = 0.01F, .most_ahead = 2, .record_samples = 12});
+  }
+};
 
 }  // namespace
 
 TEMPLATE_TEST_CASE("local async pipeline: rounds of every kind go on whoever is lost, and let others in",
                    "[parallel][elastic][slow][every_call]", streamed<presets::sparse_loco_options>, des_loc,
                    streamed<presets::edit_options>, streaming, eager, streamed<presets::noloco_options>, sparta_diloco,
-                   co_learning, cocodc, ravnest) {
+                   co_learning, cocodc, ravnest, gaia_asp) {
   support::goes_on_whoever_is_killed<TestType>(11, 0.03);
   support::lets_newcomers_in<TestType>();
 }

@@ -2,8 +2,10 @@
 // Pipelines whose replicas tell each other what they change, from one record to the next, at their own pace.
 #include <causeway/presets/compressed.hpp>
 
-#include <cmath>
+#include <cstddef>
+#include <cstdint>
 
+#include "parallel/elastic/local_pipeline_spares.hpp"
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "support/catch.hpp"
 
@@ -42,13 +44,23 @@ TEST_CASE("local pipeline: replicas that tell each other all of each step make t
   CHECK(support::off(support::undisturbed<in_step>(o), by_hand(o), o.layers) < 1e-4);
 }
 
-TEST_CASE("local pipeline: replicas that tell each other what they change go on whoever is lost, and let others in",
-          "[parallel][elastic]") {
-  support::goes_on_whoever_is_killed<mirrored>(11, 0.03);
-  support::lets_newcomers_in<mirrored>();
-  support::goes_on_from_checkpoints<mirrored>();
+TEST_CASE("local pipeline: what replicas told each other stays told, whoever else is lost", "[parallel][elastic][fast]") {
+  support::nobody_loses_anything<in_step>(support::two_pipelines(), 3, 1e-5);
 }
 
-TEST_CASE("local pipeline: and they do at every single network call", "[parallel][elastic][slow][every_call]") {
-  support::goes_on_whoever_is_killed<mirrored>(1, 0.03);
+TEST_CASE("local pipeline: replicas that tell each other what they change go on whoever is lost, and let others in",
+          "[parallel][elastic]") {
+  support::goes_on_whoever_is_killed<mirrored>(23, 0.03);
+  support::lets_newcomers_in<mirrored>();
+  support::goes_on_from_checkpoints<mirrored>();
+  auto o = support::two_pipelines();
+  o.steps = 15;
+  support::spare_peers_take_over<mirrored>(o, 400, 61, [&](const auto& all, const auto& quiet) {
+    CHECK(support::off(all, quiet, o.layers) < 0.6);  // with other moments
+  });
+  support::lost_stages_come_back<mirrored>(23);
+}
+
+TEST_CASE("local pipeline: and they do all along their network calls", "[parallel][elastic][slow][every_call]") {
+  support::goes_on_whoever_is_killed<mirrored>(2, 0.03);
 }

@@ -213,7 +213,7 @@ TEST_CASE("swarm group: with local steps all rows of an exchange are kept, one a
   const std::vector<float> first{1, 2}, second{3};
   for (const std::uint32_t local_steps : {0U, 1U}) {
     g.swarm->o.local_steps = local_steps;
-    CHECK(g.group.exchanges_at_once() == (local_steps > 0));
+    CHECK(g.group.exchanges_at_once());  // nothing is under way during inner steps
     for (int attempt = 0; attempt < 2; ++attempt) {
       REQUIRE(g.group.enter(1, 0));
       g.group.received(first, nullptr);

@@ -32,12 +32,12 @@ struct decoupled_diloco {
         .local_steps = 2, .fragments = 2, .overlap_steps = 1, .outer_momentum = 0.5F, .record_samples = 12});
   }
 };
-/// Pushes after every second step, a record after six.
+/// Pushes after every second step, a record after four.
 struct in_pairs {
   static constexpr float rate = 0.7F, momentum = 0.9F;
   [[nodiscard]] static auto policy() {
     return comm::async_parameter_server{
-        axis::every{2}, axis::star{.record_samples = 24},
+        axis::every{2}, axis::star{.record_samples = 16},
         axis::outer<optim::delayed_nesterov>{rate, optim::delayed_nesterov{{.momentum = momentum, .period = 2}}}};
   }
 };
@@ -74,7 +74,7 @@ class hub_by_hand {
 /// there are two.
 template <class Options>
 void lets_newcomers_in() {
-  for (std::uint64_t at = 1; at < 9; ++at) {
+  for (std::uint64_t at = 1; at < 8; ++at) {
     INFO("it comes before step " << at);
     auto o = support::two_pipelines();
     o.steps = 15;
@@ -123,7 +123,7 @@ TEST_CASE("local pipeline: hubs of stages come to what a hub of whole models com
       o,
       [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
         if (steps == 1) pulled.fill({shared.values().begin(), shared.values().end()});
-        const bool record = steps % 6 == 0;
+        const bool record = steps % 4 == 0;
         for (std::size_t m = 0; m < 2; ++m) {
           since[m] += made[m].contains(steps - 1) ? 1 : 0;
           if (since[m] != 2 && !(record && since[m] > 0)) continue;
@@ -153,29 +153,6 @@ TEST_CASE("local pipeline: a spare peer takes a lost one's place, and pushes", "
   support::spare_peers_take_over<async_local_sgd>(o, 700, 97, [&](const auto& all, const auto& quiet) {
     CHECK(std::abs(support::held_out_loss(all, o.layers) / support::held_out_loss(quiet, o.layers) - 1) < 0.03);
   });
-}
-
-// Of one pipeline and a spare peer. Its hubs have a push after every step, so the bits do not depend on when records come.
-TEST_CASE("local pipeline: a hub's stage that nobody has any more comes back from the store", "[parallel][elastic]") {
-  auto o = support::two_pipelines();
-  o.hosts = 3;
-  o.steps = 15;
-  o.store_every = 1;
-  const auto quiet = support::undisturbed<async_local_sgd>(o);
-  for (o.victim = 0; o.victim < 3; ++o.victim) {
-    for (std::uint64_t n = support::founded + (o.victim == 0 ? 70 : 0);; n += 67) {
-      INFO("host " << o.victim << " is killed at call " << n);
-      o.dies_at = n;
-      support::local_world<async_local_sgd> w{o};
-      w.wanted = 2;
-      w.boot();
-      w.run();
-      if (w.at(o.victim).finished) break;  // others may have ended the run by then, without its blocks
-      CHECK(support::errors_of(w, o.hosts).empty());
-      REQUIRE(w.finished() == 2);
-      CHECK(support::off(support::holders_agree(w, o.hosts), quiet, o.layers) == 0);
-    }
-  }
 }
 
 // After a record with the same bits. In the middle of a reign hubs are none any more, and all that was pushed since the

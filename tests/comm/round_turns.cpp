@@ -3,7 +3,6 @@
 
 #include <causeway/comm/round_turns.hpp>
 
-#include <causeway/comm/periodic.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
@@ -205,13 +204,11 @@ TEST_CASE("round turns: a run that ends before a round is full counts the steps 
   const auto whole = [] { return make(presets::diloco_options{.local_steps = 50}); };
   for (const bool kills : {false, true}) {
     counts(whole, 20, kills);
-    counts([] { return comm::periodic<>{{.local_steps = 50}}; }, 20, kills);
     counts([] { return comm::rounds{axis::every{50}, axis::one_round_late{}, axis::gather_mean<>{}}; }, 20, kills);
     counts([] { return make(presets::noloco_options{.local_steps = 50}); }, 20, kills);
     counts([] { return make(presets::sparta_diloco_options{.sparta = {.share = 0.1}, .local_steps = 50}); }, 20, kills);
   }
   counts(whole, 60, false);  // in the second round
-  counts([] { return comm::periodic<>{{.local_steps = 50}}; }, 60, false);
 }
 
 TEST_CASE("round turns: samples are gathered at each peer's pace until all have enough together", "[comm][fast]") {

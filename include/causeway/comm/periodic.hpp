@@ -7,7 +7,6 @@
 // Nesterov; Douillard et al. 2023) are instances.
 
 #include <causeway/collective/encoding.hpp>
-#include <causeway/comm/common_steps.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/optim/optimizer.hpp>
@@ -59,7 +58,7 @@ class periodic {
  public:
   static constexpr std::string_view name = "periodic";
   static constexpr comm_traits traits{.tolerates = peers::elastic, .allows_late_steps = true};
-  static constexpr std::uint32_t state_version = 3;
+  static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
       : options_{options}, outer_{std::move(outer)}, codec_{std::move(codec)} {
@@ -85,14 +84,20 @@ class periodic {
 
   result<void> before_inner_step(auto&) { return {}; }
 
-  result<void> after_inner_step(auto& ctx) { return ++since_ < options_.local_steps ? result<void>{} : outer_step(ctx); }
+  result<void> after_inner_step(auto& ctx) {
+    if (since_ + 1 < options_.local_steps) {
+      ++since_;
+      return {};
+    }
+    return outer_step(ctx);
+  }
 
   /// Brings the replicas together when training ends in the middle of a round.
   result<void> finish(auto& ctx) { return since_ == 0 ? result<void>{} : outer_step(ctx); }
 
-  void serialize(auto& ar) { ar(since_, anchor_, updates_, outer_, steps_); }
+  void serialize(auto& ar) { ar(since_, anchor_, updates_, outer_, outer_steps_); }
 
-  void shared(auto& ar) { ar(anchor_, outer_, steps_); }
+  void shared(auto& ar) { ar(anchor_, outer_, outer_steps_); }
 
   /// Local progress since the last exchange moves along with the anchor: θ_m ← θ_m + (θ_new − θ_old), so that Δ_m stays.
   void adopt(auto& ctx, std::span<const float> previous) {
@@ -101,7 +106,7 @@ class periodic {
       std::copy(anchor_.begin(), anchor_.end(), local.begin());
       std::fill(updates_.begin(), updates_.end(), 0.0F);
       since_ = 0;
-      ctx.resume_at(steps_);
+      ctx.resume_at(outer_steps_ * options_.local_steps);
     } else {
       for (std::size_t i = 0; i < local.size(); ++i) local[i] += anchor_[i] - previous[i];
     }
@@ -116,7 +121,7 @@ class periodic {
 
   result<void> catch_up(auto& ctx) {
     CAUSEWAY_TRY(outer_step(ctx));
-    ctx.resume_at(steps_);
+    ctx.resume_at(outer_steps_ * options_.local_steps);
     return {};
   }
 
@@ -131,19 +136,7 @@ class periodic {
     view.values = anchor_;
     view.gradients = ctx.gradients();
     outer_.step(ctx.pool(), view, {.learning_rate = options_.outer_learning_rate});
-    steps_ += options_.local_steps;
-  }
-
-  // What steps_ is after this exchange: a run may end before its last round is full.
-  result<std::uint64_t> steps_then(auto& ctx, std::span<float> delta) {
-    const std::uint64_t full = steps_ + options_.local_steps;
-    if (!ctx.elastic()) return full;
-    CAUSEWAY_TRY(ctx.check_own(delta));
-    CAUSEWAY_TRY(ctx.enter_exchange());
-    if (!ctx.is_last_exchange()) return full;
-    std::uint64_t made = steps_ + since_;
-    CAUSEWAY_TRY(detail::most_steps(ctx, made, 1));
-    return std::min(full, made);
+    ++outer_steps_;
   }
 
   result<void> outer_step(auto& ctx) {
@@ -154,11 +147,9 @@ class periodic {
     } else {
       CAUSEWAY_TRY(ctx.rows().subtract(delta, anchor_, local));
     }
-    CAUSEWAY_ASSIGN(const std::uint64_t steps, steps_then(ctx, delta));
     CAUSEWAY_TRY(ctx.mean(codec_, delta));
 
     step_anchor(ctx);
-    steps_ = steps;
     CAUSEWAY_TRY(ctx.rows().copy(local, anchor_));
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     since_ = 0;
@@ -173,7 +164,7 @@ class periodic {
   anchor_type anchor_;
   std::vector<float> updates_;
   std::uint32_t since_ = 0;  ///< inner steps since the last exchange
-  std::uint64_t steps_ = 0;  ///< before the last exchange
+  std::uint64_t outer_steps_ = 0;
 };
 static_assert(CommunicationPolicy<periodic<>>);
 

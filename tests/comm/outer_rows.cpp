@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/comm/outer_rows.hpp>
 
+#include <causeway/axis/outer.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/optim/delayed_nesterov.hpp>
 #include <causeway/optim/nesterov_in_parts.hpp>
@@ -19,7 +20,7 @@ using namespace causeway::comm::detail;
 
 namespace {
 
-std::uint32_t pushes_of(optim::delayed_nesterov& o) {
+std::uint32_t pushes_of(axis::outer<optim::delayed_nesterov>& o) {
   std::uint32_t pushes = 0;
   std::memcpy(&pushes, parts_of(o)[2].data(), sizeof pushes);
   return pushes;
@@ -28,17 +29,16 @@ std::uint32_t pushes_of(optim::delayed_nesterov& o) {
 }  // namespace
 
 TEST_CASE("outer rows: what has a value for each parameter is told from what counts", "[comm][fast]") {
-  CHECK(rows_of(optim::delayed_nesterov{}) == std::vector<std::size_t>{0, 1});
-  CHECK(rows_of(optim::nesterov_in_parts{}) == std::vector<std::size_t>{0, 1});
+  CHECK(rows_of(axis::outer<optim::delayed_nesterov>{}) == std::vector<std::size_t>{0, 1});
+  CHECK(rows_of(axis::outer<optim::nesterov_in_parts>{}) == std::vector<std::size_t>{0, 1});
 }
 
 TEST_CASE("outer rows: of another part rows begin anew, and counts go on", "[comm][fast]") {
-  optim::delayed_nesterov o{{.period = 4}};
+  axis::outer<optim::delayed_nesterov> o{1.0F, optim::delayed_nesterov{{.period = 4}}};
   o.reset(3);
-  std::vector<float> values{1, 2, 3}, gradients{1, 1, 1};
+  std::vector<float> shared{1, 2, 3}, mean{1, 1, 1};
   thread_pool pool{1};
-  parameter_view view{.values = values, .gradients = gradients, .segments = {}};
-  o.step(pool, view, {.learning_rate = 1.0F});
+  o.step(pool, shared, mean, {});
   REQUIRE(pushes_of(o) == 1);
   reset_rows(o, 5);
   CHECK(pushes_of(o) == 1);

@@ -155,6 +155,11 @@ TEST_CASE("local pipeline: a spare peer takes a lost one's place, and pushes", "
   });
 }
 
+TEMPLATE_TEST_CASE("local pipeline: a stage that nobody has any more comes back with its hub", "[parallel][elastic]",
+                   async_local_sgd, decoupled_diloco) {
+  support::lost_stages_come_back<TestType>(61);
+}
+
 // After a record with the same bits. In the middle of a reign hubs are none any more, and all that was pushed since the
 // record is pushed again in the next one, which comes at once.
 TEST_CASE("local pipeline: hubs go on when all were stopped", "[parallel][elastic][fast]") {

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "parallel/elastic/local_pipeline_spares.hpp"
 #include "parallel/elastic/local_pipeline_world.hpp"
@@ -25,16 +27,17 @@ struct in_step {
   [[nodiscard]] static auto policy() { return make(every_three_steps(1e-9F, 1)); }
 };
 
-/// What both have moved in each step counts. Of the second one nothing since the last record, once step `lost` was made
-/// with what it had told before; and nothing later.
-support::parameters by_hand(const support::elastic_world_options& o, std::uint64_t lost = UINT64_MAX) {
-  std::vector<float> own, record;  // what the first one has moved since the last record, and that
+/// What both have moved in each step counts. Once step `lost` was made with what both had told before, of the one that is
+/// lost nothing since the last record, and nothing later.
+support::parameters by_hand(const support::elastic_world_options& o, std::uint64_t lost = UINT64_MAX,
+                            std::size_t stays = 0) {
+  std::vector<float> own, record;  // what the other one has moved since the last record, and that
   return support::two_models_by_hand(o, [=](std::uint64_t step, parameter_store& shared, const auto& models) mutable {
     const auto values = shared.values();
     if (record.empty()) record.assign(values.begin(), values.end());
     own.resize(values.size(), 0.0F);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      own[i] += models[0][i] - values[i];
+      own[i] += models[stays][i] - values[i];
       values[i] = step < lost ? models[0][i] + models[1][i] - values[i] : record[i] + own[i];
       models[0][i] = models[1][i] = values[i];
     }
@@ -50,6 +53,33 @@ TEST_CASE("local pipeline: replicas that tell each other all of each step make t
           "[parallel][elastic][fast]") {
   const auto o = support::two_pipelines();
   CHECK(support::off(support::undisturbed<in_step>(o), by_hand(o), o.layers) < 1e-4);
+}
+
+// A peer of the other pipeline than host 0's is killed before the fifth step, which host 0 makes with all that was told.
+TEST_CASE("local pipeline: what a lost replica told since the last record is taken back", "[parallel][elastic][fast]") {
+  auto o = support::two_pipelines();
+  o.steps = 6;
+  support::any_elastic_world* all = nullptr;
+  stage::layout::place place;  // of host 0
+  bool done = false;
+  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+    if (host != 0 || step != 4 || std::exchange(done, true)) return;
+    const stage::layout& layout = all->at(0).layouts.rbegin()->second;
+    REQUIRE(layout.find(all->at(0).id, &place) != nullptr);
+    const std::uint64_t lost = layout.replicas[1 - place.replica].assignments.back().peer;
+    for (std::uint32_t h = 1; h < 4; ++h) {
+      if (all->at(h).id == lost) return all->world().kill(h);
+    }
+  };
+  support::local_world<in_step> w{o};
+  all = &w;
+  w.wanted = 3;
+  w.boot();
+  w.run();
+  REQUIRE(done);
+  CHECK(support::errors_of(w, o.hosts).empty());
+  CHECK(w.finished() == 3);
+  CHECK(support::off(support::holders_agree(w, o.hosts), by_hand(o, 5, place.replica), o.layers) < 1e-4);
 }
 
 TEST_CASE("local pipeline: what replicas told each other stays told, whoever else is lost", "[parallel][elastic][fast]") {

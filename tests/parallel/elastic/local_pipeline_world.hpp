@@ -385,7 +385,7 @@ void lost_stages_come_back(std::uint64_t every) {
       w.wanted = 2;
       w.boot();
       w.run();
-      if (w.at(victim).losses.contains(o.steps - 1) || w.at(victim).calls < n) break;  // others may have ended the run by then
+      if (w.at(victim).losses.contains(o.steps - 1) || w.at(victim).calls < n) break;  // others ended the run without it
       CHECK(errors_of(w, o.hosts).empty());
       for (std::uint32_t h = 0; h < 3; ++h) went_back += w.at(h).went_back;
       CHECK(w.finished() >= 2);

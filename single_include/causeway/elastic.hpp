@@ -788,6 +788,8 @@ using operation = std::uint64_t;
 ///   operations with errc::peer_lost at once.
 /// - `done(op)` says, without waiting, whether the operation has ended, so that `wait` returns at once; true also for one
 ///   that is not under way. It takes nothing in: between two looks, something else must wait or compute.
+/// - `wait_any(ops, deadline)` blocks until `done` says so of one of them, which it says. False: the deadline passed first,
+///   or the transport was told to stop; `wait` then says which. It ends and cancels none of them.
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
@@ -800,6 +802,7 @@ concept Transport = Movable<T> &&
   { t.receive(peer, id, in) } -> std::same_as<operation>;
   { t.wait(op, deadline) } -> std::same_as<result<std::size_t>>;
   { c.done(op) } -> std::same_as<bool>;
+  { t.wait_any(std::span<const operation>{}, deadline) } -> std::same_as<bool>;
   { c.stats() } -> std::same_as<traffic>;
 };
 
@@ -824,6 +827,7 @@ class solo_transport {
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
   CAUSEWAY_DECL static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
+  static constexpr bool wait_any(std::span<const operation>, time_point) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
 static_assert(Transport<solo_transport>);
@@ -856,6 +860,7 @@ class any_transport {
   CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
+  bool wait_any(std::span<const operation> ops, time_point deadline) { return model_->wait_any(ops, deadline); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
   /// False where it models no SumsItself; then `sum` is not called.
   [[nodiscard]] bool sums() const { return model_->sums(); }
@@ -870,6 +875,7 @@ class any_transport {
     virtual operation receive(peer_index, const message_id&, std::span<std::byte>) = 0;
     virtual result<std::size_t> wait(operation, time_point) = 0;
     virtual bool done(operation) const = 0;
+    virtual bool wait_any(std::span<const operation>, time_point) = 0;
     virtual traffic stats() const = 0;
     virtual bool sums() const = 0;
     virtual operation sum(std::span<float>) = 0;
@@ -888,6 +894,9 @@ class any_transport {
     }
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
     bool done(operation op) const override { return transport.done(op); }
+    bool wait_any(std::span<const operation> ops, time_point deadline) override {
+      return transport.wait_any(ops, deadline);
+    }
     traffic stats() const override { return transport.stats(); }
     bool sums() const override {
       if constexpr (SumsItself<T>) return transport.sums();
@@ -1033,6 +1042,213 @@ class fabric {
 
 #endif  // CAUSEWAY_NET_FABRIC_HPP
 
+// ---- causeway/net/fields.hpp ----
+#ifndef CAUSEWAY_NET_FIELDS_HPP
+#define CAUSEWAY_NET_FIELDS_HPP
+
+// A message lists its fields once, in their order on the wire, and is written and read by that list:
+//
+//   void fields(auto& wire) { wire(step, below{stage, most_stages}, loss); }
+//
+// A field is an unsigned integer; a bool or an enum; a float or double, refused where it is not finite; something that has
+// `fields` itself, or `put(byte_writer&)` and `get(byte_reader&)`, as the ones below. What a stranger sent is never
+// believed: a list takes no memory before its elements have come.
+
+#include <cmath>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+
+/// The integer whose bytes stand for a T.
+template <class T>
+constexpr auto integer_like() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return std::uint8_t{};
+  } else if constexpr (std::is_enum_v<T>) {
+    return std::make_unsigned_t<std::underlying_type_t<T>>{};
+  } else if constexpr (std::floating_point<T>) {
+    return std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>{};
+  } else if constexpr (std::unsigned_integral<T>) {
+    return T{};
+  }
+}
+template <class T>
+using integer_of = decltype(integer_like<T>());
+
+}  // namespace detail
+
+/// Leaves what it writes as it is.
+class field_writer {
+ public:
+  static constexpr bool reads = false;
+
+  explicit field_writer(byte_writer& out) noexcept : out_{&out} {}
+
+  template <class... Fields>
+  void operator()(Fields&&... fields) {
+    (one(fields), ...);
+  }
+  /// Of what was read: whether it can be.
+  void must(bool) const noexcept {}
+
+ private:
+  template <class T>
+  void one(T& field) {
+    using integer = detail::integer_of<T>;
+    if constexpr (std::floating_point<T>) {
+      out_->put(std::bit_cast<integer>(field));
+    } else if constexpr (!std::is_void_v<integer>) {
+      out_->put(static_cast<integer>(field));
+    } else if constexpr (requires { field.put(*out_); }) {
+      field.put(*out_);
+    } else {
+      field.fields(*this);
+    }
+  }
+
+  byte_writer* out_;
+};
+
+class field_reader {
+ public:
+  static constexpr bool reads = true;
+
+  explicit field_reader(byte_reader& in) noexcept : in_{&in} {}
+
+  template <class... Fields>
+  void operator()(Fields&&... fields) {
+    (one(fields), ...);
+  }
+  void must(bool holds) const noexcept {
+    if (!holds) in_->refuse();
+  }
+
+ private:
+  template <class T>
+  void one(T& field) {
+    using integer = detail::integer_of<T>;
+    if constexpr (std::is_same_v<T, bool>) {
+      const auto byte = in_->get<std::uint8_t>();
+      field = byte == 1;
+      must(byte <= 1);
+    } else if constexpr (std::floating_point<T>) {
+      field = std::bit_cast<T>(in_->get<integer>());
+      must(std::isfinite(field));
+    } else if constexpr (!std::is_void_v<integer>) {
+      field = static_cast<T>(in_->get<integer>());
+    } else if constexpr (requires { field.get(*in_); }) {
+      field.get(*in_);
+    } else {
+      field.fields(*this);
+    }
+  }
+
+  byte_reader* in_;
+};
+
+/// Whether a message asks for what both sides know.
+template <class Message, class Wire, class... Context>
+concept ListedWith = requires(Message& m, Wire& wire, const Context&... context) {
+  m.fields(wire, context...);
+};
+
+/// `context` is for those that ask for it.
+template <class Message, class Wire, class... Context>
+void list_fields(Message& m, Wire& wire, const Context&... context) {
+  if constexpr (ListedWith<Message, Wire, Context...>) {
+    m.fields(wire, context...);
+  } else {
+    m.fields(wire);
+  }
+}
+
+template <class Message, class... Context>
+void put_fields(byte_writer& out, const Message& m, const Context&... context) {
+  field_writer wire{out};
+  list_fields(const_cast<Message&>(m), wire, context...);  // a writer only reads it
+}
+
+template <class Message, class... Context>
+void get_fields(byte_reader& in, Message& m, const Context&... context) {
+  field_reader wire{in};
+  list_fields(m, wire, context...);
+}
+
+template <class Message>
+[[nodiscard]] std::vector<std::byte> encode_fields(const Message& m) {
+  byte_writer out;
+  put_fields(out, m);
+  return std::move(out).take();
+}
+
+/// `what` names it in an error: errc::corrupt or errc::too_large.
+template <class Message>
+[[nodiscard]] result<Message> decode_fields(std::span<const std::byte> bytes, std::string_view what) {
+  byte_reader in{bytes};
+  Message m;
+  get_fields(in, m);
+  CAUSEWAY_TRY(in.finish(what));
+  return m;
+}
+
+// ---- fields with a limit -----------------------------------------------------------------------------------------------
+
+/// An integer or an enum below `limit`.
+template <class T>
+struct below {
+  T& value;
+  std::uint64_t limit;
+
+  below(T& field, std::uint64_t bound) noexcept : value{field}, limit{bound} {}
+  void put(byte_writer& out) const { field_writer{out}(value); }
+  void get(byte_reader& in) const {
+    field_reader{in}(value);
+    if (static_cast<std::uint64_t>(value) >= limit) in.refuse();
+  }
+};
+
+/// Printable text of at most `limit` bytes, as byte_reader::get_text.
+struct text {
+  std::string& value;
+  std::size_t limit;
+
+  void put(byte_writer& out) const { out.put_text(value); }
+  void get(byte_reader& in) const { value = in.get_text(limit); }
+};
+
+namespace detail {
+struct one_field {
+  void operator()(auto& wire, auto& element) const { wire(element); }
+};
+}  // namespace detail
+
+/// At most `most` elements behind their number, a u32. `each(wire, element)` lists the fields of one.
+template <class T, class Each = detail::one_field>
+struct list {
+  std::vector<T>& values;
+  std::size_t most;
+  Each each;
+
+  list(std::vector<T>& elements, std::size_t bound, Each fields = {}) : values{elements}, most{bound}, each{fields} {}
+  void put(byte_writer& out) const {
+    out.put(static_cast<std::uint32_t>(values.size()));
+    field_writer wire{out};
+    for (T& v : values) each(wire, v);
+  }
+  void get(byte_reader& in) const {
+    const std::size_t count = in.get<std::uint32_t>();
+    if (count > most || count > in.remaining()) in.refuse();
+    values.clear();
+    field_reader wire{in};
+    for (std::size_t i = 0; i < count && in.ok(); ++i) each(wire, values.emplace_back());
+  }
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FIELDS_HPP
+
 // ---- causeway/membership/packing.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_PACKING_HPP
 #define CAUSEWAY_MEMBERSHIP_PACKING_HPP
@@ -1046,7 +1262,19 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 /// An id or a hash: its 64 bits, low byte first, then 24 zero bytes.
 CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value);
 CAUSEWAY_DECL std::uint64_t get_wide(net::byte_reader& in);
-inline constexpr std::size_t wide_bytes = 32;
+
+/// As a field (net/fields.hpp).
+struct wide {
+  std::uint64_t& value;
+
+  void put(net::byte_writer& out) const { put_wide(out, value); }
+  void get(net::byte_reader& in) const { value = get_wide(in); }
+};
+
+/// Ids, spelled out.
+[[nodiscard]] inline auto wide_list(std::vector<net::peer_id>& ids, std::size_t most) {
+  return net::list{ids, most, [](auto& wire, net::peer_id& id) { wire(wide{id}); }};
+}
 
 /// The same without the zero bytes at its end: how many are left, then those.
 CAUSEWAY_DECL void put_trimmed(net::byte_writer& out, std::uint64_t value);
@@ -1262,6 +1490,7 @@ struct ballot {
   [[nodiscard]] constexpr std::uint32_t wire() const noexcept { return (term << 10U) | attempt; }
   [[nodiscard]] constexpr ballot next() const noexcept { return {term, attempt + 1}; }
 
+  void fields(auto& wire) { wire(net::below{term, max_term + 1}, net::below{attempt, max_attempt + 1}); }
   friend constexpr auto operator<=>(const ballot&, const ballot&) = default;
 };
 
@@ -1270,6 +1499,7 @@ struct contribution {
   net::peer_id peer = 0;
   std::uint64_t samples = 0;
 
+  void fields(auto& wire) { wire(detail::wide{peer}, samples); }
   friend bool operator==(const contribution&, const contribution&) = default;
 };
 
@@ -1278,6 +1508,7 @@ struct located_peer {
   net::peer_id peer = 0;
   std::string address;
 
+  void fields(auto& wire) { wire(detail::wide{peer}, net::text{address, max_address_bytes}); }
   friend bool operator==(const located_peer&, const located_peer&) = default;
 };
 
@@ -1299,6 +1530,11 @@ struct commit_record {
   /// Samples of `peer` that are in the state.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t contribution_of(net::peer_id peer) const noexcept;
 
+  /// What its chain value names.
+  void fields(auto& wire) {
+    wire(run, round, detail::wide{parent}, detail::wide{state}, at, detail::wide_list(members, max_members),
+         net::list{contributions, max_members}, detail::wide_list(returned, max_members), detail::wide{ledger});
+  }
   friend bool operator==(const commit_record&, const commit_record&) = default;
 };
 
@@ -1349,28 +1585,6 @@ CAUSEWAY_DECL [[nodiscard]] bool contains(std::span<const net::peer_id> peers, n
 
 namespace detail {
 
-/// The count of a list whose elements take at least `least` bytes each: never more than the input can hold.
-CAUSEWAY_DECL std::size_t read_count(net::byte_reader& in, std::size_t limit, std::size_t least);
-
-CAUSEWAY_DECL void write_peers(net::byte_writer& out, const std::vector<net::peer_id>& peers);
-
-CAUSEWAY_DECL std::vector<net::peer_id> read_peers(net::byte_reader& in);
-
-CAUSEWAY_DECL void write_located(net::byte_writer& out, const std::vector<located_peer>& peers);
-
-CAUSEWAY_DECL std::vector<located_peer> read_located(net::byte_reader& in);
-
-}  // namespace detail
-
-inline void write(net::byte_writer& out, const ballot& b) { out.put(b.term).put(b.attempt); }
-
-CAUSEWAY_DECL ballot read_ballot(net::byte_reader& in);
-
-/// The bytes that a record's chain value names.
-CAUSEWAY_DECL void write(net::byte_writer& out, const commit_record& r);
-
-namespace detail {
-
 /// A record that both sides know, to write the next one as a difference to it. None: the next one is spelled out.
 struct base_record {
   const commit_record* record = nullptr;
@@ -1398,6 +1612,17 @@ CAUSEWAY_DECL void put_record(net::byte_writer& out, const commit_record& r, con
 /// Nothing where it is a difference to a record that `base` is not: then the whole has to be asked for. The reader has
 /// failed afterwards where the bytes hold no record.
 CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, const base_record& base);
+
+/// A record as a field of a message. `missing`: it was a difference to another one than `base`, and is not there.
+struct record_field {
+  commit_record& record;
+  certificate* votes;  ///< null: they are not told
+  bool& missing;
+  const base_record& base;
+
+  CAUSEWAY_DECL void put(net::byte_writer& out) const;
+  CAUSEWAY_DECL void get(net::byte_reader& in) const;
+};
 
 }  // namespace detail
 
@@ -1454,71 +1679,7 @@ CAUSEWAY_DECL bool contains(std::span<const net::peer_id> peers, net::peer_id id
   return std::find(peers.begin(), peers.end(), id) != peers.end();
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-CAUSEWAY_DECL std::size_t read_count(net::byte_reader& in, std::size_t limit, std::size_t least) {
-  const std::size_t count = in.get<std::uint32_t>();
-  if (count <= limit && count <= in.remaining() / least) return count;
-  in.refuse();
-  return 0;
-}
-
-CAUSEWAY_DECL void write_peers(net::byte_writer& out, const std::vector<net::peer_id>& peers) {
-  out.put(static_cast<std::uint32_t>(peers.size()));
-  for (const net::peer_id id : peers) put_wide(out, id);
-}
-
-CAUSEWAY_DECL std::vector<net::peer_id> read_peers(net::byte_reader& in) {
-  std::vector<net::peer_id> peers(read_count(in, max_members, wide_bytes));
-  for (net::peer_id& id : peers) id = get_wide(in);
-  return peers;
-}
-
-CAUSEWAY_DECL void write_located(net::byte_writer& out, const std::vector<located_peer>& peers) {
-  out.put(static_cast<std::uint32_t>(peers.size()));
-  for (const located_peer& p : peers) {
-    put_wide(out, p.peer);
-    out.put_text(p.address);
-  }
-}
-
-CAUSEWAY_DECL std::vector<located_peer> read_located(net::byte_reader& in) {
-  std::vector<located_peer> peers(read_count(in, max_members, wide_bytes + 4));
-  for (located_peer& p : peers) {
-    p.peer = get_wide(in);
-    p.address = in.get_text(max_address_bytes);
-  }
-  return peers;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL ballot read_ballot(net::byte_reader& in) {
-  ballot b;
-  b.term = in.get<std::uint32_t>();
-  b.attempt = in.get<std::uint32_t>();
-  if (b.term > ballot::max_term || b.attempt > ballot::max_attempt) in.refuse();
-  return b;
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const commit_record& r) {
-  out.put(r.run).put(r.round);
-  detail::put_wide(out, r.parent);
-  detail::put_wide(out, r.state);
-  write(out, r.at);
-  detail::write_peers(out, r.members);
-  out.put(static_cast<std::uint32_t>(r.contributions.size()));
-  for (const contribution& c : r.contributions) {
-    detail::put_wide(out, c.peer);
-    out.put(c.samples);
-  }
-  detail::write_peers(out, r.returned);
-  detail::put_wide(out, r.ledger);
-}
+CAUSEWAY_DECL std::uint64_t commit_record::chain() const { return hash_bytes(net::encode_fields(*this)); }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
@@ -1563,7 +1724,7 @@ CAUSEWAY_DECL void put_record(net::byte_writer& out, const commit_record& r, con
   }
   net::byte_writer body;
   put_wide(body, r.state);
-  write(body, r.at);
+  net::put_fields(body, r.at);
   put_list(body, r.members, before);
   put_list(body, contributors, r.members);
   put_counts(body, samples);
@@ -1587,7 +1748,7 @@ CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, co
   if (!in.ok() || (differs && !base.precedes(r.parent))) return std::nullopt;
   const auto before = differs ? base.members(r.parent) : std::span<const net::peer_id>{};
   r.state = get_wide(body);
-  r.at = read_ballot(body);
+  net::get_fields(body, r.at);
   r.members = get_list(body, before, max_members);
   const std::vector<net::peer_id> contributors = get_list(body, r.members, max_members);
   const std::vector<std::uint64_t> samples = get_counts(body, contributors.size());
@@ -1599,17 +1760,18 @@ CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, co
   return e;
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL std::uint64_t commit_record::chain() const {
-  net::byte_writer out;
-  write(out, *this);
-  return hash_bytes(out.bytes());
+CAUSEWAY_DECL void record_field::put(net::byte_writer& out) const {
+  put_record(out, record, votes != nullptr ? *votes : certificate{}, base);
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
+CAUSEWAY_DECL void record_field::get(net::byte_reader& in) const {
+  auto told = get_record(in, base);
+  missing = !told;
+  if (told) record = std::move(told->record);
+  if (told && votes != nullptr) *votes = std::move(told->votes);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
 #endif
@@ -1751,6 +1913,19 @@ class ledger {
 /// all or none. None when they were committed or handed to somebody else meanwhile.
 CAUSEWAY_DECL [[nodiscard]] std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
                                                      std::uint64_t samples);
+
+namespace detail {
+
+/// A ledger as a field of a message, as ledger::encode.
+struct ledger_field {
+  ledger& samples;
+  const std::vector<net::peer_id>& base;
+
+  void put(net::byte_writer& out) const { samples.encode(out, base); }
+  void get(net::byte_reader& in) const { samples = ledger::decode(in, base); }
+};
+
+}  // namespace detail
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
@@ -2042,6 +2217,19 @@ struct durable_record {
   ledger samples;                    ///< after `newest`
   std::vector<located_peer> others;  ///< where other peers were last seen
 
+  void fields(auto& wire) {
+    bool known = newest.has_value(), voted = accepted.has_value(), missing = false;
+    wire(run, detail::wide{self}, floor, detail::wide{promised_to}, known);
+    if (known && !newest) newest.emplace();
+    if (known) wire(detail::record_field{*newest, &votes, missing, {}});
+    const detail::base_record base{known ? &*newest : nullptr, known ? newest->chain() : 0};
+    wire(voted);
+    if (voted && !accepted) accepted.emplace();
+    if (voted) wire(accepted->at, detail::record_field{accepted->value, nullptr, missing, base});
+    wire.must(!missing);
+    const std::vector<net::peer_id> nobody;
+    wire(detail::ledger_field{samples, known ? newest->members : nobody}, net::list{others, max_members});
+  }
   friend bool operator==(const durable_record&, const durable_record&) = default;
 };
 
@@ -2080,20 +2268,8 @@ CAUSEWAY_DECL durable_record fresh_record(std::uint64_t run, net::peer_id self) 
 
 CAUSEWAY_DECL std::vector<std::byte> encode(const durable_record& r) {
   net::byte_writer out;
-  const detail::base_record base{r.newest ? &*r.newest : nullptr, r.newest ? r.newest->chain() : 0};
-  out.put(detail::durable_magic).put(r.run);
-  detail::put_wide(out, r.self);
-  write(out, r.floor);
-  detail::put_wide(out, r.promised_to);
-  out.put(static_cast<std::uint8_t>(r.newest.has_value()));
-  if (r.newest) detail::put_record(out, *r.newest, r.votes, {});
-  out.put(static_cast<std::uint8_t>(r.accepted.has_value()));
-  if (r.accepted) {
-    write(out, r.accepted->at);
-    detail::put_record(out, r.accepted->value, {}, base);
-  }
-  r.samples.encode(out, r.newest ? r.newest->members : std::vector<net::peer_id>{});
-  detail::write_located(out, r.others);
+  out.put(detail::durable_magic);
+  net::put_fields(out, r);
   out.put(hash_bytes(out.bytes()));
   return std::move(out).take();
 }
@@ -2109,24 +2285,7 @@ CAUSEWAY_DECL result<durable_record> decode_durable_record(std::span<const std::
     return fail(errc::version_mismatch, "membership record", "another version wrote it, or something else");
   }
   durable_record r;
-  r.run = in.get<std::uint64_t>();
-  r.self = detail::get_wide(in);
-  r.floor = read_ballot(in);
-  r.promised_to = detail::get_wide(in);
-  if (in.get<std::uint8_t>() != 0) {
-    auto newest = detail::get_record(in, {});
-    if (newest) r.newest = std::move(newest->record);
-    if (newest) r.votes = std::move(newest->votes);
-  }
-  const detail::base_record base{r.newest ? &*r.newest : nullptr, r.newest ? r.newest->chain() : 0};
-  if (in.get<std::uint8_t>() != 0) {
-    const ballot at = read_ballot(in);
-    auto value = detail::get_record(in, base);
-    if (value) r.accepted = acceptance{at, std::move(value->record)};
-    if (!value) in.refuse();
-  }
-  r.samples = ledger::decode(in, r.newest ? r.newest->members : std::vector<net::peer_id>{});
-  r.others = detail::read_located(in);
+  net::get_fields(in, r);
   CAUSEWAY_TRY(in.finish("membership record"));
   return r;
 }
@@ -2135,6 +2294,69 @@ CAUSEWAY_DECL result<durable_record> decode_durable_record(std::span<const std::
 
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
 #endif
+
+// ---- causeway/net/envelope.hpp ----
+#ifndef CAUSEWAY_NET_ENVELOPE_HPP
+#define CAUSEWAY_NET_ENVELOPE_HPP
+
+// What all control messages between peers have in common: format, run, kind, fields. A message is a variant; the place of a
+// kind in it is its number on the wire, so kinds are appended, never reordered.
+
+#include <variant>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace envelope {
+
+/// A family of messages.
+struct kind {
+  std::string_view name;     ///< for errors: "swarm message"
+  std::string_view differs;  ///< what else may differ where the run does: ", or of another model"
+  std::uint8_t format = 1;
+};
+
+namespace detail {
+
+template <std::size_t I = 0, class Message, class... Context>
+void read_kind(byte_reader& in, std::size_t which, Message& m, const Context&... context) {
+  if constexpr (I < std::variant_size_v<Message>) {
+    if (which != I) return read_kind<I + 1>(in, which, m, context...);
+    get_fields(in, m.template emplace<I>(), context...);
+  } else {
+    in.refuse();
+  }
+}
+
+}  // namespace detail
+
+/// `context` is for those kinds whose `fields` take it.
+template <class Message, class... Context>
+[[nodiscard]] std::vector<std::byte> seal(const kind& k, std::uint64_t run, const Message& m, const Context&... context) {
+  byte_writer out;
+  out.put(k.format).put(run).put(static_cast<std::uint8_t>(m.index()));
+  std::visit([&](const auto& which) { put_fields(out, which, context...); }, m);
+  return std::move(out).take();
+}
+
+/// errc::version_mismatch, errc::wrong_run for another run's, errc::corrupt or errc::too_large for what no encoder makes.
+template <class Message, class... Context>
+[[nodiscard]] result<Message> open(const kind& k, std::uint64_t run, std::span<const std::byte> bytes,
+                                   const Context&... context) {
+  byte_reader in{bytes};
+  if (in.get<std::uint8_t>() != k.format) {
+    return fail(errc::version_mismatch, std::string{k.name}, "another format; all peers must run the same version");
+  }
+  if (in.get<std::uint64_t>() != run && in.ok()) {
+    return fail(errc::wrong_run, std::string{k.name}, "it is of another run" + std::string{k.differs});
+  }
+  const auto which = in.get<std::uint8_t>();
+  result<Message> m{Message{}};
+  detail::read_kind(in, which, *m, context...);
+  if (const auto end = in.finish(k.name); !end) return end.error();
+  return m;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::envelope
+
+#endif  // CAUSEWAY_NET_ENVELOPE_HPP
 
 // ---- causeway/membership/messages.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_MESSAGES_HPP
@@ -2147,14 +2369,9 @@ CAUSEWAY_DECL result<durable_record> decode_durable_record(std::span<const std::
 // Records and memberships are written as differences to the newest commit that the sender knows. A receiver that knows
 // another one reads the rest of the message, is told that something is missing (`partial`), and asks for the whole.
 
-#include <variant>
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-/// Messages of another format are refused.
-inline constexpr std::uint8_t message_format = 4;
-
-namespace detail {
+inline constexpr net::envelope::kind messages{"membership message", "", 4};
 
 /// The newest commit that somebody knows. Round 0 with chain 0: none.
 struct position {
@@ -2163,6 +2380,7 @@ struct position {
 
   [[nodiscard]] bool known() const noexcept { return chain != 0; }
   CAUSEWAY_DECL [[nodiscard]] bool older_than(const position& other) const noexcept;
+  void fields(auto& wire) { wire(net::below{round, max_round + 1}, wide{chain}); }
   friend bool operator==(const position&, const position&) = default;
 };
 
@@ -2184,6 +2402,16 @@ struct report {
 
   /// Whether it says the same as another one.
   CAUSEWAY_DECL [[nodiscard]] bool repeats(const report& r) const;
+
+  template <class Wire>
+  void fields(Wire& wire, const base_record& base) {
+    bool votes = accepted.has_value();
+    wire(sequence, floor, wide{promised_to}, newest, votes);
+    if (votes && !accepted) accepted.emplace();
+    if (votes) wire(accepted->at, record_field{accepted->value, nullptr, partial, base});
+    if (Wire::reads && partial) accepted.reset();
+    wire(holds, ready, leaving, samples, trial_term, beat, net::text{address, max_address_bytes});
+  }
 };
 
 /// Leader to everybody, at regular intervals.
@@ -2194,6 +2422,8 @@ struct heartbeat {
   std::uint32_t reachable = 0;  ///< members that the leader reaches
   bool quorum = false;          ///< whether they are enough
   bool enough = false;          ///< all peers together have the samples of the round after newest: enter it
+
+  void fields(auto& wire) { wire(net::below{term, ballot::max_term + 1}, number, newest, reachable, quorum, enough); }
 };
 
 /// Candidate to members: promise me this term. A trial asks only whether they would.
@@ -2201,6 +2431,8 @@ struct campaign {
   std::uint32_t term = 0;
   bool trial = false;
   position newest;
+
+  void fields(auto& wire) { wire(net::below{term, ballot::max_term + 1}, trial, newest); }
 };
 
 /// To somebody who asked the wrong peer: whom to ask.
@@ -2208,6 +2440,8 @@ struct guide {
   std::uint32_t term = 0;
   located_peer leader;  ///< peer 0: not known
   std::vector<located_peer> others;
+
+  void fields(auto& wire) { wire(term, leader, net::list{others, max_members}); }
 };
 
 /// Leader to those who take part: begin. `proposal` is the record to come, state 0; it counts what the view says. Addresses
@@ -2218,6 +2452,17 @@ struct go {
   std::vector<located_peer> news;
   std::uint64_t places = 0;  ///< places_of(who)
   bool partial = false;
+
+  void fields(auto& wire, const base_record& base) { wire(packed{*this, base}); }
+
+ private:
+  struct packed {
+    go& m;
+    const base_record& base;
+
+    CAUSEWAY_DECL void put(net::byte_writer& out) const;
+    CAUSEWAY_DECL void get(net::byte_reader& in) const;
+  };
 };
 
 /// Names the addresses of a view.
@@ -2227,17 +2472,23 @@ struct vote {
   ballot at;
   std::uint64_t round = 0;
   std::uint64_t state = 0;
+
+  void fields(auto& wire) { wire(at, round, wide{state}); }
 };
 
 struct failure {
   ballot at;
   errc why = errc::peer_lost;
   std::vector<net::peer_id> suspects;
+
+  void fields(auto& wire) { wire(at, why, wide_list(suspects, max_members)); }
 };
 
 /// Leader: from now on vote for nothing below `floor`, and report.
 struct abort_attempt {
   ballot floor;
+
+  void fields(auto& wire) { wire(floor); }
 };
 
 /// Leader: this value may have been chosen; take it over and vote for it in `at`.
@@ -2246,6 +2497,10 @@ struct adoption {
   commit_record value;
   std::vector<located_peer> holders;
   bool partial = false;
+
+  void fields(auto& wire, const base_record& base) {
+    wire(at, record_field{value, nullptr, partial, base}, net::list{holders, max_members});
+  }
 };
 
 /// A round is committed. `holders`: for those who do not hold its state. Who voted for the record has it already: a brief
@@ -2257,6 +2512,25 @@ struct commit_notice {
   std::vector<located_peer> holders;
   bool brief = false;
   bool partial = false;
+
+  void fields(auto& wire, const base_record& base) {
+    wire(of, brief);
+    if (brief) {
+      wire(brief_votes{*this, base});
+    } else {
+      wire(record_field{record, &votes, partial, base});
+    }
+    wire(net::list{holders, max_members});
+  }
+
+ private:
+  struct brief_votes {
+    commit_notice& notice;
+    const base_record& base;
+
+    CAUSEWAY_DECL void put(net::byte_writer& out) const;
+    CAUSEWAY_DECL void get(net::byte_reader& in) const;
+  };
 };
 
 /// The newest commit for somebody who misses more than one.
@@ -2265,27 +2539,42 @@ struct sync {
   certificate votes;
   ledger samples;
   std::vector<located_peer> holders;
+
+  void fields(auto& wire) {
+    bool missing = false;
+    wire(record_field{record, &votes, missing, {}});
+    wire.must(!missing);
+    wire(ledger_field{samples, record.members}, net::list{holders, max_members});
+  }
 };
 
 /// Who has the newest committed state, for somebody who fetches it.
 struct holder_list {
   position of;
   std::vector<located_peer> holders;
+
+  void fields(auto& wire) { wire(of, net::list{holders, max_members}); }
 };
 
 /// Leader to a peer that it leaves out for a while.
 struct exclusion {
   std::string why;
+
+  void fields(auto& wire) { wire(net::text{why, 1024}); }
 };
 
 /// Leader to a leaving peer: you may go (`you`). Anybody to its peers: I am gone.
 struct farewell {
   bool you = false;
+
+  void fields(auto& wire) { wire(you); }
 };
 
 /// To a member: do you know this commit, or have you voted for it?
 struct inquiry {
   position about;
+
+  void fields(auto& wire) { wire(about); }
 };
 
 /// The answer, also given later, once something is known.
@@ -2296,78 +2585,21 @@ struct confirmation {
 
   /// Whether it says that `chain` is committed, or that its sender voted for it.
   CAUSEWAY_DECL [[nodiscard]] bool supports(std::uint64_t chain) const noexcept;
+  void fields(auto& wire) { wire(newest, wide{before}, wide{voted}); }
 };
 
 /// Where are these? None: all members.
 struct address_request {
   std::vector<net::peer_id> who;
+
+  void fields(auto& wire) { wire(wide_list(who, max_members)); }
 };
 /// The answer: those that are known.
 struct address_list {
   std::vector<located_peer> places;
+
+  void fields(auto& wire) { wire(net::list{places, max_members}); }
 };
-
-// ---- bytes, one pair for each kind ---------------------------------------------------------------------------------
-
-inline void put_flag(net::byte_writer& out, bool flag) { out.put(static_cast<std::uint8_t>(flag)); }
-inline bool get_flag(net::byte_reader& in) { return in.get<std::uint8_t>() != 0; }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const position& p);
-CAUSEWAY_DECL void read(net::byte_reader& in, position& p);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const report& m, const base_record& base);
-CAUSEWAY_DECL void read(net::byte_reader& in, report& m, const base_record& base);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const heartbeat& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, heartbeat& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const campaign& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, campaign& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const guide& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, guide& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const go& m, const base_record& base);
-CAUSEWAY_DECL void read(net::byte_reader& in, go& m, const base_record& base);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const vote& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, vote& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const failure& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, failure& m);
-
-inline void write(net::byte_writer& out, const abort_attempt& m) { membership::write(out, m.floor); }
-inline void read(net::byte_reader& in, abort_attempt& m) { m.floor = read_ballot(in); }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const adoption& m, const base_record& base);
-CAUSEWAY_DECL void read(net::byte_reader& in, adoption& m, const base_record& base);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const commit_notice& m, const base_record& base);
-CAUSEWAY_DECL void read(net::byte_reader& in, commit_notice& m, const base_record& base);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const sync& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, sync& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const holder_list& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, holder_list& m);
-
-inline void write(net::byte_writer& out, const exclusion& m) { out.put_text(m.why); }
-inline void read(net::byte_reader& in, exclusion& m) { m.why = in.get_text(1024); }
-
-inline void write(net::byte_writer& out, const farewell& m) { put_flag(out, m.you); }
-inline void read(net::byte_reader& in, farewell& m) { m.you = get_flag(in); }
-
-inline void write(net::byte_writer& out, const inquiry& m) { write(out, m.about); }
-inline void read(net::byte_reader& in, inquiry& m) { read(in, m.about); }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const confirmation& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, confirmation& m);
-
-inline void write(net::byte_writer& out, const address_request& m) { write_peers(out, m.who); }
-inline void read(net::byte_reader& in, address_request& m) { m.who = read_peers(in); }
-
-inline void write(net::byte_writer& out, const address_list& m) { write_located(out, m.places); }
-inline void read(net::byte_reader& in, address_list& m) { m.places = read_located(in); }
 
 /// Any message. The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<report, heartbeat, campaign, guide, go, vote, failure, abort_attempt, adoption, commit_notice,
@@ -2386,24 +2618,6 @@ inline constexpr std::size_t number_of = place_in<Message>(static_cast<const mes
 /// Of an encoded message; none of the list for what is no message.
 CAUSEWAY_DECL [[nodiscard]] std::size_t kind_of(std::span<const std::byte> bytes);
 
-/// Kind `kind`, default-made; refuses unknown ones.
-template <std::size_t I = 0>
-message read_kind(net::byte_reader& in, std::size_t kind, const base_record& base) {
-  if constexpr (I < std::variant_size_v<message>) {
-    if (kind != I) return read_kind<I + 1>(in, kind, base);
-    std::variant_alternative_t<I, message> m;
-    if constexpr (requires { read(in, m, base); }) {
-      read(in, m, base);
-    } else {
-      read(in, m);
-    }
-    return m;
-  } else {
-    in.refuse();
-    return farewell{};
-  }
-}
-
 /// `base`: the newest commit that the sender knows.
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m,
                                                           const base_record& base = {});
@@ -2413,9 +2627,7 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, con
 CAUSEWAY_DECL [[nodiscard]] result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes,
                                                            const base_record& base = {});
 
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_MESSAGES_HPP
 
@@ -2447,99 +2659,7 @@ CAUSEWAY_DECL bool confirmation::supports(std::uint64_t chain) const noexcept {
   return chain != 0 && (newest.chain == chain || before == chain || voted == chain);
 }
 
-CAUSEWAY_DECL void write(net::byte_writer& out, const position& p) {
-  out.put(p.round);
-  put_wide(out, p.chain);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, position& p) {
-  p.round = in.get<std::uint64_t>();
-  p.chain = get_wide(in);
-  if (p.round > max_round) in.refuse();
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const report& m, const base_record& base) {
-  out.put(m.sequence);
-  membership::write(out, m.floor);
-  put_wide(out, m.promised_to);
-  write(out, m.newest);
-  put_flag(out, m.accepted.has_value());
-  if (m.accepted) {
-    membership::write(out, m.accepted->at);
-    put_record(out, m.accepted->value, {}, base);
-  }
-  put_flag(out, m.holds);
-  put_flag(out, m.ready);
-  put_flag(out, m.leaving);
-  out.put(m.samples).put(m.trial_term).put(m.beat).put_text(m.address);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, report& m, const base_record& base) {
-  m.sequence = in.get<std::uint64_t>();
-  m.floor = read_ballot(in);
-  m.promised_to = get_wide(in);
-  read(in, m.newest);
-  if (get_flag(in)) {
-    const ballot at = read_ballot(in);
-    auto value = get_record(in, base);
-    if (value) m.accepted = acceptance{at, std::move(value->record)};
-    m.partial = !value;
-  }
-  m.holds = get_flag(in);
-  m.ready = get_flag(in);
-  m.leaving = get_flag(in);
-  m.samples = in.get<std::uint64_t>();
-  m.trial_term = in.get<std::uint32_t>();
-  m.beat = in.get<std::uint32_t>();
-  m.address = in.get_text(max_address_bytes);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const heartbeat& m) {
-  out.put(m.term).put(m.number);
-  write(out, m.newest);
-  out.put(m.reachable);
-  put_flag(out, m.quorum);
-  put_flag(out, m.enough);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, heartbeat& m) {
-  m.term = in.get<std::uint32_t>();
-  if (m.term > ballot::max_term) in.refuse();
-  m.number = in.get<std::uint32_t>();
-  read(in, m.newest);
-  m.reachable = in.get<std::uint32_t>();
-  m.quorum = get_flag(in);
-  m.enough = get_flag(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const campaign& m) {
-  out.put(m.term);
-  put_flag(out, m.trial);
-  write(out, m.newest);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, campaign& m) {
-  m.term = in.get<std::uint32_t>();
-  if (m.term > ballot::max_term) in.refuse();
-  m.trial = get_flag(in);
-  read(in, m.newest);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const guide& m) {
-  out.put(m.term);
-  put_wide(out, m.leader.peer);
-  out.put_text(m.leader.address);
-  write_located(out, m.others);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, guide& m) {
-  m.term = in.get<std::uint32_t>();
-  m.leader.peer = get_wide(in);
-  m.leader.address = in.get_text(max_address_bytes);
-  m.others = read_located(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const go& m, const base_record& base) {
+CAUSEWAY_DECL void go::packed::put(net::byte_writer& out) const {
   std::vector<net::peer_id> ids;
   std::vector<std::uint64_t> samples;
   for (const view_member& v : m.who.members) {
@@ -2549,24 +2669,22 @@ CAUSEWAY_DECL void write(net::byte_writer& out, const go& m, const base_record& 
   net::byte_writer body;
   put_list(body, ids, base.members(m.who.parent));
   put_counts(body, samples);
-  write_located(body, m.news);
+  net::list{m.news, max_members}.put(body);
   body.put(m.places);
   put_list(body, m.proposal.members, ids);
   put_list(body, m.proposal.returned, base.members(m.who.parent));
   put_wide(body, m.proposal.ledger);
-  membership::write(out, m.who.at);
-  put_flag(out, base.precedes(m.who.parent));
-  out.put(m.proposal.run).put(m.who.round);
-  put_wide(out, m.who.parent);
+  net::field_writer wire{out};
+  bool differs = base.precedes(m.who.parent);
+  wire(m.who.at, differs, m.proposal.run, m.who.round, wide{m.who.parent});
   out.put_bytes(body.bytes());
 }
 
-CAUSEWAY_DECL void read(net::byte_reader& in, go& m, const base_record& base) {
-  m.who.at = m.proposal.at = read_ballot(in);
-  const bool differs = get_flag(in);
-  m.proposal.run = in.get<std::uint64_t>();
-  m.who.round = m.proposal.round = in.get<std::uint64_t>();
-  m.who.parent = m.proposal.parent = get_wide(in);
+CAUSEWAY_DECL void go::packed::get(net::byte_reader& in) const {
+  bool differs = false;
+  net::field_reader wire{in};
+  wire(m.who.at, differs, m.proposal.run, m.who.round, wide{m.who.parent});
+  m.proposal.at = m.who.at, m.proposal.round = m.who.round, m.proposal.parent = m.who.parent;
   net::byte_reader body{in.get_bytes(net::max_post_bytes)};
   m.partial = differs && !base.precedes(m.who.parent);
   if (!in.ok() || m.partial) return;
@@ -2577,7 +2695,7 @@ CAUSEWAY_DECL void read(net::byte_reader& in, go& m, const base_record& base) {
     m.who.members.push_back({ids[i], {}, samples[i]});
     if (samples[i] > 0) m.proposal.contributions.push_back({ids[i], samples[i]});
   }
-  m.news = read_located(body);
+  net::list{m.news, max_members}.get(body);
   m.places = body.get<std::uint64_t>();
   m.proposal.members = get_list(body, ids, max_members);
   m.proposal.returned = get_list(body, before, max_members);
@@ -2585,109 +2703,18 @@ CAUSEWAY_DECL void read(net::byte_reader& in, go& m, const base_record& base) {
   if (m.who.round > max_round || !body.finish("go")) in.refuse();
 }
 
-CAUSEWAY_DECL void write(net::byte_writer& out, const vote& m) {
-  membership::write(out, m.at);
-  out.put(m.round);
-  put_wide(out, m.state);
+CAUSEWAY_DECL void commit_notice::brief_votes::put(net::byte_writer& out) const {
+  net::byte_writer body;
+  put_certificate(body, notice.votes, base.record != nullptr ? base.record->members : notice.record.members);
+  out.put_bytes(body.bytes());
 }
 
-CAUSEWAY_DECL void read(net::byte_reader& in, vote& m) {
-  m.at = read_ballot(in);
-  m.round = in.get<std::uint64_t>();
-  m.state = get_wide(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const failure& m) {
-  membership::write(out, m.at);
-  out.put(static_cast<std::uint16_t>(m.why));
-  write_peers(out, m.suspects);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, failure& m) {
-  m.at = read_ballot(in);
-  m.why = static_cast<errc>(in.get<std::uint16_t>());
-  m.suspects = read_peers(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const adoption& m, const base_record& base) {
-  membership::write(out, m.at);
-  put_record(out, m.value, {}, base);
-  write_located(out, m.holders);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, adoption& m, const base_record& base) {
-  m.at = read_ballot(in);
-  auto value = get_record(in, base);
-  m.partial = !value;
-  if (value) m.value = std::move(value->record);
-  m.holders = read_located(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const commit_notice& m, const base_record& base) {
-  write(out, m.of);
-  put_flag(out, m.brief);
-  if (m.brief) {
-    net::byte_writer votes;
-    put_certificate(votes, m.votes, base.record != nullptr ? base.record->members : m.record.members);
-    out.put_bytes(votes.bytes());
-  } else {
-    put_record(out, m.record, m.votes, base);
-  }
-  write_located(out, m.holders);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, commit_notice& m, const base_record& base) {
-  read(in, m.of);
-  m.brief = get_flag(in);
-  if (m.brief) {
-    net::byte_reader votes{in.get_bytes(net::max_post_bytes)};
-    m.partial = base.record == nullptr || m.of.round != base.record->round + 1;
-    if (!m.partial) m.votes = get_certificate(votes, base.record->members);
-    if (!m.partial && !votes.finish("votes")) in.refuse();
-  } else if (auto told = get_record(in, base)) {
-    m.record = std::move(told->record);
-    m.votes = std::move(told->votes);
-  } else {
-    m.partial = true;
-  }
-  m.holders = read_located(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const sync& m) {
-  put_record(out, m.record, m.votes, {});
-  m.samples.encode(out, m.record.members);
-  write_located(out, m.holders);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, sync& m) {
-  auto told = get_record(in, {});
-  if (!told) return in.refuse();
-  m.record = std::move(told->record);
-  m.votes = std::move(told->votes);
-  m.samples = ledger::decode(in, m.record.members);
-  m.holders = read_located(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const holder_list& m) {
-  write(out, m.of);
-  write_located(out, m.holders);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, holder_list& m) {
-  read(in, m.of);
-  m.holders = read_located(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const confirmation& m) {
-  write(out, m.newest);
-  put_wide(out, m.before);
-  put_wide(out, m.voted);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, confirmation& m) {
-  read(in, m.newest);
-  m.before = get_wide(in);
-  m.voted = get_wide(in);
+CAUSEWAY_DECL void commit_notice::brief_votes::get(net::byte_reader& in) const {
+  net::byte_reader body{in.get_bytes(net::max_post_bytes)};
+  notice.partial = base.record == nullptr || notice.of.round != base.record->round + 1;
+  if (notice.partial) return;
+  notice.votes = get_certificate(body, base.record->members);
+  if (!body.finish("votes")) in.refuse();
 }
 
 CAUSEWAY_DECL std::size_t kind_of(std::span<const std::byte> bytes) {
@@ -2699,28 +2726,11 @@ CAUSEWAY_DECL std::size_t kind_of(std::span<const std::byte> bytes) {
 }
 
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m, const base_record& base) {
-  net::byte_writer out;
-  out.put(message_format).put(run).put(static_cast<std::uint8_t>(m.index()));
-  std::visit(
-      [&](const auto& body) {
-        if constexpr (requires { write(out, body, base); }) {
-          write(out, body, base);
-        } else {
-          write(out, body);
-        }
-      },
-      m);
-  return std::move(out).take();
+  return net::envelope::seal(messages, run, m, base);
 }
 
 CAUSEWAY_DECL result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes, const base_record& base) {
-  net::byte_reader in{bytes};
-  const auto format = in.get<std::uint8_t>();
-  if (format != message_format) return fail(errc::version_mismatch, "membership message", "of another format");
-  if (in.get<std::uint64_t>() != run) return fail(errc::wrong_run, "membership message", "of another run");
-  message m = read_kind(in, in.get<std::uint8_t>(), base);
-  CAUSEWAY_TRY(in.finish("membership message"));
-  return m;
+  return net::envelope::open<message>(messages, run, bytes, base);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
@@ -5167,8 +5177,6 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 #define CAUSEWAY_CORE_IMPL_RNG_IPP
 
 // Bodies of core/rng.hpp.
-
-#include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -10979,8 +10987,6 @@ struct transfer_holder {
 
 // Bodies of membership/transfer/transfer_holder.hpp.
 
-#include <cmath>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL void transfer_pace::answered(duration latency, unsigned out) noexcept {
@@ -12064,8 +12070,11 @@ struct comm_traits {
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool rounds_by_pace = false;   ///< where peers come and go: rounds come when the quickest has done enough
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
+  bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -12076,8 +12085,10 @@ struct parallel_traits {
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
+  bool stands_in = false;  ///< what a lost peer had begun of a micro-batch another one ends, from what neighbours have
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool drains = false;            ///< what is in flight has to come back first: it knows a step before that a round ends
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -13020,6 +13031,8 @@ class scoped_operation {
 
   /// Whether there is one that was not waited for.
   [[nodiscard]] bool started() const noexcept { return op_ != 0; }
+  /// 0 where there is none.
+  [[nodiscard]] operation number() const noexcept { return op_; }
   /// Whether `wait` would return at once.
   [[nodiscard]] bool done() const { return op_ == 0 || ways_->done(on_, op_); }
   /// Bytes moved; 0 where there is none. Afterwards there is none: what takes longer is cancelled.
@@ -13669,6 +13682,7 @@ class group_view {
   CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
   CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
+  CAUSEWAY_DECL bool wait_any(std::span<const net::operation> ops, time_point deadline);
 
   /// Of the whole transport.
   [[nodiscard]] traffic stats() const { return over_->stats(); }
@@ -13732,6 +13746,10 @@ CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net
 CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
   if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
   return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool group_view::wait_any(std::span<const net::operation> ops, time_point deadline) {
+  return std::find(ops.begin(), ops.end(), no_operation) != ops.end() || over_->wait_any(ops, deadline);
 }
 
 CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
@@ -14175,11 +14193,16 @@ class contribution {
   void resume() noexcept { paused_ = false; }
   void passed() noexcept { ++passed_; }
   /// A round is so many samples of all peers together, or of what else they count: see `gathered`.
-  void gather(std::uint64_t round_samples) noexcept { round_samples_ = round_samples; }
+  /// `by_pace`: of pipelines, who come when the quickest has its part.
+  void gather(std::uint64_t round_samples, bool by_pace = false) noexcept {
+    round_samples_ = round_samples;
+    by_pace_ = by_pace;
+  }
   /// What this peer has of that, where these are not its samples.
   void gathered(std::uint64_t count) noexcept { gathered_ = count; }
   [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
+  [[nodiscard]] bool by_pace() const noexcept { return by_pace_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
 
@@ -14188,6 +14211,7 @@ class contribution {
 
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
+  bool by_pace_ = false;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
@@ -14201,6 +14225,424 @@ class contribution {
 }}}  // namespace causeway::CAUSEWAY_ABI::detail
 
 #endif  // CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+
+// ---- causeway/stage/layout.hpp ----
+#ifndef CAUSEWAY_STAGE_LAYOUT_HPP
+#define CAUSEWAY_STAGE_LAYOUT_HPP
+
+// Who holds and computes which blocks, where peers come and go: pipelines that need not be cut alike, and may be of
+// different length. Where pipelines are cut alike, one may lack a stage: its micro-batches take a detour there. All peers
+// of an attempt work out the same layout from the same facts.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// In the place of a peer: nobody is assigned.
+inline constexpr std::uint64_t nobody = 0;
+
+/// Who computes a stage of one replica, and what it keeps besides.
+struct assignment {
+  std::uint64_t peer = nobody;
+  nn::block_range computes;
+  /// Rising and apart, `computes` within one of them: what else it keeps up to date, for when another peer is lost. None:
+  /// what it computes.
+  std::vector<nn::block_range> keeps{};
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> held() const;
+  CAUSEWAY_DECL [[nodiscard]] bool holds(std::int64_t block) const;
+  friend bool operator==(const assignment&, const assignment&) = default;
+};
+
+/// One whole pipeline.
+struct replica {
+  std::vector<assignment> assignments;  ///< in the order of the model
+  std::uint32_t micro_batches = 0;      ///< its share of the global batch
+  bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
+
+  friend bool operator==(const replica&, const replica&) = default;
+};
+
+/// Peers without an assignment are spare.
+struct layout {
+  std::vector<replica> replicas;
+
+  struct place {
+    std::size_t replica = 0, rank = 0;
+  };
+  /// Where a peer is; nullptr: spare.
+  CAUSEWAY_DECL [[nodiscard]] const assignment* find(std::uint64_t peer, place* at = nullptr) const;
+  /// The peers that hold a block, in the order of replicas and ranks.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  /// The number of the first micro-batch of a replica.
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
+
+  /// Those who have an assignment, in the order of replicas and ranks.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> assigned() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_unassigned() const;
+  /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `assigned()`.
+  /// Micro-batches go to the pipelines in turn; where one has nobody for a stage, to the others' peers of that stage in
+  /// turn. Precondition: `check` finds nothing wrong, and all replicas are cut alike.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+
+  friend bool operator==(const layout&, const layout&) = default;
+
+  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one assignment. Where a
+  /// stage has nobody, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes
+  /// every stage.
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
+
+ private:
+  static constexpr std::uint32_t empty = UINT32_MAX;
+
+  // Where each stage without a peer has another of its pipeline that keeps it, that one does it; else micro-batches go to
+  // other pipelines, which must be cut alike.
+  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const assignment& empty_one);
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
+};
+
+/// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
+/// first.
+[[nodiscard]] constexpr std::size_t successor(std::size_t rank, std::size_t ranks) noexcept { return (rank + 1) % ranks; }
+/// And the one that keeps that of `rank`.
+[[nodiscard]] constexpr std::size_t shadow_of(std::size_t rank, std::size_t ranks) noexcept {
+  return (rank + ranks - 1) % ranks;
+}
+
+/// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
+
+/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
+
+// ---- causeway/stage/impl/layout.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+
+// Bodies of stage/layout.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
+  return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
+}
+
+CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
+  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
+}
+
+CAUSEWAY_DECL const assignment* layout::find(std::uint64_t peer, place* at) const {
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    for (std::size_t s = 0; s < replicas[r].assignments.size(); ++s) {
+      if (replicas[r].assignments[s].peer != peer) continue;
+      if (at != nullptr) *at = {r, s};
+      return &replicas[r].assignments[s];
+    }
+  }
+  return nullptr;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const assignment& s : r.assignments) {
+      if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
+  std::uint32_t sum = 0;
+  for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
+  return sum;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::assigned() const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const assignment& s : r.assignments) {
+      if (s.peer != nobody) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool layout::has_unassigned() const {
+  std::size_t assignments = 0;
+  for (const replica& r : replicas) assignments += r.assignments.size();
+  return assigned().size() < assignments;
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
+  std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
+  std::uint32_t next = 0;
+  for (const replica& r : replicas) {
+    auto& row = place_of.emplace_back();
+    for (const assignment& s : r.assignments) row.push_back(s.peer != nobody ? next++ : empty);
+  }
+  std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
+  std::vector<std::size_t> turn(place_of.front().size());
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    for (std::size_t s = 0; s < turn.size(); ++s) {
+      std::uint32_t peer = place_of[m % replicas.size()][s];
+      while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
+      all[m].push_back(peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
+  const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
+  std::vector<std::uint64_t> peers;
+  for (const replica& r : replicas) {
+    std::int64_t next = 0;
+    for (const assignment& s : r.assignments) {
+      if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
+      CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
+      if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
+      next = s.computes.last;
+      if (s.peer != nobody) peers.push_back(s.peer);
+    }
+    if (next != layers) return wrong("a replica does not compute each block once");
+  }
+  std::sort(peers.begin(), peers.end());
+  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two assignments");
+  if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
+    return wrong("the replicas' micro-batches are not those of the global batch");
+  return has_unassigned() ? check_detours() : result<void>{};
+}
+
+CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_one) {
+  return std::any_of(r.assignments.begin(), r.assignments.end(), [&](const assignment& s) {
+    return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
+  });
+}
+
+CAUSEWAY_DECL result<void> layout::check_detours() const {
+  const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
+    return std::all_of(r.assignments.begin(), r.assignments.end(),
+                       [&](const assignment& s) { return s.peer != nobody || is_kept_in(r, s); });
+  });
+  if (all_kept) return {};
+  for (const replica& r : replicas) {
+    const auto& first = replicas.front().assignments;
+    const bool alike = std::equal(r.assignments.begin(), r.assignments.end(), first.begin(), first.end(),
+                                  [](const assignment& a, const assignment& b) { return a.computes == b.computes; });
+    if (!alike) return fail(errc::invalid_argument, "layout", "stages have nobody, but replicas are not cut alike");
+    for (const assignment& s : r.assignments) {
+      if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
+    }
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
+  const auto n = static_cast<std::uint32_t>(replicas);
+  std::vector<std::uint32_t> shares(replicas, micro_batches / n);
+  for (std::uint32_t i = 0; i < micro_batches % n; ++i) ++shares[i];
+  return shares;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
+  CAUSEWAY_EXPECT(stages >= 1 && stages <= layers);
+  std::vector<nn::block_range> ranges;
+  for (std::int64_t s = 0; s < stages; ++s) ranges.push_back({s * layers / stages, (s + 1) * layers / stages});
+  return ranges;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#endif
+
+// ---- causeway/stage/run_history.hpp ----
+#ifndef CAUSEWAY_STAGE_RUN_HISTORY_HPP
+#define CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// How a run of elastic pipelines went so far, for recovery policies that look back. It is voted on with each step, so that
+// all peers have the same one, also those that have just come.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// A regular value without padding: it travels as it is.
+struct run_history {
+  static constexpr std::size_t most = 60;  ///< intervals that are kept
+
+  std::uint32_t replicas = 0;               ///< that took the last step
+  std::uint32_t stages = 0;                 ///< of the first of them
+  std::array<std::uint16_t, most> there{};  ///< peers at the end of each interval, the newest last; 0: before the run
+
+  /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
+  /// nothing, for a recovery policy that does not look back.
+  CAUSEWAY_DECL void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
+  CAUSEWAY_DECL void add_interval(std::size_t peers);
+
+  /// Peers of each interval that there was.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> counts() const;
+
+  friend bool operator==(const run_history&, const run_history&) = default;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// ---- causeway/stage/impl/run_history.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+
+// Bodies of stage/run_history.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
+  if (interval == 0) return;
+  replicas = static_cast<std::uint32_t>(l.replicas.size());
+  stages = static_cast<std::uint32_t>(l.replicas.front().assignments.size());
+  if (steps % interval == 0) add_interval(peers);
+}
+
+CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
+  std::shift_left(there.begin(), there.end(), 1);
+  there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> run_history::counts() const {
+  const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
+  return {first, there.end()};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#endif
+
+// ---- causeway/parallel/elastic/step_group.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
+
+// What elastic pipelines ask of the membership of all their peers: who takes part in an attempt, and whether the run has
+// taken the step that came of it. train/pipeline_group.hpp makes one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What all peers hold alike. Parameters are not among it: with the norm, everybody whose gradient is complete makes the
+/// same step from them.
+struct step_record {
+  std::uint64_t step = 0;   ///< steps that the run has taken
+  std::uint64_t state = 0;  ///< names the parameters after them
+  double norm = 0;          ///< of the last step's gradient, over the whole model
+  stage::run_history history{};
+  double loss = 0;            ///< of the last step, summed over the tokens of the global batch
+  std::uint64_t updates = 0;  ///< of the parameters: fewer than steps, where gradients are gathered over several
+
+  friend bool operator==(const step_record&, const step_record&) = default;
+};
+
+/// Peers that try a step together.
+struct step_attempt {
+  net::any_transport* transport = nullptr;
+  std::uint64_t round = 0;
+  std::uint64_t parent = 0;
+  time_point deadline = no_deadline;
+  std::uint32_t attempt = 0;  ///< another one for every attempt at a round
+};
+
+/// An exchange of rounds, for the communication policy.
+struct exchange_entry {
+  step_attempt attempt{};
+  std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
+  std::vector<double> shares{};            ///< of each of them, in what they exchange
+  std::vector<std::uint64_t> names{};      ///< of each of them: its identity
+  std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
+  /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
+  std::span<const float> known{};
+  bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
+};
+
+/// What pipelines do for the exchange of a round, or of a step's gradient.
+struct exchange_hooks {
+  /// An entry without an attempt: the policy has nothing to exchange.
+  std::function<result<exchange_entry>()> enter{};
+  /// The mean is here. Success: the run has taken the round, so it may be applied.
+  std::function<result<void>(std::span<const float> mean)> exchanged{};
+  /// Whether the step under way is the run's last, so that everything is exchanged after it.
+  std::function<bool()> run_ends{};
+  /// Of a policy that gathers samples: whether there are enough with the step under way, so that an exchange comes.
+  std::function<bool()> enough{};
+  /// Whether others wait at it, or there will be none in this attempt.
+  std::function<bool()> waits{};
+  /// Once in an attempt that begins with an exchange behind it: those who will exchange at its end. Else no attempt.
+  std::function<exchange_entry()> lines{};
+};
+
+/// Those who hold the same blocks in an attempt, this peer among them.
+struct block_holders {
+  net::any_transport& transport;          ///< to them alone
+  net::message_id id;                     ///< of one gather, which is theirs
+  std::vector<net::peer_index> peers{};   ///< their numbers in the attempt; none: this peer rests
+  std::vector<std::uint64_t> replicas{};  ///< of each, what names its replica as long as that is whole
+  time_point deadline = no_deadline;
+};
+
+/// What the communication policy keeps from round to round.
+struct exchange_state {
+  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
+  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};                                                ///< that
+  std::function<bool()> exchanges_next{};                                                ///< after the step under way
+  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
+  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
+  std::uint64_t round_samples = 0;                                   ///< as shared_state's
+  bool by_pace = false;                                              ///< likewise
+  std::uint32_t paths = 0;  ///< through modules, which pipelines share out; 0: all train one model
+  /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
+  /// parameters are not what the live ones began from.
+  std::function<bool(std::optional<std::uint32_t> path)> follow{};
+  std::function<void(std::uint32_t path, std::span<float> to)> parameters_of{};  ///< the shared ones of any path
+};
+
+/// All calls from the trainer's thread.
+class step_group {
+ public:
+  virtual ~step_group() = default;
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+  [[nodiscard]] virtual const step_record& record() const = 0;
+  /// Blocks until the next attempt begins; the one that is under way, if nothing has ended it. Errors that another attempt
+  /// may cure are for the fault policy.
+  virtual result<step_attempt> begin_attempt() = 0;
+  /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
+  virtual result<void> propose(const step_record& next) = 0;
+  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another.
+  virtual result<void> failed(const error& why) = 0;
+  /// The step under way was finished by others: the next verdict is commit.
+  virtual void finished_by_others() = 0;
+  /// What the communication policy exchanges has changed since it was let in: it makes its row again, and the attempt goes
+  /// on.
+  virtual void begin_exchange_again() = 0;
+  /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
+  virtual void exchange_by(exchange_hooks rounds) = 0;
+  /// So many peers are expected to exchange with each other.
+  virtual void expects(std::uint32_t holders) = 0;
+  /// Once the trainer has started.
+  [[nodiscard]] virtual const exchange_state& state() const = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
 
 // ---- causeway/train/elastic_group.hpp ----
 #ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
@@ -14226,6 +14668,7 @@ struct shared_state {
   /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
   /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
+  bool by_pace = false;  ///< they come when the quickest has done enough
   /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
   /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
@@ -14238,6 +14681,16 @@ struct shared_state {
   std::function<result<void>()> forget{};
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
+  /// Models of modules: so many paths are shared out over pipelines, and this peer's takes one (see exchange_state).
+  std::uint32_t paths = 0;
+  std::function<bool(std::optional<std::uint32_t>)> follow{};
+  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
+  /// Results are a round late: whether a row waits for the next exchange.
+  std::function<std::optional<bool>()> row_waits{};
+  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
+  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
+  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
@@ -14250,6 +14703,19 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
+  using gradient_pass = std::function<result<double>()>;
+  if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
+  if constexpr (requires(const gradient_pass& pass) { comm.compute(ctx, pass); }) {
+    state.compute = [&comm, &ctx](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+  }
+  if constexpr (Comm::traits.trains_paths) {
+    state.paths = static_cast<std::uint32_t>(comm.paths());
+    state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
+    state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+  }
+  if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
+    state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
+  }
 }
 
 /// The exchange that a peer has been let into.
@@ -14261,6 +14727,7 @@ struct round_entry {
   double share = 0;                         ///< this peer's samples / everybody's
   std::vector<double> shares{};             ///< the same of each peer that takes part
   std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
+  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each of them
   std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
@@ -14270,6 +14737,11 @@ struct round_entry {
   std::optional<net::peer_index> result_at{};
   std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
   bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
+
+  /// Whether nobody brings anything, and nothing is known of what others brought.
+  [[nodiscard]] bool nobody_counts() const {
+    return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);
+  }
 };
 
 /// Thread safety: all calls from the trainer's thread.
@@ -14312,6 +14784,11 @@ class elastic_group {
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
   [[nodiscard]] virtual net::any_transport lasting() { return {}; }
+  /// Where blocks move between peers, the same before the exchange: to those whom the next one is expected to be with. Once
+  /// after each exchange, and only where all peers come from it; else none.
+  [[nodiscard]] virtual std::optional<round_entry> lines() { return {}; }
+  /// To the same, in the same order, until the attempt is over or called off: what is under way then ends.
+  [[nodiscard]] virtual net::any_transport of_attempt() { return {}; }
 
   /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
   virtual void leave() {}
@@ -14389,7 +14866,6 @@ class opened_group {
 
 // Learning rates as pure functions of the step, so that a run continued from a checkpoint needs no schedule state.
 
-#include <cmath>
 #include <numbers>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
@@ -14569,10 +15045,18 @@ inline bool request_amx() noexcept {
 }  // namespace detail
 #endif
 
+namespace detail {
+inline simd_level simd_limit = simd_level::amx_bf16;
+}
+
+/// Leaves out what is above `most`, as on a machine without it: for measurements and tests. Before anything else is called
+/// of this library.
+inline void limit_simd_level(simd_level most) noexcept { detail::simd_limit = most; }
+
 /// The best level of this machine. Asks the processor, and Linux for the use of AMX, once a process.
 inline simd_level detect_simd_level() noexcept {
 #if CAUSEWAY_X86_SIMD
-  static const simd_level level = [] {
+  static const simd_level level = std::min(detail::simd_limit, [] {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return simd_level::portable;
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -14580,7 +15064,7 @@ inline simd_level detect_simd_level() noexcept {
     if (!avx512) return simd_level::avx2;
     if (!__builtin_cpu_supports("avx512bf16")) return simd_level::avx512;
     return detail::request_amx() ? simd_level::amx_bf16 : simd_level::avx512_bf16;
-  }();
+  }());
   return level;
 #else
   return simd_level::portable;
@@ -14652,9 +15136,15 @@ CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 kernel_result<Kernel, Args...> run_avx5
   return Kernel::run(args...);
 }
 
+/// A kernel may have a form of its own, `run_wide`, for machines with registers for 64 bytes, whose vectors of 64 bytes
+/// compilers also compare and narrow in single instructions.
 template <class Kernel, class... Args>
 CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx512_exact(Args... args) {
-  return Kernel::run(args...);
+  if constexpr (requires { Kernel::run_wide(args...); }) {
+    return Kernel::run_wide(args...);
+  } else {
+    return Kernel::run(args...);
+  }
 }
 #endif
 
@@ -19617,9 +20107,26 @@ CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, fl
 #ifndef CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
 #define CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
 
-// AdamW over one piece, for those who write other things along with it.
+// AdamW over one piece, for those who write other things along with it, and what other optimizers have in common with it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// gradient = gradient_scale·g; m = beta1·m + rest1·gradient; v = beta2·v + rest2·gradient², of the lanes at `i`: what
+/// Adam and its kin begin with. Leaves the gradient, m and the root of v.
+template <class Part, class Factors>
+CAUSEWAY_ALWAYS_INLINE void move_moments(f32x16& gradient, f32x16& first, f32x16& root, const float* g, float* m, float* v,
+                                         std::int64_t i, Part part, const Factors& c) {
+  CAUSEWAY_EXACT_BODY
+  load(gradient, g + i, part);
+  load(first, m + i, part);
+  load(root, v + i, part);
+  gradient *= c.gradient_scale;
+  first = c.beta1 * first + c.rest1 * gradient;
+  root = c.beta2 * root + c.rest2 * (gradient * gradient);
+  store(m + i, first, part);
+  store(v + i, root, part);
+  square_root(root);
+}
 
 /// `c`: adamw_factors, which kernels/optimizer.hpp has beside what includes this. `copies`: the new values once more, in
 /// other types.
@@ -19630,18 +20137,10 @@ struct adamw_kernel {
                                          To*... copies) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, first, second;
+      f32x16 value, gradient, first, root;
       load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(first, m + i, part);
-      load(second, v + i, part);
-      gradient *= c.gradient_scale;
-      first = c.beta1 * first + c.rest1 * gradient;
-      second = c.beta2 * second + c.rest2 * (gradient * gradient);
-      store(m + i, first, part);
-      store(v + i, second, part);
-      square_root(second);
-      value = value * c.decay - c.step * (first / (second * c.root_scale + c.epsilon));
+      move_moments(gradient, first, root, g, m, v, i, part, c);
+      value = value * c.decay - c.step * (first / (root * c.root_scale + c.epsilon));
       store(p + i, value, part);
       (store(copies + i, value, part), ...);
     });
@@ -21579,8 +22078,6 @@ template <class GemmType = default_gemm>
   requires Gemm<GemmType>
 class basic_cpu_backend {
  public:
-  using gemm_type = GemmType;
-
   explicit basic_cpu_backend(unsigned threads = 1, GemmType gemm = GemmType{}) : pool_{threads}, gemm_{std::move(gemm)} {}
 
   [[nodiscard]] thread_pool& pool() noexcept { return pool_; }
@@ -21976,6 +22473,7 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   state.of_model = of_model;
   state.own = parts.own_parts();
   state.round_samples = ctx.contribution().round_samples();
+  state.by_pace = ctx.contribution().by_pace();
   state.stage_sums = ctx.stages().most_asked();
   if constexpr (requires { comm.replay(ctx); }) {
     state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
@@ -22013,6 +22511,9 @@ class stage_peers {
     ask_ = [](void* of, std::span<double> values, const collective::collective_options& options) {
       return static_cast<Peers*>(of)->sum(values, options);
     };
+    if constexpr (requires { peers.is_first_stage(); }) {
+      first_ = [](const void* of) { return static_cast<const Peers*>(of)->is_first_stage(); };
+    }
   }
 
   /// 1: the model is whole, or stages come and go.
@@ -22050,6 +22551,7 @@ class stage_peers {
   std::uint64_t asked_ = 0;  ///< names the messages of a sum
   std::size_t most_asked_ = 0;
   void* asked_of_ = nullptr;
+  bool (*first_)(const void*) = nullptr;
   result<void> (*ask_)(void*, std::span<double>, const collective::collective_options&) = nullptr;
 };
 
@@ -22073,7 +22575,10 @@ CAUSEWAY_DECL void stage_peers::form(net::any_transport& world, std::vector<net:
   copies_ = std::move(copies);
 }
 
-CAUSEWAY_DECL bool stage_peers::is_first() const { return count() == 1 || members_.front() == world_->self(); }
+CAUSEWAY_DECL bool stage_peers::is_first() const {
+  if (first_ != nullptr) return first_(asked_of_);
+  return count() == 1 || members_.front() == world_->self();
+}
 
 CAUSEWAY_DECL result<void> stage_peers::sum(std::span<double> values, const collective::collective_options& options) {
   if (ask_ != nullptr) return ask_(asked_of_, values, options);
@@ -22248,14 +22753,14 @@ class training_context {
     if (entry().transport) return *entry().transport;
     return group_ ? *group_ : *world_;
   }
-  [[nodiscard]] net::any_transport lasting_transport() { return env_.group->lasting(); }  ///< where peers come and go
-  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }                  ///< to all peers of the run
+  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }  ///< to all peers of the run
   /// From now on transport(), self() and peers() are those of the group of `members`, peers of world() with this one among
   /// them: the ones that hold the same stage of a model, in the order of their pipelines. Call it in `start`.
   void form_group(std::vector<net::peer_index> members) {
     group_.emplace(collective::group_view{*world_, std::move(members)});
   }
-  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }  ///< of the model that this peer holds one of
+  [[nodiscard]] elastic_group& membership() noexcept { return *env_.group; }  ///< where peers come and go
+  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }            ///< of the model that this peer holds one of
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
   /// The same sequence on all peers, as long as all draw equally often.
@@ -22438,8 +22943,9 @@ class training_context {
     CAUSEWAY_ASSIGN(const float norm, stages_.norm(own_norm(), exchange_options()));
     return inner_step(norm);
   }
-  /// The same with a norm that is known, where the gradient is part of a larger one: ask skips_inner_step() before.
+  /// The same with a norm that is known, where the gradient is part of a larger one.
   result<void> inner_step(float norm) {
+    if (inner_.is_skipped()) return {};
     if (auto checked = inner_.check(norm, step_ + 1); !checked) {
       CAUSEWAY_TRY(or_device_error({}));
       return attendance_.can_sit_out() ? without_step(checked.error()) : checked;
@@ -22535,6 +23041,7 @@ class link_transport {
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
 
   [[nodiscard]] bool done(operation op) const { return op == no_operation || fabric_->done(op); }
+  CAUSEWAY_DECL bool wait_any(std::span<const operation> ops, time_point deadline);
 
   /// Of the whole fabric: control messages and other views count too.
   [[nodiscard]] traffic stats() const { return fabric_->stats(); }
@@ -22584,6 +23091,11 @@ CAUSEWAY_DECL operation link_transport::receive(peer_index from, const message_i
 CAUSEWAY_DECL result<std::size_t> link_transport::wait(operation op, time_point deadline) {
   if (op == no_operation) return fail(errc::invalid_argument, "view", "there is no such other rank");
   return fabric_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool link_transport::wait_any(std::span<const operation> ops, time_point deadline) {
+  const auto ended = [&] { return std::any_of(ops.begin(), ops.end(), [&](operation op) { return done(op); }); };
+  return fabric_->block(ended, deadline).value_or(false);
 }
 
 CAUSEWAY_DECL message_id link_transport::of_this_view(message_id id) const noexcept {
@@ -23565,6 +24077,7 @@ class view_transport {
   CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
 
   [[nodiscard]] bool done(net::operation op) const { return links_.done(op); }
+  bool wait_any(std::span<const net::operation> ops, time_point deadline) { return links_.wait_any(ops, deadline); }
   [[nodiscard]] traffic stats() const { return links_.stats(); }
 
  private:
@@ -23664,6 +24177,8 @@ class entered_attempt {
 
   /// To those of the view that was entered last, whatever becomes of it. Ends those that were given before.
   CAUSEWAY_DECL [[nodiscard]] net::any_transport lasting();
+  /// To the same, until the attempt is over.
+  CAUSEWAY_DECL [[nodiscard]] net::any_transport of_attempt();
 
   /// The exchange went through: what came in for it, in bytes. 0 where it says nothing of the lines, as alone.
   CAUSEWAY_DECL std::uint64_t exchanged();
@@ -23683,6 +24198,8 @@ class entered_attempt {
   CAUSEWAY_DECL [[nodiscard]] time_point now() const;
 
   CAUSEWAY_DECL static net::arrival_options without_cap(net::arrival_options o);
+
+  CAUSEWAY_DECL net::any_transport to_all(std::uint32_t epoch);
 
   // Twice what it should take: more peers than the last time, or a line that others use as well, are no failure. The first
   // one is given a rate that hardly any line is below.
@@ -23737,9 +24254,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 inline constexpr std::uint32_t first_lasting_epoch = std::uint32_t{1} << 31U;
 
-/// The lasting epoch of a round.
-constexpr std::uint32_t lasting_epoch(std::uint64_t round) noexcept {
-  return static_cast<std::uint32_t>(round) | first_lasting_epoch;
+/// The lasting epoch of what has this number: numbers only grow.
+constexpr std::uint32_t lasting_epoch(std::uint64_t number) noexcept {
+  return static_cast<std::uint32_t>(number) | first_lasting_epoch;
 }
 
 /// Which epochs are over, of each kind. A regular value.
@@ -23827,12 +24344,16 @@ CAUSEWAY_DECL result<std::optional<round_entry>> entered_attempt::enter(const me
 }
 
 CAUSEWAY_DECL net::any_transport entered_attempt::lasting() {
-  const std::uint32_t epoch = net::lasting_epoch(view_.round);
+  const std::uint32_t epoch = net::lasting_epoch(view_.at.wire());
+  fabric_.locked([&] { fabric_.cancel_before(epoch); });
+  return to_all(epoch);
+}
+
+CAUSEWAY_DECL net::any_transport entered_attempt::of_attempt() { return to_all(view_.at.wire()); }
+
+CAUSEWAY_DECL net::any_transport entered_attempt::to_all(std::uint32_t epoch) {
   std::vector<net::peer_index> links;
-  fabric_.locked([&] {
-    links = control_.links_of(view_);
-    fabric_.cancel_before(epoch);
-  });
+  fabric_.locked([&] { links = control_.links_of(view_); });
   return net::any_transport{net::link_transport{owned_, std::move(links), *view_.rank_of(fabric_.id()), epoch}};
 }
 
@@ -24987,6 +25508,7 @@ class basic_member final : public elastic_group {
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
   [[nodiscard]] net::any_transport lasting() override { return attempt_.lasting(); }
+  [[nodiscard]] net::any_transport of_attempt() override { return attempt_.of_attempt(); }
 
   result<void> exchanged(std::span<const float> mean) override;
 
@@ -25546,400 +26068,6 @@ using step_observer = std::function<void(const step_report&)>;
 
 #endif  // CAUSEWAY_TRAIN_OBSERVER_HPP
 
-// ---- causeway/stage/layout.hpp ----
-#ifndef CAUSEWAY_STAGE_LAYOUT_HPP
-#define CAUSEWAY_STAGE_LAYOUT_HPP
-
-// Who holds and computes which blocks, where peers come and go: pipelines that need not be cut alike, and may be of
-// different length. Where pipelines are cut alike, one may lack a stage: its micro-batches take a detour there. All peers
-// of an attempt work out the same layout from the same facts.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-/// In the place of a peer: nobody is assigned.
-inline constexpr std::uint64_t nobody = 0;
-
-/// Who computes a stage of one replica, and what it keeps besides.
-struct assignment {
-  std::uint64_t peer = nobody;
-  nn::block_range computes;
-  /// Rising and apart, `computes` within one of them: what else it keeps up to date, for when another peer is lost. None:
-  /// what it computes.
-  std::vector<nn::block_range> keeps{};
-
-  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> held() const;
-  CAUSEWAY_DECL [[nodiscard]] bool holds(std::int64_t block) const;
-  friend bool operator==(const assignment&, const assignment&) = default;
-};
-
-/// One whole pipeline.
-struct replica {
-  std::vector<assignment> assignments;  ///< in the order of the model
-  std::uint32_t micro_batches = 0;      ///< its share of the global batch
-  bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
-
-  friend bool operator==(const replica&, const replica&) = default;
-};
-
-/// Peers without an assignment are spare.
-struct layout {
-  std::vector<replica> replicas;
-
-  struct place {
-    std::size_t replica = 0, rank = 0;
-  };
-  /// Where a peer is; nullptr: spare.
-  CAUSEWAY_DECL [[nodiscard]] const assignment* find(std::uint64_t peer, place* at = nullptr) const;
-  /// The peers that hold a block, in the order of replicas and ranks.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
-  /// The number of the first micro-batch of a replica.
-  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
-
-  /// Those who have an assignment, in the order of replicas and ranks.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> assigned() const;
-  CAUSEWAY_DECL [[nodiscard]] bool has_unassigned() const;
-  /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `assigned()`.
-  /// Micro-batches go to the pipelines in turn; where one has nobody for a stage, to the others' peers of that stage in
-  /// turn. Precondition: `check` finds nothing wrong, and all replicas are cut alike.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
-
-  friend bool operator==(const layout&, const layout&) = default;
-
-  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one assignment. Where a
-  /// stage has nobody, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes
-  /// every stage.
-  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
-
- private:
-  static constexpr std::uint32_t empty = UINT32_MAX;
-
-  // Where each stage without a peer has another of its pipeline that keeps it, that one does it; else micro-batches go to
-  // other pipelines, which must be cut alike.
-  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const assignment& empty_one);
-  CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
-};
-
-/// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
-/// first.
-[[nodiscard]] constexpr std::size_t successor(std::size_t rank, std::size_t ranks) noexcept { return (rank + 1) % ranks; }
-/// And the one that keeps that of `rank`.
-[[nodiscard]] constexpr std::size_t shadow_of(std::size_t rank, std::size_t ranks) noexcept {
-  return (rank + ranks - 1) % ranks;
-}
-
-/// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
-CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
-
-/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
-
-// ---- causeway/stage/impl/layout.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
-#define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
-
-// Bodies of stage/layout.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
-  return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
-}
-
-CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
-  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
-  return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
-}
-
-CAUSEWAY_DECL const assignment* layout::find(std::uint64_t peer, place* at) const {
-  for (std::size_t r = 0; r < replicas.size(); ++r) {
-    for (std::size_t s = 0; s < replicas[r].assignments.size(); ++s) {
-      if (replicas[r].assignments[s].peer != peer) continue;
-      if (at != nullptr) *at = {r, s};
-      return &replicas[r].assignments[s];
-    }
-  }
-  return nullptr;
-}
-
-CAUSEWAY_DECL std::vector<std::uint64_t> layout::holders(std::int64_t block) const {
-  std::vector<std::uint64_t> all;
-  for (const replica& r : replicas) {
-    for (const assignment& s : r.assignments) {
-      if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
-  std::uint32_t sum = 0;
-  for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
-  return sum;
-}
-
-CAUSEWAY_DECL std::vector<std::uint64_t> layout::assigned() const {
-  std::vector<std::uint64_t> all;
-  for (const replica& r : replicas) {
-    for (const assignment& s : r.assignments) {
-      if (s.peer != nobody) all.push_back(s.peer);
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL bool layout::has_unassigned() const {
-  std::size_t assignments = 0;
-  for (const replica& r : replicas) assignments += r.assignments.size();
-  return assigned().size() < assignments;
-}
-
-CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
-  std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
-  std::uint32_t next = 0;
-  for (const replica& r : replicas) {
-    auto& row = place_of.emplace_back();
-    for (const assignment& s : r.assignments) row.push_back(s.peer != nobody ? next++ : empty);
-  }
-  std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
-  std::vector<std::size_t> turn(place_of.front().size());
-  for (std::size_t m = 0; m < all.size(); ++m) {
-    for (std::size_t s = 0; s < turn.size(); ++s) {
-      std::uint32_t peer = place_of[m % replicas.size()][s];
-      while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
-      all[m].push_back(peer);
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
-  const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
-  std::vector<std::uint64_t> peers;
-  for (const replica& r : replicas) {
-    std::int64_t next = 0;
-    for (const assignment& s : r.assignments) {
-      if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
-      CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
-      if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
-      next = s.computes.last;
-      if (s.peer != nobody) peers.push_back(s.peer);
-    }
-    if (next != layers) return wrong("a replica does not compute each block once");
-  }
-  std::sort(peers.begin(), peers.end());
-  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two assignments");
-  if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
-    return wrong("the replicas' micro-batches are not those of the global batch");
-  return has_unassigned() ? check_detours() : result<void>{};
-}
-
-CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_one) {
-  return std::any_of(r.assignments.begin(), r.assignments.end(), [&](const assignment& s) {
-    return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
-  });
-}
-
-CAUSEWAY_DECL result<void> layout::check_detours() const {
-  const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
-    return std::all_of(r.assignments.begin(), r.assignments.end(),
-                       [&](const assignment& s) { return s.peer != nobody || is_kept_in(r, s); });
-  });
-  if (all_kept) return {};
-  for (const replica& r : replicas) {
-    const auto& first = replicas.front().assignments;
-    const bool alike = std::equal(r.assignments.begin(), r.assignments.end(), first.begin(), first.end(),
-                                  [](const assignment& a, const assignment& b) { return a.computes == b.computes; });
-    if (!alike) return fail(errc::invalid_argument, "layout", "stages have nobody, but replicas are not cut alike");
-    for (const assignment& s : r.assignments) {
-      if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
-    }
-  }
-  return {};
-}
-
-CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
-  const auto n = static_cast<std::uint32_t>(replicas);
-  std::vector<std::uint32_t> shares(replicas, micro_batches / n);
-  for (std::uint32_t i = 0; i < micro_batches % n; ++i) ++shares[i];
-  return shares;
-}
-
-CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
-  CAUSEWAY_EXPECT(stages >= 1 && stages <= layers);
-  std::vector<nn::block_range> ranges;
-  for (std::int64_t s = 0; s < stages; ++s) ranges.push_back({s * layers / stages, (s + 1) * layers / stages});
-  return ranges;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
-#endif
-
-// ---- causeway/stage/run_history.hpp ----
-#ifndef CAUSEWAY_STAGE_RUN_HISTORY_HPP
-#define CAUSEWAY_STAGE_RUN_HISTORY_HPP
-
-// How a run of elastic pipelines went so far, for recovery policies that look back. It is voted on with each step, so that
-// all peers have the same one, also those that have just come.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-/// A regular value without padding: it travels as it is.
-struct run_history {
-  static constexpr std::size_t most = 60;  ///< intervals that are kept
-
-  std::uint32_t replicas = 0;               ///< that took the last step
-  std::uint32_t stages = 0;                 ///< of the first of them
-  std::array<std::uint16_t, most> there{};  ///< peers at the end of each interval, the newest last; 0: before the run
-
-  /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
-  /// nothing, for a recovery policy that does not look back.
-  CAUSEWAY_DECL void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
-  CAUSEWAY_DECL void add_interval(std::size_t peers);
-
-  /// Peers of each interval that there was.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> counts() const;
-
-  friend bool operator==(const run_history&, const run_history&) = default;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP
-
-// ---- causeway/stage/impl/run_history.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-#define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-
-// Bodies of stage/run_history.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
-  if (interval == 0) return;
-  replicas = static_cast<std::uint32_t>(l.replicas.size());
-  stages = static_cast<std::uint32_t>(l.replicas.front().assignments.size());
-  if (steps % interval == 0) add_interval(peers);
-}
-
-CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
-  std::shift_left(there.begin(), there.end(), 1);
-  there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
-}
-
-CAUSEWAY_DECL std::vector<std::size_t> run_history::counts() const {
-  const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
-  return {first, there.end()};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-#endif
-
-// ---- causeway/parallel/elastic/step_group.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
-
-// What elastic pipelines ask of the membership of all their peers: who takes part in an attempt, and whether the run has
-// taken the step that came of it. train/pipeline_group.hpp makes one.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What all peers hold alike. Parameters are not among it: with the norm, everybody whose gradient is complete makes the
-/// same step from them.
-struct step_record {
-  std::uint64_t step = 0;   ///< steps that the run has taken
-  std::uint64_t state = 0;  ///< names the parameters after them
-  double norm = 0;          ///< of the last step's gradient, over the whole model
-  stage::run_history history{};
-  double loss = 0;            ///< of the last step, summed over the tokens of the global batch
-  std::uint64_t updates = 0;  ///< of the parameters: fewer than steps, where gradients are gathered over several
-
-  friend bool operator==(const step_record&, const step_record&) = default;
-};
-
-/// Peers that try a step together.
-struct step_attempt {
-  net::any_transport* transport = nullptr;
-  std::uint64_t round = 0;
-  std::uint64_t parent = 0;
-  time_point deadline = no_deadline;
-  std::uint32_t attempt = 0;  ///< another one for every attempt at a round
-};
-
-/// An exchange of rounds, for the communication policy.
-struct exchange_entry {
-  step_attempt attempt{};
-  std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
-  std::vector<double> shares{};            ///< of each of them, in what they exchange
-  /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
-  std::span<const float> known{};
-  bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
-};
-
-/// What pipelines do for the exchange of a round, or of a step's gradient.
-struct exchange_hooks {
-  /// An entry without an attempt: the policy has nothing to exchange.
-  std::function<result<exchange_entry>()> enter{};
-  /// The mean is here. Success: the run has taken the round, so it may be applied.
-  std::function<result<void>(std::span<const float> mean)> exchanged{};
-  /// Whether the step under way is the run's last, so that everything is exchanged after it.
-  std::function<bool()> run_ends{};
-  /// Of a policy that gathers gradients: whether there are enough with the step under way, so that they are exchanged.
-  std::function<bool()> enough{};
-};
-
-/// What the communication policy keeps from round to round.
-struct exchange_state {
-  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
-  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
-  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
-  std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};  ///< that
-  std::function<bool()> exchanges_next{};  ///< after the step under way
-  std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
-  std::uint64_t round_samples = 0;         ///< as shared_state's
-};
-
-/// All calls from the trainer's thread.
-class step_group {
- public:
-  virtual ~step_group() = default;
-  [[nodiscard]] virtual std::uint64_t identity() const = 0;
-  [[nodiscard]] virtual const step_record& record() const = 0;
-  /// Blocks until the next attempt begins; the one that is under way, if nothing has ended it. Errors that another attempt
-  /// may cure are for the fault policy.
-  virtual result<step_attempt> begin_attempt() = 0;
-  /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
-  virtual result<void> propose(const step_record& next) = 0;
-  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another.
-  virtual result<void> failed(const error& why) = 0;
-  /// The step under way was finished by others: the next verdict is commit.
-  virtual void finished_by_others() = 0;
-  /// What the communication policy exchanges has changed since it was let in: it makes its row again, and the attempt goes
-  /// on.
-  virtual void begin_exchange_again() = 0;
-  /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
-  virtual void exchange_by(exchange_hooks rounds) = 0;
-  /// So many peers are expected to exchange with each other.
-  virtual void expects(std::uint32_t holders) = 0;
-  /// Once the trainer has started.
-  [[nodiscard]] virtual const exchange_state& state() const = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
-
 // ---- causeway/train/pipeline_group.hpp ----
 #ifndef CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP
 #define CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP
@@ -25985,10 +26113,14 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
 
   /// Of replicas that take steps of their own: an attempt of the membership is all that lies between two exchanges.
   [[nodiscard]] bool exchanges_at_once() const override { return true; }
+  /// To all peers of the attempt, whatever they hold, as long as it lasts: then they meet again.
+  [[nodiscard]] net::any_transport lasting() override { return below_->of_attempt(); }
   [[nodiscard]] bool moves_blocks() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
   bool announce(std::uint64_t, std::uint64_t) override { return !rounds_.enough || rounds_.enough(); }
+  [[nodiscard]] bool exchange_waits() const override { return rounds_.waits && rounds_.waits(); }
+  [[nodiscard]] std::optional<round_entry> lines() override;
   void received(std::span<const float> row, const std::vector<index_range>* where) override;
   result<void> exchanged(std::span<const float> mean) override;
 
@@ -26015,6 +26147,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   parallel::step_record record_;
   net::any_transport alone_{};
   net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
+  net::any_transport below_lines_{}, lines_{};
   parallel::exchange_hooks rounds_;
   parallel::exchange_state state_;
   std::vector<float> gradient_;  // of several rows, as far as they have come in the exchange under way
@@ -26063,7 +26196,14 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.forget = std::move(state.forget);
   state_.divide = std::move(state.divide);
   state_.exchanges_next = std::move(state.exchanges_next);
+  state_.paths = state.paths;
+  state_.follow = std::move(state.follow);
+  state_.parameters_of = std::move(state.parameters_of);
+  state_.row_waits = std::move(state.row_waits);
+  state_.compute = std::move(state.compute);
+  state_.meet_holders = std::move(state.meet_holders);
   state_.round_samples = state.round_samples;
+  state_.by_pace = state.by_pace;
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }
@@ -26082,6 +26222,7 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
     e.share = 1.0 / expected_;
   }
   e.last = run_ends();
+  e.paths = std::move(with.paths);
   if (with.attempt.transport == nullptr) return e;
   exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
   e.transport = &exchange_;
@@ -26090,7 +26231,19 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   e.deadline = with.attempt.deadline;
   e.share = with.shares[exchange_.self()];
   e.shares = std::move(with.shares);
+  e.identities = std::move(with.names);
   return e;
+}
+
+CAUSEWAY_LAZY std::optional<round_entry> basic_pipeline_group<Whole>::lines() {
+  parallel::exchange_entry with = rounds_.lines ? rounds_.lines() : parallel::exchange_entry{};
+  if (with.attempt.transport == nullptr) return {};
+  below_lines_ = below_->lasting();
+  lines_ = net::any_transport{collective::group_view{below_lines_, std::move(with.holders)}};
+  return round_entry{.transport = &lines_,
+                     .round = with.attempt.round,
+                     .identities = std::move(with.names),
+                     .attempt = with.attempt.attempt};
 }
 
 CAUSEWAY_LAZY void basic_pipeline_group<Whole>::received(std::span<const float> row,
@@ -26487,107 +26640,6 @@ inline result<void> dismiss_site(collective::site& site) {
 
 #endif  // CAUSEWAY_TRAIN_SITE_MODEL_HPP
 
-// ---- causeway/parallel/envelope.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ENVELOPE_HPP
-#define CAUSEWAY_PARALLEL_ENVELOPE_HPP
-
-// What all control messages between peers of a layout have in common: format, run, kind, fields. A message is a variant;
-// the place of a kind in it is its number on the wire, so kinds are appended, never reordered.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace envelope {
-
-/// A family of messages.
-struct kind {
-  std::string_view name;     ///< for errors: "swarm message"
-  std::string_view differs;  ///< what else may differ where the run does
-  std::uint8_t format = 1;
-};
-
-inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
-/// A finite one.
-CAUSEWAY_DECL double get_real(net::byte_reader& in);
-CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in);
-CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit);
-
-namespace detail {
-
-template <class Message, class Read, std::size_t I = 0>
-Message read_kind(net::byte_reader& in, std::size_t which, Read& read) {
-  if constexpr (I < std::variant_size_v<Message>) {
-    if (which != I) return read_kind<Message, Read, I + 1>(in, which, read);
-    std::variant_alternative_t<I, Message> m;
-    read(in, m);
-    return m;
-  } else {
-    in.refuse();
-    return {};
-  }
-}
-
-}  // namespace detail
-
-/// `write(out, alternative)` writes the fields.
-template <class Message, class Write>
-[[nodiscard]] std::vector<std::byte> seal(const kind& k, std::uint64_t run, const Message& m, Write write) {
-  net::byte_writer out;
-  out.put(k.format).put(run).put(static_cast<std::uint8_t>(m.index()));
-  std::visit([&](const auto& which) { write(out, which); }, m);
-  return std::move(out).take();
-}
-
-/// errc::version_mismatch, errc::wrong_run for another run's, errc::corrupt or errc::too_large for what no encoder makes.
-/// `read(in, alternative)` reads the fields.
-template <class Message, class Read>
-[[nodiscard]] result<Message> open(const kind& k, std::uint64_t run, std::span<const std::byte> bytes, Read read) {
-  net::byte_reader in{bytes};
-  if (in.get<std::uint8_t>() != k.format) {
-    return fail(errc::version_mismatch, std::string{k.name}, "another format; all peers must run the same version");
-  }
-  if (in.get<std::uint64_t>() != run && in.ok()) {
-    return fail(errc::wrong_run, std::string{k.name}, "it is of another run, or of another " + std::string{k.differs});
-  }
-  const auto which = in.get<std::uint8_t>();
-  result<Message> m{detail::read_kind<Message>(in, which, read)};
-  if (const auto end = in.finish(k.name); !end) return end.error();
-  return m;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::envelope
-
-#endif  // CAUSEWAY_PARALLEL_ENVELOPE_HPP
-
-// ---- causeway/parallel/impl/envelope.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
-
-// Bodies of parallel/envelope.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace envelope {
-
-CAUSEWAY_DECL double get_real(net::byte_reader& in) {
-  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
-  if (!std::isfinite(v)) in.refuse();
-  return v;
-}
-
-CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in) {
-  const auto v = in.get<std::uint8_t>();
-  if (v > 1) in.refuse();
-  return v;
-}
-
-CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
-  const auto v = in.get<std::uint32_t>();
-  if (v >= limit) in.refuse();
-  return v;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::envelope
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
-#endif
-
 // ---- causeway/parallel/swarm/swarm_table_exchange.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_EXCHANGE_HPP
 #define CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_EXCHANGE_HPP
@@ -26608,6 +26660,8 @@ static_assert(table_piece_values * sizeof(float) <= net::max_post_bytes / 2);
 struct table_request {
   std::uint64_t step = 0;
   std::uint32_t piece = 0;
+
+  void fields(auto& wire) { wire(step, piece); }
 };
 
 /// The answer.
@@ -26616,17 +26670,17 @@ struct table_piece {
   std::uint32_t piece = 0;
   std::uint64_t version = 0;    ///< pieces of another version are of another sum
   std::vector<float> values{};  ///< finite; none: the sender has nothing of that step
+
+  void fields(auto& wire) { wire(step, piece, version, blob{values}); }
+
+ private:
+  struct blob {
+    std::vector<float>& values;
+
+    void put(net::byte_writer& out) const { out.put_bytes(std::as_bytes(std::span{values})); }
+    CAUSEWAY_DECL void get(net::byte_reader& in) const;
+  };
 };
-
-namespace detail {
-
-inline void write(net::byte_writer& out, const table_request& m) { out.put(m.step).put(m.piece); }
-CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m);
-
-}  // namespace detail
 
 }  // namespace swarm_wire
 
@@ -26689,32 +26743,16 @@ class swarm_table_fetch {
 
 // Bodies of parallel/swarm/swarm_table_exchange.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire { namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m) {
-  out.put(m.step).put(m.piece).put(m.version).put_bytes(std::as_bytes(std::span{m.values}));
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-  m.version = in.get<std::uint64_t>();
+CAUSEWAY_DECL void swarm_wire::table_piece::blob::get(net::byte_reader& in) const {
   const auto bytes = in.get_bytes(table_piece_values * sizeof(float));
   if (bytes.size() % sizeof(float) != 0) in.refuse();
   if (!in.ok()) return;
-  m.values.resize(bytes.size() / sizeof(float));
-  if (!bytes.empty()) std::memcpy(m.values.data(), bytes.data(), bytes.size());
-  if (!std::all_of(m.values.begin(), m.values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
+  values.resize(bytes.size() / sizeof(float));
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
 }
-
-}}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked, std::span<const float> table,
                                              std::uint64_t version) {
@@ -26837,9 +26875,9 @@ class batch_set {
   CAUSEWAY_DECL void unite(const batch_set& other) noexcept;
   friend bool operator==(const batch_set&, const batch_set&) = default;
 
-  CAUSEWAY_DECL void write(net::byte_writer& out) const;
+  CAUSEWAY_DECL void put(net::byte_writer& out) const;
   /// Allocates no more than the input backs; bits beyond the size are refused.
-  CAUSEWAY_DECL static batch_set read(net::byte_reader& in);
+  CAUSEWAY_DECL void get(net::byte_reader& in);
 
  private:
   std::uint32_t size_ = 0;
@@ -26851,6 +26889,8 @@ struct stage_sum {
   std::uint64_t step = 0;
   double squares = -1;          ///< of the sum's 2-norm; negative: there is none
   std::vector<double> asked{};  ///< this stage's part of what a policy asks all stages for (swarm_round::sum)
+
+  void fields(auto& wire) { wire(step, squares, net::list{asked, most_asked}); }
 };
 
 /// Its squares, and the first `count` of what was asked for.
@@ -26872,11 +26912,18 @@ struct status {
   /// steps, since it was started.
   std::uint64_t committed = 0;
   stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
+
+  void fields(auto& wire) {
+    wire(net::below{stage, most_stages}, net::below{serving, 2}, turn, term, net::below{coordinates, 2}, queued, seconds,
+         sums[0], sums[1], part, committed, decided);
+  }
 };
 
 /// From a peer that becomes the coordinator.
 struct claim {
   std::uint32_t term = 0;
+
+  void fields(auto& wire) { wire(term); }
 };
 
 /// The answer, also unasked when something was dropped: what of a turn is in this peer's hands.
@@ -26886,6 +26933,12 @@ struct report {
   batch_set done;                ///< in its gradient; in an evaluation: computed
   batch_set begun;               ///< computed forward, not back
   std::vector<double> losses{};  ///< on the last stage: of the micro-batches in `done`, ascending
+
+  void fields(auto& wire) {
+    wire(term, turn, done, begun);
+    wire(net::list{losses, done.count()});
+    wire.must(done.size() == begun.size() && (losses.empty() || losses.size() == done.count()));
+  }
 };
 
 /// What the neighbours have to do for a stage of a micro-batch's path.
@@ -26905,6 +26958,16 @@ struct order {
   /// By stage: the version with which it last began the micro-batch anew. Never falls from one stage to the next. 0: peers
   /// of a stage compute alike, and none ever has to.
   std::vector<std::uint64_t> passes{};
+
+  void fields(auto& wire) { wire(turn, net::below{micro_batch, most_micro_batches}, version, path_field{*this}); }
+
+ private:
+  struct path_field {
+    order& m;
+
+    CAUSEWAY_DECL void put(net::byte_writer& out) const;
+    CAUSEWAY_DECL void get(net::byte_reader& in) const;
+  };
 };
 
 /// A boundary tensor follows as data.
@@ -26914,6 +26977,10 @@ struct tensor_announcement {
   std::uint8_t backward = 0;
   std::uint64_t serial = 0;  ///< names the data among those of its sender
   std::uint64_t pass = 0;    ///< of the upper of the two stages
+
+  void fields(auto& wire) {
+    wire(turn, net::below{micro_batch, most_micro_batches}, net::below{backward, 2}, serial, pass);
+  }
 };
 
 /// A micro-batch is in this peer's gradient, or in an evaluation computed. To the coordinator.
@@ -26922,6 +26989,8 @@ struct contributed {
   std::uint32_t micro_batch = 0;
   double seconds = 0;  ///< 0: not of a training step
   double loss = 0;     ///< summed over tokens, on the last stage
+
+  void fields(auto& wire) { wire(turn, net::below{micro_batch, most_micro_batches}, seconds, loss); }
 };
 
 /// Whether the coordinator knows every micro-batch of the step in the gradient of a living peer of every stage that it
@@ -26930,17 +26999,25 @@ struct verdict {
   std::uint64_t turn = 0;
   std::uint8_t complete = 0;
   double loss = 0;  ///< of the whole turn, summed over tokens
+
+  void fields(auto& wire) { wire(turn, net::below{complete, 2}, loss); }
 };
 
 /// Where to find others.
 struct addresses {
   std::vector<std::string> list{};
+
+  void fields(auto& wire) {
+    wire(net::list{list, most_addresses, [](auto& w, std::string& a) { w(net::text{a, longest_address}); }});
+  }
 };
 
 /// The coordinator asks a peer to serve another stage.
 struct move_request {
   std::uint32_t term = 0;
   std::uint32_t stage = 0;
+
+  void fields(auto& wire) { wire(term, net::below{stage, most_stages}); }
 };
 
 /// What came from a peer for a micro-batch cannot be decoded. To the coordinator.
@@ -26948,14 +27025,20 @@ struct refusal {
   std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
   net::peer_id from = 0;
+
+  void fields(auto& wire) { wire(turn, net::below{micro_batch, most_micro_batches}, from); }
 };
 
 /// To be sent back at once, so that its sender learns how far away the other is.
 struct probe {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 struct echo {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 
 /// What that came to, for all peers within reach. To the coordinator.
@@ -26963,8 +27046,15 @@ struct delays {
   struct one {
     net::peer_id to = 0;
     double seconds = 0;  ///< half a round trip
+
+    void fields(auto& wire) {
+      wire(to, seconds);
+      wire.must(seconds >= 0);
+    }
   };
   std::vector<one> list{};
+
+  void fields(auto& wire) { wire(net::list{list, most_addresses}); }
 };
 
 /// The place in the list is the kind on the wire: append, never reorder.
@@ -26973,57 +27063,14 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"swarm message", "model or seed, codec or number of micro-batches or local steps",
-                                         5};
-
-using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const status& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, status& m);
-
-inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
-inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const report& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, report& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const order& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, order& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const tensor_announcement& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, tensor_announcement& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m);
-
-inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
-CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
-
-inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
-CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m);
-
-inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
-CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m);
-
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
+inline constexpr net::envelope::kind messages{
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 5};
 
 }  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
-/// As envelope::open.
+/// As net::envelope::open.
 CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
@@ -27068,20 +27115,20 @@ CAUSEWAY_DECL void batch_set::unite(const batch_set& other) noexcept {
   for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
 }
 
-CAUSEWAY_DECL void batch_set::write(net::byte_writer& out) const {
+CAUSEWAY_DECL void batch_set::put(net::byte_writer& out) const {
   out.put(size_);
   for (const std::uint64_t w : words_) out.put(w);
 }
 
-CAUSEWAY_DECL batch_set batch_set::read(net::byte_reader& in) {
+CAUSEWAY_DECL void batch_set::get(net::byte_reader& in) {
+  *this = {};
   const auto size = in.get<std::uint32_t>();
   const std::size_t words = (std::size_t{size} + 63U) / 64U;
   if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
-  if (!in.ok()) return {};
-  batch_set s{size};
-  for (auto& w : s.words_) w = in.get<std::uint64_t>();
-  if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
-  return s;
+  if (!in.ok()) return;
+  *this = batch_set{size};
+  for (auto& w : words_) w = in.get<std::uint64_t>();
+  if (size % 64U != 0 && words_.back() >> (size % 64U) != 0) in.refuse();
 }
 
 CAUSEWAY_DECL std::vector<double> numbers_of(const stage_sum& sum, std::size_t count) {
@@ -27090,167 +27137,30 @@ CAUSEWAY_DECL std::vector<double> numbers_of(const stage_sum& sum, std::size_t c
   return numbers;
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire { namespace detail {
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m) {
-  put_real(out.put(m.step), m.squares);
-  out.put(static_cast<std::uint32_t>(m.asked.size()));
-  for (const double v : m.asked) put_real(out, v);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m) {
-  m.step = in.get<std::uint64_t>();
-  m.squares = get_real(in);
-  const auto n = in.get<std::uint32_t>();
-  if (n > most_asked || std::size_t{n} * 8 > in.remaining()) in.refuse();
-  m.asked.clear();
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.asked.push_back(get_real(in));
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const status& m) {
-  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.coordinates);
-  put_real(out, m.queued);
-  put_real(out, m.seconds);
-  for (const stage_sum& s : m.sums) write(out, s);
-  out.put(m.part).put(m.committed);
-  write(out, m.decided);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
-  m.stage = get_below(in, most_stages);
-  m.serving = get_flag(in);
-  m.turn = in.get<std::uint64_t>();
-  m.term = in.get<std::uint32_t>();
-  m.coordinates = get_flag(in);
-  m.queued = get_real(in);
-  m.seconds = get_real(in);
-  for (stage_sum& s : m.sums) read(in, s);
-  m.part = in.get<std::uint64_t>();
-  m.committed = in.get<std::uint64_t>();
-  read(in, m.decided);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const report& m) {
-  out.put(m.term).put(m.turn);
-  m.done.write(out);
-  m.begun.write(out);
-  out.put(static_cast<std::uint32_t>(m.losses.size()));
-  for (const double l : m.losses) put_real(out, l);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, report& m) {
-  m.term = in.get<std::uint32_t>();
-  m.turn = in.get<std::uint64_t>();
-  m.done = batch_set::read(in);
-  m.begun = batch_set::read(in);
-  const auto n = in.get<std::uint32_t>();
-  if (m.done.size() != m.begun.size() || (n != 0 && n != m.done.count()) || std::size_t{n} * 8 > in.remaining())
-    in.refuse();
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.losses.push_back(get_real(in));
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const order& m) {
-  out.put(m.turn).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
+CAUSEWAY_DECL void order::path_field::put(net::byte_writer& out) const {
+  out.put(static_cast<std::uint32_t>(m.path.size()));
   for (std::size_t s = 0; s < m.path.size(); ++s) {
     out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s])).put(m.passes[s]);
   }
 }
 
-CAUSEWAY_DECL void read(net::byte_reader& in, order& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.version = in.get<std::uint64_t>();
-  const auto stages = get_below(in, most_stages + 1);
+CAUSEWAY_DECL void order::path_field::get(net::byte_reader& in) const {
+  net::field_reader wire{in};
+  std::uint32_t stages = 0;
+  wire(net::below{stages, most_stages + 1});
+  m.path.clear(), m.needs.clear(), m.passes.clear();
   for (std::uint32_t s = 0; s < stages && in.ok(); ++s) {
-    m.path.push_back(in.get<std::uint64_t>());
-    const auto need = in.get<std::uint8_t>();
-    if (need > 2) in.refuse();
-    m.needs.push_back(static_cast<stage_need>(need));
-    m.passes.push_back(in.get<std::uint64_t>());
-    if (m.passes.back() > m.version || (s > 0 && m.passes.back() < m.passes[s - 1])) in.refuse();
+    wire(m.path.emplace_back(), net::below{m.needs.emplace_back(), 3}, m.passes.emplace_back());
+    wire.must(m.passes[s] <= m.version && (s == 0 || m.passes[s] >= m.passes[s - 1]));
   }
 }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const tensor_announcement& m) {
-  out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial).put(m.pass);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, tensor_announcement& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.backward = get_flag(in);
-  m.serial = in.get<std::uint64_t>();
-  m.pass = in.get<std::uint64_t>();
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m) {
-  out.put(m.turn).put(m.micro_batch);
-  put_real(out, m.seconds);
-  put_real(out, m.loss);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.seconds = get_real(in);
-  m.loss = get_real(in);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.complete = get_flag(in);
-  m.loss = get_real(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const std::string& a : m.list) out.put_text(a);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m) {
-  const auto n = get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m) {
-  m.term = in.get<std::uint32_t>();
-  m.stage = get_below(in, most_stages);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.from = in.get<std::uint64_t>();
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const auto& d : m.list) put_real(out.put(d.to), d.seconds);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, delays& m) {
-  const auto n = get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) {
-    const auto to = in.get<std::uint64_t>();
-    m.list.push_back({to, get_real(in)});
-    if (m.list.back().seconds < 0) in.refuse();
-  }
-}
-
-}}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire {
 
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return envelope::seal(detail::messages, run, m,
-                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
+  return net::envelope::seal(detail::messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return envelope::open<message>(detail::messages, run, bytes,
-                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
+  return net::envelope::open<message>(detail::messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
@@ -27638,6 +27548,7 @@ struct swarm_plan {
   std::vector<swarm_part> parts;  ///< by peer of the exchange
   std::uint64_t step = 0;
   bool complete = false;         ///< the parts make the whole; else nothing may be exchanged
+  bool late = false;             ///< the parts are for the rows of the next exchange
   std::size_t adds_part = none;  ///< who adds the first stage's part of a tied table's gradient
 
   static constexpr std::size_t none = SIZE_MAX;
@@ -27645,9 +27556,11 @@ struct swarm_plan {
 
 /// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
-/// table; the first peer that has the first stage's part adds it to whatever else it puts in.
+/// table; the first peer that has the first stage's part adds it to whatever else it puts in. `late`: a sum that somebody
+/// has is of the rows of the step before, and parts are made as without it; what lacks then stays lacking.
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                                   const swarm_wire::batch_set& wanted, bool needs_part = false);
+                                                   const swarm_wire::batch_set& wanted, bool needs_part = false,
+                                                   bool late = false);
 
 /// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
 CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
@@ -27712,23 +27625,25 @@ CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                     const swarm_wire::batch_set& wanted, bool needs_part) {
-  swarm_plan plan{std::vector(all.size(), swarm_part::nothing), step};
-  for (std::size_t p = 0; p < all.size(); ++p) {
-    if (!all[p].sum || all[p].step != step) continue;
-    plan.parts[p] = swarm_part::sum;
-    plan.complete = true;
-    return plan;
-  }
+                                     const swarm_wire::batch_set& wanted, bool needs_part, bool late) {
+  swarm_plan plan{.parts = std::vector(all.size(), swarm_part::nothing), .step = step, .late = late};
   swarm_wire::batch_set covered{wanted.size()};
+  const auto has_sum = [step](const swarm_holding& h) { return h.sum && h.step == step; };
+  if (const auto with = std::find_if(all.begin(), all.end(), has_sum); with != all.end()) {
+    plan.parts[static_cast<std::size_t>(with - all.begin())] = swarm_part::sum;
+    plan.complete = true;
+    if (!late) return plan;
+    if (with->done.size() == wanted.size()) covered = with->done;
+  }
   for (std::size_t p = 0; p < all.size(); ++p) {
+    if (plan.parts[p] == swarm_part::sum) continue;
     if (all[p].step != step || all[p].done.size() != wanted.size() || all[p].done.count() == 0) continue;
     const bool doubled = all[p].done.meets(covered);
     plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
     if (!doubled) covered.unite(all[p].done);
   }
   const auto lets_go = [step](const swarm_holding& h) { return h.released && h.step == step; };
-  plan.complete = covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
+  plan.complete = plan.complete || covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
   if (!needs_part) return plan;
   const auto has_part = [step](const swarm_holding& h) { return h.part && h.step == step; };
   const auto first = std::find_if(all.begin(), all.end(), has_part);
@@ -27744,7 +27659,7 @@ CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_
 }
 
 CAUSEWAY_DECL bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
-  if (plan.parts[self] == swarm_part::dropped) return true;
+  if (plan.parts[self] == swarm_part::dropped || plan.late) return plan.parts[self] == swarm_part::dropped;
   const bool known = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum) != plan.parts.end();
   return known && all[self].done.count() > 0 && plan.parts[self] != swarm_part::sum && !is_in_result(all, plan, self);
 }
@@ -27772,7 +27687,7 @@ CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all,
     if (!known && counts) weights[p] = static_cast<double>(all[p].samples);
     together += weights[p];
   }
-  if (!known && together == 0) {  // nobody has anything new to say
+  if (!known && together == 0 && !plan.late) {  // nobody has anything new to say
     const bool any = std::any_of(all.begin(), all.end(), [](const swarm_holding& h) { return !h.lacks_values; });
     for (std::size_t p = 0; p < all.size(); ++p) together += weights[p] = any && all[p].lacks_values ? 0 : 1;
   }
@@ -27827,7 +27742,7 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   out.put(h.step).put(
       static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0) | (h.lacks_values ? 8 : 0)));
   out.put(h.samples).put(h.row_of).put(h.sum_of);
-  h.done.write(out);
+  h.done.put(out);
   return std::move(out).take();
 }
 
@@ -27844,7 +27759,7 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   h.samples = in.get<std::uint64_t>();
   h.row_of = in.get<std::uint32_t>();
   h.sum_of = in.get<std::uint32_t>();
-  h.done = swarm_wire::batch_set::read(in);
+  h.done.get(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;
 }
@@ -27958,8 +27873,8 @@ class swarm_round {
   virtual void tie(swarm_tied_table table) = 0;
   /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
   /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
-  /// errc::unsupported with a tied table.
-  virtual result<void> exchange_means() = 0;
+  /// `late`: rows are exchanged in the step after that which they are of. errc::unsupported with a tied table.
+  virtual result<void> exchange_means(bool late) = 0;
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
   virtual void committed(bool adopted) = 0;
@@ -28077,7 +27992,7 @@ class basic_swarm_group final : public elastic_group {
   void leave() override { stage_->leave(); }
   void close(bool stays) override { stage_->close(stays || stage_.use_count() > 1); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
-  [[nodiscard]] bool exchanges_at_once() const override { return steps_alone(); }
+  [[nodiscard]] bool exchanges_at_once() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return steps_alone() && swarm_->run_ends(); }
 
   result<void> open(shared_state state, thread_pool& pool) override;
@@ -28147,12 +28062,15 @@ class basic_swarm_group final : public elastic_group {
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
   bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
+  std::function<std::optional<bool>()> row_waits_;  // shared_state's
   // Where rows are exchanged:
-  std::vector<float> rows_;          // of the exchange entered last, and what else came of it
-  std::uint64_t samples_ = 0;        // behind this peer's
-  std::uint64_t round_samples_ = 0;  // that all peers gather together; 0: that is not how rounds come
-  std::uint32_t row_of_ = 0;         // the attempt that this peer sent one in last, of this round
-  std::uint32_t sum_of_ = 0;         // the attempt that the sum is of which it has
+  std::vector<float> rows_;            // of the exchange entered last, and what else came of it
+  std::uint64_t samples_ = 0;          // behind this peer's
+  std::uint64_t computed_ = 0;         // micro-batches, in the attempt at a step that was entered last
+  std::uint64_t computed_before_ = 0;  // in the step before it
+  std::uint64_t round_samples_ = 0;    // that all peers gather together; 0: that is not how rounds come
+  std::uint32_t row_of_ = 0;           // the attempt that this peer sent one in last, of this round
+  std::uint32_t sum_of_ = 0;           // the attempt that the sum is of which it has
   std::uint32_t known_of_ = 0;  // the attempt that the result is of which the exchange entered last passes on; or itself
   bool leaves_ = false;
   bool gives_up_ = false;  // what this peer has of the round
@@ -28197,8 +28115,9 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty()) swarm_->meets_in_groups();
   averages_ = !steps_alone() && state.divide;
-  if (averages_) CAUSEWAY_TRY(swarm_->exchange_means());
-  if (state.stage_sums > 0) state.parts.push_back(swarm_->decision(state.stage_sums));
+  row_waits_ = std::move(state.row_waits);
+  if (averages_) CAUSEWAY_TRY(swarm_->exchange_means(row_waits_ && row_waits_()));
+  if (state.stage_sums > 0 || steps_alone()) state.parts.push_back(swarm_->decision(state.stage_sums));
   parts_ = state.parts;
   adopted_ = state.adopted;
   CAUSEWAY_TRY(stage_->open(std::move(state), pool));
@@ -28245,7 +28164,10 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::decide(const result<void
 CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>& outcome, bool candidate) {
   CAUSEWAY_ASSIGN(const verdict judged, stage_->decide(outcome, candidate));
   if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
-  if (judged == verdict::commit && outcome) spoilt_ = 0;
+  if (judged == verdict::commit && outcome) {
+    spoilt_ = 0;
+    computed_before_ = computed_;
+  }
   // Gradients of a step that others have finished are worth nothing on top of it.
   const bool adopted = std::exchange(replaced_, false), gives_up = std::exchange(gives_up_, false);
   const bool holds_new_state = adopted || judged == verdict::commit;
@@ -28327,7 +28249,9 @@ CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums() {
 
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   parallel::swarm_holding mine = swarm_->holding();
-  mine.samples = steps_alone() ? samples_ : mine.done.count();
+  computed_ = mine.done.count();
+  const auto waits = row_waits_ && !steps_alone() ? row_waits_() : std::nullopt;
+  mine.samples = steps_alone() ? samples_ : !waits ? computed_ : *waits ? computed_before_ : 0;
   mine.row_of = row_of_;
   mine.sum_of = sum_of_;
   const auto bytes = parallel::encode(mine);
@@ -28409,7 +28333,6 @@ static_assert(std::endian::native == std::endian::little, "codecs write numbers 
 /// What a codec says about itself, for rules that decide which combinations are allowed.
 struct codec_traits {
   bool lossy = true;            ///< decode(encode(x)) may differ from x: feed the residual back, or lose it
-  bool additive = false;        ///< sums of encoded values can be made without decoding them
   bool per_block = false;       ///< values share a scale with their neighbours, so blocks must not be cut
   bool per_tensor = false;      ///< all values share what they are counted from: encode each tensor's apart
   bool sparse = false;          ///< a message may leave values out (messages only, see message.hpp; so the next two)
@@ -28839,7 +28762,7 @@ static_assert(CommunicationPolicy<periodic<>>);
 #ifndef CAUSEWAY_OPTIM_ADAM_STATE_HPP
 #define CAUSEWAY_OPTIM_ADAM_STATE_HPP
 
-// What Adam and its kin keep of each parameter, and how a gradient moves it.
+// What Adam and its kin keep of each parameter; kernels/adamw_kernel.hpp has how a gradient moves it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim { namespace detail {
 
@@ -28866,25 +28789,6 @@ struct adam_state {
     ar(first, second, clock);
   }
 };
-
-/// gradient = gradient_scale·g; m = beta1·m + rest1·gradient; v = beta2·v + rest2·gradient², of the lanes at `i`: what
-/// optimizers of other steps than AdamW's begin with. Leaves the gradient, m and the root of v.
-template <class Part, class Factors>
-CAUSEWAY_ALWAYS_INLINE void move_moments(kernels::detail::f32x16& gradient, kernels::detail::f32x16& first,
-                                         kernels::detail::f32x16& root, const float* g, float* m, float* v, std::int64_t i,
-                                         Part part, const Factors& c) {
-  CAUSEWAY_EXACT_BODY
-  using kernels::detail::load, kernels::detail::store;
-  load(gradient, g + i, part);
-  load(first, m + i, part);
-  load(root, v + i, part);
-  gradient *= c.gradient_scale;
-  first = c.beta1 * first + c.rest1 * gradient;
-  root = c.beta2 * root + c.rest2 * (gradient * gradient);
-  store(m + i, first, part);
-  store(v + i, root, part);
-  kernels::detail::square_root(root);
-}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::optim::detail
 
@@ -29260,18 +29164,20 @@ constexpr bool c4(comm_traits c, parallel_traits p) {
          (p.gathers_together && c.gathers_samples);
 }
 
-/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean that all wait for.
+/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean over all. And a forward at one
+/// peer's parameters and a backward at another's are the gradient of nothing.
 constexpr bool c5(comm_traits c, parallel_traits p) {
-  return !p.shares_gradient || c.sums_gradients || (c.exchanges_gradients && c.moves_with_blocks);
+  const bool rows = c.exchanges_gradients && c.moves_with_blocks && !(c.looks_ahead && p.stands_in);
+  return !p.shares_gradient || c.sums_gradients || rows;
 }
 
 /// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.allows_late_steps; }
 
 /// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
-/// gradients.
+/// gradients. Who has to drain a stream knows when a round ends.
 constexpr bool c7(comm_traits c, parallel_traits p) {
-  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
+  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients && !(p.drains && c.rounds_by_pace));
 }
 
 }  // namespace rules
@@ -29300,8 +29206,9 @@ struct compatible {
                 "that gathers samples. docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
-      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step, and "
-      "waited for. Use comm::every_step, or another policy of gradients of all peers. docs/reference/rules.md#c5");
+      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step; in a "
+      "swarm, at parameters that are the same at all peers. Use comm::every_step, or another policy of gradients of all "
+      "peers. docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it: it must be in what they exchange then or later. Use comm::periodic, or comm::rounds "
@@ -29309,7 +29216,8 @@ struct compatible {
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
-                "parameters, with an exchange that remembers no factors; or two of these by comm::stacked. "
+                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or, "
+                "with a flush in every step, comm::async_parameter_server with one hub. "
                 "docs/reference/rules.md#c7");
 };
 
@@ -29478,7 +29386,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
       if constexpr (requires { comm_.stand_by(ctx_); }) comm_.stand_by(ctx_);
       const auto admit = [&] {
-        if constexpr (requires { comm_.admit(ctx_); }) return comm_.admit(ctx_);
+        if constexpr (Comm::traits.trains_paths) return comm_.admit(ctx_);
         return result<void>{};
       };
       const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); }, admit);
@@ -29558,7 +29466,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       }
     }
     const auto pass = [&] { return parallel_.forward_backward(ctx_, b); };
-    if constexpr (requires { comm_.compute(ctx_, pass); }) {
+    if constexpr (requires { comm_.compute(ctx_, pass); } && !Parallel::traits.shares_gradient) {
       CAUSEWAY_ASSIGN(report_.loss, comm_.compute(ctx_, pass));
     } else {
       CAUSEWAY_ASSIGN(report_.loss, pass());

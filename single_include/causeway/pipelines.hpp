@@ -502,7 +502,6 @@ static_assert(std::endian::native == std::endian::little, "codecs write numbers 
 /// What a codec says about itself, for rules that decide which combinations are allowed.
 struct codec_traits {
   bool lossy = true;            ///< decode(encode(x)) may differ from x: feed the residual back, or lose it
-  bool additive = false;        ///< sums of encoded values can be made without decoding them
   bool per_block = false;       ///< values share a scale with their neighbours, so blocks must not be cut
   bool per_tensor = false;      ///< all values share what they are counted from: encode each tensor's apart
   bool sparse = false;          ///< a message may leave values out (messages only, see message.hpp; so the next two)
@@ -569,6 +568,8 @@ inline error not_finite(std::string_view codec) {
 // Which vector instructions a kernel may use, found at run time: a program built for any x86-64 uses what its machine has.
 // Functions marked with a CAUSEWAY_TARGET_ macro are compiled for that instruction set whatever the build's flags say; they
 // may be called only after detect_simd_level() said so.
+
+#include <algorithm>
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
@@ -641,10 +642,18 @@ inline bool request_amx() noexcept {
 }  // namespace detail
 #endif
 
+namespace detail {
+inline simd_level simd_limit = simd_level::amx_bf16;
+}
+
+/// Leaves out what is above `most`, as on a machine without it: for measurements and tests. Before anything else is called
+/// of this library.
+inline void limit_simd_level(simd_level most) noexcept { detail::simd_limit = most; }
+
 /// The best level of this machine. Asks the processor, and Linux for the use of AMX, once a process.
 inline simd_level detect_simd_level() noexcept {
 #if CAUSEWAY_X86_SIMD
-  static const simd_level level = [] {
+  static const simd_level level = std::min(detail::simd_limit, [] {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return simd_level::portable;
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -652,7 +661,7 @@ inline simd_level detect_simd_level() noexcept {
     if (!avx512) return simd_level::avx2;
     if (!__builtin_cpu_supports("avx512bf16")) return simd_level::avx512;
     return detail::request_amx() ? simd_level::amx_bf16 : simd_level::avx512_bf16;
-  }();
+  }());
   return level;
 #else
   return simd_level::portable;
@@ -724,9 +733,15 @@ CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 kernel_result<Kernel, Args...> run_avx5
   return Kernel::run(args...);
 }
 
+/// A kernel may have a form of its own, `run_wide`, for machines with registers for 64 bytes, whose vectors of 64 bytes
+/// compilers also compare and narrow in single instructions.
 template <class Kernel, class... Args>
 CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx512_exact(Args... args) {
-  return Kernel::run(args...);
+  if constexpr (requires { Kernel::run_wide(args...); }) {
+    return Kernel::run_wide(args...);
+  } else {
+    return Kernel::run(args...);
+  }
 }
 #endif
 
@@ -1905,6 +1920,8 @@ using operation = std::uint64_t;
 ///   operations with errc::peer_lost at once.
 /// - `done(op)` says, without waiting, whether the operation has ended, so that `wait` returns at once; true also for one
 ///   that is not under way. It takes nothing in: between two looks, something else must wait or compute.
+/// - `wait_any(ops, deadline)` blocks until `done` says so of one of them, which it says. False: the deadline passed first,
+///   or the transport was told to stop; `wait` then says which. It ends and cancels none of them.
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
@@ -1917,6 +1934,7 @@ concept Transport = Movable<T> &&
   { t.receive(peer, id, in) } -> std::same_as<operation>;
   { t.wait(op, deadline) } -> std::same_as<result<std::size_t>>;
   { c.done(op) } -> std::same_as<bool>;
+  { t.wait_any(std::span<const operation>{}, deadline) } -> std::same_as<bool>;
   { c.stats() } -> std::same_as<traffic>;
 };
 
@@ -1941,6 +1959,7 @@ class solo_transport {
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
   CAUSEWAY_DECL static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
+  static constexpr bool wait_any(std::span<const operation>, time_point) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
 static_assert(Transport<solo_transport>);
@@ -1973,6 +1992,7 @@ class any_transport {
   CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
+  bool wait_any(std::span<const operation> ops, time_point deadline) { return model_->wait_any(ops, deadline); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
   /// False where it models no SumsItself; then `sum` is not called.
   [[nodiscard]] bool sums() const { return model_->sums(); }
@@ -1987,6 +2007,7 @@ class any_transport {
     virtual operation receive(peer_index, const message_id&, std::span<std::byte>) = 0;
     virtual result<std::size_t> wait(operation, time_point) = 0;
     virtual bool done(operation) const = 0;
+    virtual bool wait_any(std::span<const operation>, time_point) = 0;
     virtual traffic stats() const = 0;
     virtual bool sums() const = 0;
     virtual operation sum(std::span<float>) = 0;
@@ -2005,6 +2026,9 @@ class any_transport {
     }
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
     bool done(operation op) const override { return transport.done(op); }
+    bool wait_any(std::span<const operation> ops, time_point deadline) override {
+      return transport.wait_any(ops, deadline);
+    }
     traffic stats() const override { return transport.stats(); }
     bool sums() const override {
       if constexpr (SumsItself<T>) return transport.sums();
@@ -2084,8 +2108,11 @@ struct comm_traits {
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool rounds_by_pace = false;   ///< where peers come and go: rounds come when the quickest has done enough
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
+  bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -2096,8 +2123,10 @@ struct parallel_traits {
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
+  bool stands_in = false;  ///< what a lost peer had begun of a micro-batch another one ends, from what neighbours have
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool drains = false;            ///< what is in flight has to come back first: it knows a step before that a round ends
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -2280,8 +2309,6 @@ void move_to(const memory_source& source, source_vector<T>& values) {
 // A model's parameters as one flat f32 buffer with named pieces, and the gradients beside it in the same layout.
 // Optimizers, codecs, collectives and checkpoints see the flat buffers; layers see their pieces. Every piece starts on a
 // 64-byte boundary; the padding between pieces is always zero.
-
-#include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -5206,6 +5233,25 @@ CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::det
   std::byte packed[2 * Bits];
   pack<Bits>(packed, kept, kernels::detail::whole{});
   std::memcpy(to, packed, packed_size(count, Bits));
+}
+
+/// Codes of two bits in lanes of 32. `Wide`: for a kernel's `run_wide`, where one instruction narrows lanes of 64 bits to
+/// bytes; elsewhere compilers take such a conversion apart into single elements.
+template <bool Wide, class Part>
+CAUSEWAY_ALWAYS_INLINE void pack_lanes(std::byte* to, const kernels::detail::i32x16& codes, Part part) {
+  if constexpr (Wide && std::is_same_v<Part, kernels::detail::whole>) {
+    using u64x8 [[gnu::vector_size(64)]] = std::uint64_t;
+    u64x8 pairs = reinterpret_cast<u64x8>(codes);
+    pairs |= pairs >> 30U;
+    auto x = reinterpret_cast<std::uint64_t>(__builtin_convertvector(pairs, u8x8));
+    x = (x | x >> 4U) & comb(16, 8);
+    x = (x | x >> 8U) & comb(32, 16);
+    store_bytes<4>(to, x | x >> 16U);
+  } else {
+    u8x16 narrow;
+    narrow_codes(narrow, codes);
+    pack<2>(to, narrow, part);
+  }
 }
 
 /// The two halves of 2·Bits bytes, each at the bottom; from 5 bits on with bits of the other half above the lower one. Two
@@ -10275,9 +10321,26 @@ CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, fl
 #ifndef CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
 #define CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
 
-// AdamW over one piece, for those who write other things along with it.
+// AdamW over one piece, for those who write other things along with it, and what other optimizers have in common with it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// gradient = gradient_scale·g; m = beta1·m + rest1·gradient; v = beta2·v + rest2·gradient², of the lanes at `i`: what
+/// Adam and its kin begin with. Leaves the gradient, m and the root of v.
+template <class Part, class Factors>
+CAUSEWAY_ALWAYS_INLINE void move_moments(f32x16& gradient, f32x16& first, f32x16& root, const float* g, float* m, float* v,
+                                         std::int64_t i, Part part, const Factors& c) {
+  CAUSEWAY_EXACT_BODY
+  load(gradient, g + i, part);
+  load(first, m + i, part);
+  load(root, v + i, part);
+  gradient *= c.gradient_scale;
+  first = c.beta1 * first + c.rest1 * gradient;
+  root = c.beta2 * root + c.rest2 * (gradient * gradient);
+  store(m + i, first, part);
+  store(v + i, root, part);
+  square_root(root);
+}
 
 /// `c`: adamw_factors, which kernels/optimizer.hpp has beside what includes this. `copies`: the new values once more, in
 /// other types.
@@ -10288,18 +10351,10 @@ struct adamw_kernel {
                                          To*... copies) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, first, second;
+      f32x16 value, gradient, first, root;
       load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(first, m + i, part);
-      load(second, v + i, part);
-      gradient *= c.gradient_scale;
-      first = c.beta1 * first + c.rest1 * gradient;
-      second = c.beta2 * second + c.rest2 * (gradient * gradient);
-      store(m + i, first, part);
-      store(v + i, second, part);
-      square_root(second);
-      value = value * c.decay - c.step * (first / (second * c.root_scale + c.epsilon));
+      move_moments(gradient, first, root, g, m, v, i, part, c);
+      value = value * c.decay - c.step * (first / (root * c.root_scale + c.epsilon));
       store(p + i, value, part);
       (store(copies + i, value, part), ...);
     });
@@ -12279,8 +12334,6 @@ template <class GemmType = default_gemm>
   requires Gemm<GemmType>
 class basic_cpu_backend {
  public:
-  using gemm_type = GemmType;
-
   explicit basic_cpu_backend(unsigned threads = 1, GemmType gemm = GemmType{}) : pool_{threads}, gemm_{std::move(gemm)} {}
 
   [[nodiscard]] thread_pool& pool() noexcept { return pool_; }
@@ -12642,7 +12695,7 @@ void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
 #ifndef CAUSEWAY_OPTIM_ADAM_STATE_HPP
 #define CAUSEWAY_OPTIM_ADAM_STATE_HPP
 
-// What Adam and its kin keep of each parameter, and how a gradient moves it.
+// What Adam and its kin keep of each parameter; kernels/adamw_kernel.hpp has how a gradient moves it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim { namespace detail {
 
@@ -12669,25 +12722,6 @@ struct adam_state {
     ar(first, second, clock);
   }
 };
-
-/// gradient = gradient_scale·g; m = beta1·m + rest1·gradient; v = beta2·v + rest2·gradient², of the lanes at `i`: what
-/// optimizers of other steps than AdamW's begin with. Leaves the gradient, m and the root of v.
-template <class Part, class Factors>
-CAUSEWAY_ALWAYS_INLINE void move_moments(kernels::detail::f32x16& gradient, kernels::detail::f32x16& first,
-                                         kernels::detail::f32x16& root, const float* g, float* m, float* v, std::int64_t i,
-                                         Part part, const Factors& c) {
-  CAUSEWAY_EXACT_BODY
-  using kernels::detail::load, kernels::detail::store;
-  load(gradient, g + i, part);
-  load(first, m + i, part);
-  load(root, v + i, part);
-  gradient *= c.gradient_scale;
-  first = c.beta1 * first + c.rest1 * gradient;
-  root = c.beta2 * root + c.rest2 * (gradient * gradient);
-  store(m + i, first, part);
-  store(v + i, root, part);
-  kernels::detail::square_root(root);
-}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::optim::detail
 
@@ -22330,6 +22364,8 @@ class scoped_operation {
 
   /// Whether there is one that was not waited for.
   [[nodiscard]] bool started() const noexcept { return op_ != 0; }
+  /// 0 where there is none.
+  [[nodiscard]] operation number() const noexcept { return op_; }
   /// Whether `wait` would return at once.
   [[nodiscard]] bool done() const { return op_ == 0 || ways_->done(on_, op_); }
   /// Bytes moved; 0 where there is none. Afterwards there is none: what takes longer is cancelled.
@@ -22749,6 +22785,7 @@ class group_view {
   CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
   CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
+  CAUSEWAY_DECL bool wait_any(std::span<const net::operation> ops, time_point deadline);
 
   /// Of the whole transport.
   [[nodiscard]] traffic stats() const { return over_->stats(); }
@@ -22812,6 +22849,10 @@ CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net
 CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
   if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
   return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool group_view::wait_any(std::span<const net::operation> ops, time_point deadline) {
+  return std::find(ops.begin(), ops.end(), no_operation) != ops.end() || over_->wait_any(ops, deadline);
 }
 
 CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
@@ -27156,6 +27197,8 @@ struct exchange_entry {
   step_attempt attempt{};
   std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
   std::vector<double> shares{};            ///< of each of them, in what they exchange
+  std::vector<std::uint64_t> names{};      ///< of each of them: its identity
+  std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
@@ -27169,8 +27212,21 @@ struct exchange_hooks {
   std::function<result<void>(std::span<const float> mean)> exchanged{};
   /// Whether the step under way is the run's last, so that everything is exchanged after it.
   std::function<bool()> run_ends{};
-  /// Of a policy that gathers gradients: whether there are enough with the step under way, so that they are exchanged.
+  /// Of a policy that gathers samples: whether there are enough with the step under way, so that an exchange comes.
   std::function<bool()> enough{};
+  /// Whether others wait at it, or there will be none in this attempt.
+  std::function<bool()> waits{};
+  /// Once in an attempt that begins with an exchange behind it: those who will exchange at its end. Else no attempt.
+  std::function<exchange_entry()> lines{};
+};
+
+/// Those who hold the same blocks in an attempt, this peer among them.
+struct block_holders {
+  net::any_transport& transport;          ///< to them alone
+  net::message_id id;                     ///< of one gather, which is theirs
+  std::vector<net::peer_index> peers{};   ///< their numbers in the attempt; none: this peer rests
+  std::vector<std::uint64_t> replicas{};  ///< of each, what names its replica as long as that is whole
+  time_point deadline = no_deadline;
 };
 
 /// What the communication policy keeps from round to round.
@@ -27180,10 +27236,19 @@ struct exchange_state {
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
   std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};  ///< that
-  std::function<bool()> exchanges_next{};  ///< after the step under way
-  std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
-  std::uint64_t round_samples = 0;         ///< as shared_state's
+  std::function<result<void>()> forget{};                                                ///< that
+  std::function<bool()> exchanges_next{};                                                ///< after the step under way
+  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
+  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
+  std::uint64_t round_samples = 0;                                   ///< as shared_state's
+  bool by_pace = false;                                              ///< likewise
+  std::uint32_t paths = 0;  ///< through modules, which pipelines share out; 0: all train one model
+  /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
+  /// parameters are not what the live ones began from.
+  std::function<bool(std::optional<std::uint32_t> path)> follow{};
+  std::function<void(std::uint32_t path, std::span<float> to)> parameters_of{};  ///< the shared ones of any path
 };
 
 /// All calls from the trainer's thread.
@@ -29237,6 +29302,7 @@ struct cohort_member {
   std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
   std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
   std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
+  std::uint64_t exchanges = 0;  ///< 1: where an exchange is said to come, it comes after the last of these steps
 };
 
 /// Who trains in which slot.
@@ -29245,10 +29311,19 @@ struct cohort_layout {
   std::vector<std::uint64_t> names;  ///< [slot] of cohorts that go on; 0: it begins, or there is none
 };
 
+/// Where pipelines share out paths through a model of modules, as evenly as can be: that of a slot, rising with slots.
+/// Where there are fewer slots, nobody has the last paths.
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept;
+/// How many micro-batches of a global batch each slot has: of as many equal parts of it as there are `paths`, one for each,
+/// those of a path share one. 0 paths: all share all.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
+                                                                       std::uint32_t paths);
+
 /// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what cluster_snapshot::peers[p]
 /// says. `state`: of the run.
 CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
-                                                           std::span<const cohort_member> members, std::uint64_t state);
+                                                           std::span<const cohort_member> members, std::uint64_t state,
+                                                           std::uint32_t paths = 0);
 
 /// The ranges of a replica's stages.
 CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> cut_of(const stage::replica& r);
@@ -29266,6 +29341,8 @@ CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& 
 
 namespace detail {
 
+CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
+
 /// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
 CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                                      std::span<const std::size_t> places);
@@ -29280,15 +29357,20 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
 }  // namespace detail
 
 /// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
-/// is whole.
+/// is whole; errc::invalid_argument: `paths` do not divide the micro-batches.
 template <stage::Recovery Recovery>
 result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_snapshot& g,
-                                      std::span<const cohort_member> members, std::uint64_t state) {
-  cohort_layout made = standing_cohorts(g, members, state);
+                                      std::span<const cohort_member> members, std::uint64_t state,
+                                      std::uint32_t paths = 0) {
+  CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
+  cohort_layout made = standing_cohorts(g, members, state, paths);
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
     CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
-    made.names.assign(made.layout.replicas.size(), 0);
+    auto& slots = made.layout.replicas;
+    const auto shares = shares_of_slots(g.micro_batches, slots.size(), paths);
+    for (std::size_t s = 0; s < slots.size(); ++s) slots[s].micro_batches = shares[s];
+    made.names.assign(slots.size(), 0);
     return made;
   }
   const stage::cluster_snapshot rest = detail::free_peers(g, made);
@@ -29311,6 +29393,13 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 namespace detail {
+
+CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths) {
+  if (paths == 0 || micro_batches % paths == 0) return {};
+  return fail(errc::invalid_argument, "micro_batches",
+              std::to_string(micro_batches) + " of a global batch for " + std::to_string(paths) +
+                  " paths, each of which has an equal part of it; use a multiple");
+}
 
 CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                        std::span<const std::size_t> places) {
@@ -29351,8 +29440,25 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
 
 }  // namespace detail
 
+CAUSEWAY_DECL std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept {
+  return static_cast<std::uint32_t>(slots < paths ? slot : slot * paths / slots);
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
+                                                         std::uint32_t paths) {
+  if (paths == 0) return stage::even_shares(micro_batches, slots);
+  std::vector<std::uint32_t> slots_of(paths), shares;
+  for (std::size_t s = 0; s < slots; ++s) ++slots_of[path_of_slot(s, slots, paths)];
+  for (const std::uint32_t count : slots_of) {
+    const auto theirs = stage::even_shares(micro_batches / paths, std::max(count, 1U));
+    shares.insert(shares.end(), theirs.begin(), theirs.end());
+  }
+  shares.resize(slots);
+  return shares;
+}
+
 CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, std::span<const cohort_member> members,
-                                             std::uint64_t state) {
+                                             std::uint64_t state, std::uint32_t paths) {
   std::map<std::uint64_t, std::vector<std::size_t>> places;
   for (std::size_t p = 0; p < members.size(); ++p) {
     if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
@@ -29365,7 +29471,7 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
     if (assignments.empty() || !fits) continue;
     auto& slots = made.layout.replicas;
     if (slots.empty()) {
-      for (const std::uint32_t share : stage::even_shares(g.micro_batches, one.slots)) slots.push_back({{}, share});
+      for (const std::uint32_t share : shares_of_slots(g.micro_batches, one.slots, paths)) slots.push_back({{}, share});
       made.names.assign(slots.size(), 0);
     }
     if (one.slots != slots.size() || !slots[one.slot].assignments.empty()) continue;
@@ -29438,9 +29544,18 @@ struct exchange_share {
   std::uint64_t state = 0;     ///< names what the policy keeps alike, as step_record::state
   std::uint64_t memory = 0;    ///< names what an exchange remembers
   std::uint64_t gathered = 0;  ///< names the gradients of earlier steps that it has added up; 0: none
+  double row = 0;              ///< where results are a step late: micro-batches behind its row of the step before
 };
 CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
                                                                   const exchange_state& kept);
+
+/// The exchange of rows of the step before, among the same holders: each counts by what is behind its row, or for nothing.
+/// `all`: what everybody says.
+CAUSEWAY_DECL [[nodiscard]] exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all);
+/// Whether somebody has such a row of every stage.
+CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(const stage::layout& l,
+                                               const std::map<std::uint64_t, net::peer_index>& index_of,
+                                               std::span<const exchange_share> all);
 
 /// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
 /// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.
@@ -29482,7 +29597,24 @@ CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t s
   if (kept.memory) {
     for (const auto part : kept.memory()) memory.add(part);
   }
-  return {loss, state, memory.finish(), gathered};
+  return {.loss = loss, .state = state, .memory = memory.finish(), .gathered = gathered};
+}
+
+CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all) {
+  double sum = 0;
+  for (const net::peer_index holder : entry.holders) sum += all[holder].row;
+  for (std::size_t i = 0; i < entry.shares.size(); ++i) entry.shares[i] = sum > 0 ? all[entry.holders[i]].row / sum : 0;
+  return entry;
+}
+
+CAUSEWAY_DECL bool have_all_rows(const stage::layout& l, const std::map<std::uint64_t, net::peer_index>& index_of,
+                                 std::span<const exchange_share> all) {
+  for (std::size_t rank = 0; rank < l.replicas.front().assignments.size(); ++rank) {
+    const auto holders = holders_of_stage(l, rank).peers;
+    if (std::none_of(holders.begin(), holders.end(), [&](std::uint64_t id) { return all[index_of.at(id)].row > 0; }))
+      return false;
+  }
+  return true;
 }
 
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,
@@ -29542,6 +29674,104 @@ CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
+#endif
+
+// ---- causeway/parallel/elastic/exchange_arrivals.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_EXCHANGE_ARRIVALS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_EXCHANGE_ARRIVALS_HPP
+
+// Who of an attempt's peers has come to the exchange at its end: each says so to all, once, and who still trains can look.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer, for the trainer's thread. What is under way ends with it.
+class exchange_arrivals {
+ public:
+  /// Another attempt: `transport` leads to its peers, and must stay where it is.
+  CAUSEWAY_DECL void begin(net::any_transport& transport, const net::message_id& id);
+
+  /// Whether somebody else who trains has come. Without waiting.
+  CAUSEWAY_DECL [[nodiscard]] bool any() const;
+  /// Or nobody can any more: the attempt is over, or a peer of it lost.
+  CAUSEWAY_DECL [[nodiscard]] bool any_or_over() const;
+
+  /// This peer comes, once in an attempt, after `steps` steps of the run, and waits for all others. The most that somebody
+  /// has. 8 bytes to each.
+  CAUSEWAY_DECL result<std::uint64_t> meet(std::uint64_t steps, bool trains, time_point deadline);
+
+ private:
+  struct word {
+    std::uint64_t steps_and_trains = 0;  // 0: nothing was heard
+    net::scoped_operation operation{};
+  };
+
+  net::any_transport* transport_ = nullptr;
+  net::message_id id_;
+  std::vector<word> heard_;  // by peer; this one's is what it says
+  std::vector<net::scoped_operation> said_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_EXCHANGE_ARRIVALS_HPP
+
+// ---- causeway/parallel/elastic/impl/exchange_arrivals.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_EXCHANGE_ARRIVALS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_EXCHANGE_ARRIVALS_IPP
+
+// Bodies of parallel/elastic/exchange_arrivals.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void exchange_arrivals::begin(net::any_transport& transport, const net::message_id& id) {
+  said_.clear();
+  heard_.clear();
+  transport_ = &transport;
+  id_ = id;
+  heard_.resize(transport.size());
+  for (net::peer_index p = 0; p < heard_.size(); ++p) {
+    if (p == transport.self()) continue;
+    const auto room = std::as_writable_bytes(std::span{&heard_[p].steps_and_trains, 1});
+    heard_[p].operation = {transport, transport.receive(p, id, room)};
+  }
+}
+
+CAUSEWAY_DECL bool exchange_arrivals::any() const {
+  return std::any_of(heard_.begin(), heard_.end(),
+                     [](const word& w) { return w.operation.done() && w.steps_and_trains % 2 == 1; });
+}
+
+CAUSEWAY_DECL bool exchange_arrivals::any_or_over() const {
+  return any() || std::any_of(heard_.begin(), heard_.end(), [](const word& w) {
+           return w.operation.started() && w.operation.done() && w.steps_and_trains == 0;
+         });
+}
+
+CAUSEWAY_DECL result<std::uint64_t> exchange_arrivals::meet(std::uint64_t steps, bool trains, time_point deadline) {
+  const net::peer_index self = transport_->self();
+  std::uint64_t& own = heard_[self].steps_and_trains;
+  own = 2 * steps + (trains ? 1 : 0);
+  for (net::peer_index p = 0; p < heard_.size(); ++p) {
+    if (p == self) continue;
+    said_.emplace_back(*transport_, transport_->send(p, id_, std::as_bytes(std::span{&own, 1})));
+  }
+  std::uint64_t most = steps;
+  for (net::peer_index p = 0; p < heard_.size(); ++p) {
+    if (p == self) continue;
+    if (heard_[p].operation.started()) {
+      CAUSEWAY_ASSIGN(const std::size_t size, heard_[p].operation.wait(deadline));
+      if (size != sizeof own) return fail(errc::protocol, "peer " + std::to_string(p), "it came with another word");
+    }
+    most = std::max(most, heard_[p].steps_and_trains / 2);
+  }
+  for (net::scoped_operation& one : said_) CAUSEWAY_TRY(one.wait(deadline));
+  return most;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_EXCHANGE_ARRIVALS_IPP
 #endif
 
 // ---- causeway/parallel/elastic/interpolated_blocks.hpp ----
@@ -29871,6 +30101,30 @@ class shared_blocks {
   const exchange_state& state_;
 };
 
+/// While it is there the live parameters are what is shared of a path through a model of modules; as they were, where none
+/// is named. Nothing else may change them meanwhile.
+template <class Context>
+class path_in_place {
+ public:
+  path_in_place(Context& ctx, const exchange_state& state, std::optional<std::uint32_t> path) : ctx_{ctx} {
+    if (!path || !state.parameters_of) return;
+    kept_.assign(ctx_.parameters().begin(), ctx_.parameters().end());
+    state.parameters_of(*path, ctx_.parameters());
+    ctx_.parameters_changed();
+  }
+  path_in_place(const path_in_place&) = delete;
+  path_in_place& operator=(const path_in_place&) = delete;
+  ~path_in_place() {
+    if (kept_.empty()) return;
+    std::copy(kept_.begin(), kept_.end(), ctx_.parameters().begin());
+    ctx_.parameters_changed();
+  }
+
+ private:
+  Context& ctx_;
+  std::vector<float> kept_;
+};
+
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_SHARED_BLOCKS_HPP
@@ -29975,12 +30229,14 @@ struct pipeline_peer {
   stage::layout::place place{};
   embedding_base base{};  ///< where the activation codec reads one
   unsound_steps unsound{};
-  std::string said{};       ///< what this peer waits for
-  bool leaves = false;      ///< after the next step
-  std::size_t staying = 0;  ///< peers of the attempt that do not
-  std::uint64_t sums = 0;   ///< of this attempt, by `sum`: names their messages
+  std::optional<std::uint32_t> judged{};  ///< the path whose shared parameters `forward_only` takes; none: the live ones
+  std::string said{};                     ///< what this peer waits for
+  bool leaves = false;                    ///< after the next step
+  std::size_t staying = 0;                ///< peers of the attempt that do not
+  std::uint64_t sums = 0;                 ///< of this attempt, by `sum`: names their messages
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
+  exchange_arrivals arrivals{};  ///< where replicas take steps of their own
 
   [[nodiscard]] const step_record& record() const { return group->record(); }
   [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
@@ -30023,6 +30279,7 @@ struct pipeline_peer {
   /// values[i] ← its sum over the blocks of the model, each counted at one of its holders; the same bits on all peers of
   /// the attempt, which must all call it, equally often. 8 bytes a value to each.
   CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options);
+  [[nodiscard]] bool is_first_stage() const noexcept { return assignment != nullptr && place.rank == 0; }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
@@ -30068,6 +30325,8 @@ struct pipeline_peer {
 
   /// This peer takes its assignment in `layout`. Whether it has all that it computes with there.
   CAUSEWAY_DECL bool take_assignment(std::int64_t layers, const nn::model_part& part);
+  /// Where pipelines have paths: that of its pipeline. Whether it is another than before; see exchange_state::follow.
+  CAUSEWAY_DECL [[nodiscard]] bool follow_path() const;
   /// What that needs comes, what others need goes, and what is lost is made up. `blocks`: a shared_blocks. `ready`: as
   /// take_assignment said.
   result<void> fetch(auto& blocks, const cluster_inventory& inventory, bool ready, std::uint64_t number = 0,
@@ -30107,6 +30366,11 @@ struct pipeline_peer {
     const assigned_batch share{b, static_cast<std::uint32_t>(micro_batches), assignment->computes, scale, true, dropout};
     return pass_assigned(ctx, *attempt.transport, index_of, codec, work, order, share, boundaries(ctx.step(), step));
   }
+  /// Samples of a global batch of so many that its replica trains on.
+  [[nodiscard]] std::uint64_t samples_of(std::int64_t batch, std::int64_t micro_batches) const {
+    if (assignment == nullptr) return 0;
+    return static_cast<std::uint64_t>(batch / micro_batches) * layout.replicas[place.replica].micro_batches;
+  }
   CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> dropout_of(std::uint64_t step, std::uint32_t first,
                                                                            std::uint32_t count);
   CAUSEWAY_DECL [[nodiscard]] boundary_options boundaries(std::uint64_t seed, std::uint64_t step) const;
@@ -30116,6 +30380,7 @@ struct pipeline_peer {
                               std::uint32_t pieces, std::uint64_t step) {
     CAUSEWAY_ASSIGN(const assigned_work work, forwards_of(l, at));
     stage::plain exact;
+    const path_in_place put{ctx, group->state(), judged};
     return pass_assigned(ctx, *attempt.transport, index_of, exact, work, stage::one_f_one_b{},
                          {b, pieces, assignment->computes, 0.0F, false},
                          {.channel = evaluation_channel, .step = step, .deadline = attempt.deadline});
@@ -30133,6 +30398,12 @@ struct pipeline_peer {
   /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
   /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
+
+  /// What names the cohort that begins in a slot of `layout` in this attempt.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;
+  /// A policy whose peers talk between two exchanges is told who holds the same blocks, once in an attempt. `going_on`:
+  /// [slot] the cohorts that do; 0: a new one.
+  CAUSEWAY_DECL result<void> meet_holders(const std::vector<std::uint64_t>& going_on);
 
   /// What the run has once that went through, at step `step`. `interval`: the recovery policy's.
   CAUSEWAY_DECL [[nodiscard]] step_record next_round(std::uint64_t step, std::uint64_t interval) const;
@@ -30261,6 +30532,13 @@ CAUSEWAY_DECL bool pipeline_peer::take_assignment(std::int64_t layers, const nn:
   return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, record());
 }
 
+CAUSEWAY_DECL bool pipeline_peer::follow_path() const {
+  const exchange_state& state = group->state();
+  if (state.paths == 0) return false;
+  if (assignment == nullptr) return state.follow({});
+  return state.follow(path_of_slot(place.replica, layout.replicas.size(), state.paths));
+}
+
 CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t step, std::uint32_t first,
                                                                    std::uint32_t count) {
   constexpr std::uint64_t stream = 0x656C7069;
@@ -30278,13 +30556,37 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
-  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}};
+  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}};
+  const auto& slots = layout.replicas;
+  for (std::size_t s = 0; s < slots.size() && group->state().paths > 0; ++s) {
+    if (!slots[s].assignments.empty()) entry.paths.push_back(path_of_slot(s, slots.size(), group->state().paths));
+  }
   if (assignment == nullptr) return entry;
   stage_holders same = holders_of_stage(layout, place.rank);
   entry.holders.clear();
   for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
   entry.shares = std::move(same.shares);
+  entry.names = std::move(same.peers);
   return entry;
+}
+
+CAUSEWAY_DECL std::uint64_t pipeline_peer::new_cohort(std::size_t slot) const {
+  return mix(record().state, mix(attempt.round, attempt.attempt), slot + 1);
+}
+
+CAUSEWAY_DECL result<void> pipeline_peer::meet_holders(const std::vector<std::uint64_t>& going_on) {
+  if (!group->state().meet_holders) return {};
+  exchange_entry with = entry();
+  net::any_transport holders{collective::group_view{*attempt.transport, with.holders}};
+  block_holders who{.transport = holders, .id = named(progress_channel, 1), .deadline = attempt.deadline};
+  if (assignment != nullptr) {
+    who.peers = std::move(with.holders);
+    for (std::size_t s = 0; s < going_on.size(); ++s) {
+      if (layout.replicas[s].assignments.empty()) continue;
+      who.replicas.push_back(going_on[s] != 0 ? going_on[s] : new_cohort(s));
+    }
+  }
+  return group->state().meet_holders(who);
 }
 
 CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collective::collective_options options) {
@@ -30349,9 +30651,10 @@ class cohort_progress {
   /// The peer's part of the replica's gradient is complete.
   void end_gradient() noexcept { complete_ = true; }
   /// So is all of it: then the replica moves, whoever is lost.
-  void note_sums(double loss, double norm) noexcept {
+  void note_sums(double loss, double norm, bool exchanges) noexcept {
     now_.loss = loss;
     now_.norm = norm;
+    now_.exchanges = exchanges ? 1 : 0;
   }
   /// Whether others said what the step under way came to, once.
   [[nodiscard]] bool was_told() noexcept { return std::exchange(told_, false); }
@@ -30359,6 +30662,12 @@ class cohort_progress {
     ++now_.steps;
     now_.evaluated = 0;
     complete_ = false;
+  }
+  /// Of a policy whose rounds are `round_samples` of all replicas together (0: they are others): whether one ends with a
+  /// step on a global batch of `samples`. It does as soon as one replica has made as many steps as that is batches, and
+  /// after the step under way where peers came or went in the middle of it.
+  [[nodiscard]] bool ends_round(std::uint64_t round_samples, std::uint64_t samples) const noexcept {
+    return round_samples > 0 && (in_round_ || (now_.steps + 1) * samples >= round_samples);
   }
   void rests() noexcept {
     now_.evaluated = 0;
@@ -30374,6 +30683,11 @@ class cohort_progress {
   }
 
   // ---- between attempts ---------------------------------------------------------------------------------------------
+
+  /// Another one begins, of those who say this.
+  CAUSEWAY_DECL void met(std::span<const cohort_member> members) noexcept;
+  /// Whether the round began with the attempt under way, once.
+  [[nodiscard]] bool began_round() noexcept { return std::exchange(begins_round_, false); }
 
   /// What this peer has moved, or computed with, is worth nothing.
   void spoil() noexcept {
@@ -30403,7 +30717,8 @@ class cohort_progress {
   }
 
   void serialize(auto& ar) {
-    ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, computes_.first, computes_.last);
+    ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, now_.exchanges, computes_.first,
+       computes_.last);
   }
 
  private:
@@ -30414,6 +30729,8 @@ class cohort_progress {
   bool complete_ = false;  // its gradient of the next step
   bool told_ = false;      // by those who took that step, what they came to
   bool spoilt_ = false;
+  bool in_round_ = false;  // somebody had made steps of it when the attempt began
+  bool begins_round_ = false;
   bool rested_ = false;  // in the step under way: whoever is assigned then has to make it
   std::uint64_t given_up_steps_ = 0;
 };
@@ -30441,6 +30758,11 @@ CAUSEWAY_DECL void cohort_progress::start_again() noexcept {
   if (now_.cohort != 0) now_.cohort = mix(now_.cohort, now_.steps, 1);
 }
 
+CAUSEWAY_DECL void cohort_progress::met(std::span<const cohort_member> members) noexcept {
+  in_round_ = std::any_of(members.begin(), members.end(), [](const cohort_member& m) { return m.steps > 0; });
+  begins_round_ = !in_round_;
+}
+
 CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_member> members) {
   for (const cohort_member& m : members) {
     if (m.cohort != now_.cohort || m.state != now_.state || m.steps != now_.steps + 1) continue;
@@ -30448,7 +30770,7 @@ CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_memb
       now_.cohort = 0;
       return fail(errc::protocol, "replica", "a peer took a step that this one has no gradient of");
     }
-    note_sums(m.loss, m.norm);
+    note_sums(m.loss, m.norm, m.exchanges != 0);
     told_ = true;
   }
   return {};
@@ -30465,7 +30787,7 @@ CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64
   if (peer.assignment == nullptr) return anew;
   now_.slots = static_cast<std::uint32_t>(peer.layout.replicas.size());
   now_.slot = static_cast<std::uint32_t>(peer.place.replica);
-  now_.cohort = mix(record.state, mix(peer.attempt.round, peer.attempt.attempt), now_.slot + 1);
+  now_.cohort = peer.new_cohort(now_.slot);
   return anew;
 }
 
@@ -31448,9 +31770,10 @@ class policy_exchange {
   /// What the policy keeps is of the state named `state`.
   void is_of(std::uint64_t state) noexcept { of_ = state; }
   /// And it has had its exchange: the run has taken the round.
-  void taken(std::uint64_t state) noexcept {
-    is_of(state);
+  void taken(const pipeline_peer& peer) {
+    is_of(peer.record().state);
     gathered_.taken();
+    row_ = peer.assignment != nullptr ? peer.layout.replicas[peer.place.replica].micro_batches : 0;
   }
 
   /// Gradients of earlier steps that the policy has, to exchange them with that of the step under way.
@@ -31468,7 +31791,16 @@ class policy_exchange {
 
   /// What this peer says before.
   [[nodiscard]] exchange_share described(const pipeline_peer& peer, double loss) const {
-    return described_for_exchange(loss, of_, gathered_.name(peer.record()), peer.group->state());
+    exchange_share own = described_for_exchange(loss, of_, gathered_.name(peer.record()), peer.group->state());
+    const bool sends = peer.assignment != nullptr && of_ == peer.record().state && row_waits(peer).value_or(false);
+    if (sends) own.row = row_;
+    return own;
+  }
+
+  /// This peer's gradient, by `pass`, where the policy wants it.
+  result<double> compute(const pipeline_peer& peer, const std::function<result<double>()>& pass) const {
+    const auto& hook = peer.group->state().compute;
+    return applies(peer) && hook ? hook(pass) : pass();
   }
 
   /// Who did not take part in the run's last step takes what the policy keeps alike. errc::not_found: nobody has it.
@@ -31498,8 +31830,18 @@ class policy_exchange {
     for (const exchange_share& s : all) loss += s.loss;
     CAUSEWAY_TRY(join_tables(ctx, peer, meetings));
     computed_ = true;
+    moves_ = true;
+    entry_ = entry;
+    if (!row_waits(peer)) return loss;
+    moves_ = have_all_rows(peer.layout, peer.index_of, all);
+    entry_ = of_step_before(entry, all);
     return loss;
   }
+  /// The exchange that it begins.
+  [[nodiscard]] const exchange_entry& entry() const noexcept { return entry_; }
+  /// Whether the parameters move by what it comes to. Where results are a step late, and nobody has a row of some stage,
+  /// there is no gradient of the whole model: they stay, on all peers.
+  [[nodiscard]] bool moves() const noexcept { return moves_; }
 
   /// What it came to.
   [[nodiscard]] std::span<float> mean() noexcept { return mean_; }
@@ -31512,15 +31854,21 @@ class policy_exchange {
     return collective::broadcast(view, meetings.named(peer, pipeline_peer::here_channel), net::peer_index{0}, table,
                                  peer.how(ctx));
   }
-  /// The table's part of it, into the gradient that the policy has left.
-  void put_table(auto& ctx) {
+  /// The table's part of it, into the gradient that the policy has left. Where that is none, no step is made of it.
+  void complete_gradient(auto& ctx) {
+    if (!moves_) return ctx.skip_inner_step();
     const auto from = table_in(ctx.model(), std::span{mean_});
     std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
   }
 
-  void serialize(auto& ar) { ar(of_, gathered_); }
+  void serialize(auto& ar) { ar(of_, gathered_, row_); }
 
  private:
+  [[nodiscard]] static std::optional<bool> row_waits(const pipeline_peer& peer) {
+    const auto& hook = peer.group->state().row_waits;
+    return hook ? hook() : std::nullopt;
+  }
+
   result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
     const auto table = table_in(ctx.model(), ctx.gradients());
     const auto ends = ends_of_pipeline(peer);
@@ -31538,7 +31886,9 @@ class policy_exchange {
   }
 
   std::uint64_t of_ = 0;
-  bool computed_ = false;
+  double row_ = 0;  // micro-batches behind the row that the policy made last
+  bool computed_ = false, moves_ = true;
+  exchange_entry entry_;
   gathered_steps gathered_;
   std::vector<float> mean_;
 };
@@ -31569,23 +31919,28 @@ inline collective::group_view mates_of(const pipeline_peer& peer) {
 struct replica_sums {
   double loss = 0;
   double norm = 0;
+  bool exchanges = false;  ///< one of them says that an exchange comes after this step
 };
 
-/// Who has heard from all peers of the replica knows that every part of the gradient is complete. `number`: the step.
-inline result<replica_sums> sums_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number, double loss,
-                                            double norm) {
+/// Who has heard from all peers of the replica knows that every part of the gradient is complete. `number`: the step;
+/// `own`: this peer's part of it.
+inline result<replica_sums> sums_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number,
+                                            const replica_sums& own) {
   collective::group_view view = mates_of(peer);
-  CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::sums_channel, number),
-                                         std::array{loss, norm * norm}, peer.how(ctx)));
+  CAUSEWAY_ASSIGN(const auto all,
+                  of_all(view, peer.named(pipeline_peer::sums_channel, number),
+                         std::array{own.loss, own.norm * own.norm, own.exchanges ? 1.0 : 0.0}, peer.how(ctx)));
   double sum = 0, sum_of_squares = 0;
-  for (const auto& [one, of_one] : all) {
+  bool exchanges = false;
+  for (const auto& [one, of_one, exchange] : all) {
     sum += one;
     sum_of_squares += of_one;
+    exchanges = exchanges || exchange != 0;
   }
   if (!std::isfinite(sum) || !std::isfinite(sum_of_squares)) {
     return fail(errc::non_finite, "replica", "a peer of it told a loss or a norm that is not finite");
   }
-  return replica_sums{sum, std::sqrt(sum_of_squares)};
+  return replica_sums{sum, std::sqrt(sum_of_squares), exchanges};
 }
 
 /// The same of evaluation `number`.
@@ -31593,6 +31948,24 @@ inline result<double> evaluation_of_replica(auto& ctx, const pipeline_peer& peer
   collective::group_view view = mates_of(peer);
   CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::done_channel, number), loss, peer.how(ctx)));
   return std::accumulate(all.begin(), all.end(), 0.0);
+}
+
+/// Of this peer's replica alone, on `b` in `pieces` pieces: the sum of token losses. Not a number: this peer rests, or the
+/// others are through with it.
+inline result<double> loss_of_replica(auto& ctx, pipeline_peer& peer, cohort_progress& progress, replica_evaluations& known,
+                                      const batch& b, std::int64_t pieces) {
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  if (peer.assignment == nullptr) return none;
+  if (progress.now().steps == known.steps && progress.now().evaluated < known.through_with) {
+    return std::exchange(known.missed, none);
+  }
+  stage::layout alone{{peer.layout.replicas[peer.place.replica]}};
+  alone.replicas.front().micro_batches = static_cast<std::uint32_t>(pieces);
+  const std::uint64_t number = progress.evaluation();
+  CAUSEWAY_ASSIGN(const double own,
+                  peer.forward_only(ctx, alone, {0, peer.place.rank}, b, alone.replicas.front().micro_batches,
+                                    (peer.attempt.round << 16U) + number % (1U << 16U)));
+  return evaluation_of_replica(ctx, peer, number, own);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -31635,6 +32008,7 @@ template <stage::Schedule Order>
 class flushed_steps {
  public:
   static constexpr std::string_view name = "local_pipeline";
+  static constexpr bool drains = false;  ///< a stage must know before an exchange that it comes
 
   explicit flushed_steps(Order order = Order{}) : order_{std::move(order)} {}
 
@@ -31676,8 +32050,10 @@ class flushed_steps {
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
     s.progress.end_gradient();
-    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, loss, double{own}));
-    s.progress.note_sums(all.loss, all.norm);  // the others have theirs, and move when they hear of it
+    const bool exchanges = s.is_last || s.peer.arrivals.any();
+    CAUSEWAY_ASSIGN(const replica_sums all,
+                    sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, {loss, double{own}, exchanges}));
+    s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
     return {};
   }
 
@@ -31818,10 +32194,10 @@ class step_vote {
   /// This peer's gradient is complete: tells the others its loss and its part of the squared norm, and gives the loss of
   /// the whole. These are added up in the order of the transport's numbers: the same bits on all peers. Who has heard from
   /// everybody knows that every gradient is complete. `number`: of the meeting; `agreed`: see resumable_step; `interval`:
-  /// the recovery policy's.
+  /// the recovery policy's; `moves`: the parameters do.
   result<double> tell(auto& ctx, const pipeline_peer& peer, std::uint64_t number, std::uint64_t agreed,
-                      std::uint64_t interval, double loss, double squares) {
-    name(peer, ctx.step() + 1, agreed, interval);
+                      std::uint64_t interval, bool moves, double loss, double squares) {
+    name(peer, ctx.step() + 1, agreed, interval, moves);
     CAUSEWAY_ASSIGN(const auto all, peer.of_everybody(ctx, pipeline_peer::sums_channel, std::array{loss, squares}, number));
     double sum = 0, sum_of_squares = 0;
     for (const auto& [one, of_one] : all) {
@@ -31837,7 +32213,8 @@ class step_vote {
 
  private:
   // Equal on all peers of the attempt, and in no attempt with other sums.
-  CAUSEWAY_DECL void name(const pipeline_peer& peer, std::uint64_t step, std::uint64_t agreed, std::uint64_t interval);
+  CAUSEWAY_DECL void name(const pipeline_peer& peer, std::uint64_t step, std::uint64_t agreed, std::uint64_t interval,
+                          bool moves);
   // What the run holds alike after the step of that attempt.
   CAUSEWAY_DECL [[nodiscard]] step_record next_record(double loss, double norm) const;
 
@@ -31867,11 +32244,11 @@ CAUSEWAY_DECL result<void> step_vote::propose(step_group& group) {
 }
 
 CAUSEWAY_DECL void step_vote::name(const pipeline_peer& peer, std::uint64_t step, std::uint64_t agreed,
-                                   std::uint64_t interval) {
+                                   std::uint64_t interval, bool moves) {
   hasher h;
   for (const auto& [id, index] : peer.index_of) h.add_value(id).add_value(index);
   add_layout(h, peer.layout).add_value(agreed).add_value(peer.record().state);
-  next_ = {step, h.finish(), 0, peer.record().history, 0, peer.record().updates + 1};
+  next_ = {step, h.finish(), 0, peer.record().history, 0, peer.record().updates + (moves ? 1 : 0)};
   next_.history.took_step(next_.updates, interval, peer.layout, peer.staying);
   complete_ = true;
 }
@@ -31912,6 +32289,7 @@ struct streamed_options {
 class streamed_steps {
  public:
   static constexpr std::string_view name = "local_async_pipeline";
+  static constexpr bool drains = true;
 
   explicit streamed_steps(streamed_options options = {}) : options_{options} {}
 
@@ -32121,9 +32499,8 @@ class streamed_steps {
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 
 // Pipelines that are laid out anew when peers come and go. Each attempt at a step begins with who is there and what they
-// hold; a recovery policy makes a layout of it, blocks move to who is to have them, and the global batch is shared out. So
-// a lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block; with
-// a policy that keeps work, only what the lost peer alone had of that step.
+// hold; a recovery policy makes a layout of it, and blocks move to who is to have them. A lost peer costs the step that was
+// under way (with a policy that keeps work, what it alone had of that), and nothing that was committed.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -32144,15 +32521,14 @@ struct elastic_pipeline_options {
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
 /// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
-/// residual; pipelines are cut alike then (regroup, morph, proactive).
+/// residual; pipelines are cut alike then (regroup, morph, proactive). Where its results are a step late, a peer sends the
+/// row of the step before, unless it has other blocks now.
 /// One that gathers them until all peers together have enough samples (axis::global_samples) adds up those of its stage
-/// over several steps. The parameters move once for all of these, as for one batch; meanwhile only boundaries are sent, and
-/// nothing is voted on. When the layout changes, the round begins anew.
+/// over several steps, in one layout. The parameters move once for all of these; meanwhile nothing is voted on.
 ///
-/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, that of a tied
-/// table over those of the first and the last; about 100 bytes from and to everybody. On a change: 12 bytes a parameter of
-/// each block that moves (AdamW), the table with either. Memory: as the layout says; while it changes, both parts, and what
-/// this peer gives away.
+/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, a tied table's
+/// over those of the first and the last; about 100 to everybody. On a change: 12 a parameter of each block that moves
+/// (AdamW). Memory: as the layout says; while it changes, both parts, and what this peer gives away.
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class elastic_pipeline {
@@ -32165,7 +32541,7 @@ class elastic_pipeline {
   static constexpr std::string_view name = "elastic_pipeline";
   static constexpr parallel_traits traits{
       .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .gathers_together = true};
-  static constexpr std::uint32_t state_version = 4;
+  static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
                             Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -32209,8 +32585,8 @@ class elastic_pipeline {
       }
     }
     vote_.end();
-    policy_.taken(peer_.record().state);
-    if (by_policy()) policy_.put_table(ctx);
+    policy_.taken(peer_);
+    if (by_policy()) policy_.complete_gradient(ctx);
     gradient_.forget();
     peer_.held.moved_to(peer_.record().state, std::move(squares_.of));
     return static_cast<float>(peer_.record().norm);
@@ -32306,8 +32682,10 @@ class elastic_pipeline {
     if (next_step() != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *inventory));
-    const auto done =
-        gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches, by_policy());
+    const auto done = policy_.compute(peer_, [&] {
+      return gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches,
+                               by_policy());
+    });
     const auto sound = done ? check_sound(*done, ctx.own_norm()) : result<void>{done.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
     own_loss_ = loss_ = *done;
@@ -32405,8 +32783,8 @@ class elastic_pipeline {
 
   // Loss and norm of the whole.
   result<void> tell_sums(auto& ctx) {
-    CAUSEWAY_ASSIGN(loss_, vote_.tell(ctx, peer_, meetings_.number(), gradient_.agreed(), recovery_.interval(), own_loss_,
-                                      squares_.first));
+    CAUSEWAY_ASSIGN(loss_, vote_.tell(ctx, peer_, meetings_.number(), gradient_.agreed(), recovery_.interval(),
+                                      policy_.moves(), own_loss_, squares_.first));
     return {};
   }
 
@@ -32436,7 +32814,7 @@ class elastic_pipeline {
       known_ = true;
       return exchange_entry{.known = policy_.mean(), .kept = true};
     }
-    if (policy_.computed()) return peer_.entry();
+    if (policy_.computed()) return policy_.entry();
     CAUSEWAY_TRY(attempt(ctx));
     peer_.group->begin_exchange_again();
     return fail(errc::cancelled, "step", "its gradient was computed again, in another attempt");
@@ -32478,106 +32856,271 @@ static_assert(ParallelismPolicy<elastic_pipeline<>>);
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 
-// ---- causeway/parallel/envelope.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ENVELOPE_HPP
-#define CAUSEWAY_PARALLEL_ENVELOPE_HPP
+// ---- causeway/net/fields.hpp ----
+#ifndef CAUSEWAY_NET_FIELDS_HPP
+#define CAUSEWAY_NET_FIELDS_HPP
 
-// What all control messages between peers of a layout have in common: format, run, kind, fields. A message is a variant;
-// the place of a kind in it is its number on the wire, so kinds are appended, never reordered.
+// A message lists its fields once, in their order on the wire, and is written and read by that list:
+//
+//   void fields(auto& wire) { wire(step, below{stage, most_stages}, loss); }
+//
+// A field is an unsigned integer; a bool or an enum; a float or double, refused where it is not finite; something that has
+// `fields` itself, or `put(byte_writer&)` and `get(byte_reader&)`, as the ones below. What a stranger sent is never
+// believed: a list takes no memory before its elements have come.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace envelope {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+
+/// The integer whose bytes stand for a T.
+template <class T>
+constexpr auto integer_like() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return std::uint8_t{};
+  } else if constexpr (std::is_enum_v<T>) {
+    return std::make_unsigned_t<std::underlying_type_t<T>>{};
+  } else if constexpr (std::floating_point<T>) {
+    return std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>{};
+  } else if constexpr (std::unsigned_integral<T>) {
+    return T{};
+  }
+}
+template <class T>
+using integer_of = decltype(integer_like<T>());
+
+}  // namespace detail
+
+/// Leaves what it writes as it is.
+class field_writer {
+ public:
+  static constexpr bool reads = false;
+
+  explicit field_writer(byte_writer& out) noexcept : out_{&out} {}
+
+  template <class... Fields>
+  void operator()(Fields&&... fields) {
+    (one(fields), ...);
+  }
+  /// Of what was read: whether it can be.
+  void must(bool) const noexcept {}
+
+ private:
+  template <class T>
+  void one(T& field) {
+    using integer = detail::integer_of<T>;
+    if constexpr (std::floating_point<T>) {
+      out_->put(std::bit_cast<integer>(field));
+    } else if constexpr (!std::is_void_v<integer>) {
+      out_->put(static_cast<integer>(field));
+    } else if constexpr (requires { field.put(*out_); }) {
+      field.put(*out_);
+    } else {
+      field.fields(*this);
+    }
+  }
+
+  byte_writer* out_;
+};
+
+class field_reader {
+ public:
+  static constexpr bool reads = true;
+
+  explicit field_reader(byte_reader& in) noexcept : in_{&in} {}
+
+  template <class... Fields>
+  void operator()(Fields&&... fields) {
+    (one(fields), ...);
+  }
+  void must(bool holds) const noexcept {
+    if (!holds) in_->refuse();
+  }
+
+ private:
+  template <class T>
+  void one(T& field) {
+    using integer = detail::integer_of<T>;
+    if constexpr (std::is_same_v<T, bool>) {
+      const auto byte = in_->get<std::uint8_t>();
+      field = byte == 1;
+      must(byte <= 1);
+    } else if constexpr (std::floating_point<T>) {
+      field = std::bit_cast<T>(in_->get<integer>());
+      must(std::isfinite(field));
+    } else if constexpr (!std::is_void_v<integer>) {
+      field = static_cast<T>(in_->get<integer>());
+    } else if constexpr (requires { field.get(*in_); }) {
+      field.get(*in_);
+    } else {
+      field.fields(*this);
+    }
+  }
+
+  byte_reader* in_;
+};
+
+/// Whether a message asks for what both sides know.
+template <class Message, class Wire, class... Context>
+concept ListedWith = requires(Message& m, Wire& wire, const Context&... context) {
+  m.fields(wire, context...);
+};
+
+/// `context` is for those that ask for it.
+template <class Message, class Wire, class... Context>
+void list_fields(Message& m, Wire& wire, const Context&... context) {
+  if constexpr (ListedWith<Message, Wire, Context...>) {
+    m.fields(wire, context...);
+  } else {
+    m.fields(wire);
+  }
+}
+
+template <class Message, class... Context>
+void put_fields(byte_writer& out, const Message& m, const Context&... context) {
+  field_writer wire{out};
+  list_fields(const_cast<Message&>(m), wire, context...);  // a writer only reads it
+}
+
+template <class Message, class... Context>
+void get_fields(byte_reader& in, Message& m, const Context&... context) {
+  field_reader wire{in};
+  list_fields(m, wire, context...);
+}
+
+template <class Message>
+[[nodiscard]] std::vector<std::byte> encode_fields(const Message& m) {
+  byte_writer out;
+  put_fields(out, m);
+  return std::move(out).take();
+}
+
+/// `what` names it in an error: errc::corrupt or errc::too_large.
+template <class Message>
+[[nodiscard]] result<Message> decode_fields(std::span<const std::byte> bytes, std::string_view what) {
+  byte_reader in{bytes};
+  Message m;
+  get_fields(in, m);
+  CAUSEWAY_TRY(in.finish(what));
+  return m;
+}
+
+// ---- fields with a limit -----------------------------------------------------------------------------------------------
+
+/// An integer or an enum below `limit`.
+template <class T>
+struct below {
+  T& value;
+  std::uint64_t limit;
+
+  below(T& field, std::uint64_t bound) noexcept : value{field}, limit{bound} {}
+  void put(byte_writer& out) const { field_writer{out}(value); }
+  void get(byte_reader& in) const {
+    field_reader{in}(value);
+    if (static_cast<std::uint64_t>(value) >= limit) in.refuse();
+  }
+};
+
+/// Printable text of at most `limit` bytes, as byte_reader::get_text.
+struct text {
+  std::string& value;
+  std::size_t limit;
+
+  void put(byte_writer& out) const { out.put_text(value); }
+  void get(byte_reader& in) const { value = in.get_text(limit); }
+};
+
+namespace detail {
+struct one_field {
+  void operator()(auto& wire, auto& element) const { wire(element); }
+};
+}  // namespace detail
+
+/// At most `most` elements behind their number, a u32. `each(wire, element)` lists the fields of one.
+template <class T, class Each = detail::one_field>
+struct list {
+  std::vector<T>& values;
+  std::size_t most;
+  Each each;
+
+  list(std::vector<T>& elements, std::size_t bound, Each fields = {}) : values{elements}, most{bound}, each{fields} {}
+  void put(byte_writer& out) const {
+    out.put(static_cast<std::uint32_t>(values.size()));
+    field_writer wire{out};
+    for (T& v : values) each(wire, v);
+  }
+  void get(byte_reader& in) const {
+    const std::size_t count = in.get<std::uint32_t>();
+    if (count > most || count > in.remaining()) in.refuse();
+    values.clear();
+    field_reader wire{in};
+    for (std::size_t i = 0; i < count && in.ok(); ++i) each(wire, values.emplace_back());
+  }
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FIELDS_HPP
+
+// ---- causeway/net/envelope.hpp ----
+#ifndef CAUSEWAY_NET_ENVELOPE_HPP
+#define CAUSEWAY_NET_ENVELOPE_HPP
+
+// What all control messages between peers have in common: format, run, kind, fields. A message is a variant; the place of a
+// kind in it is its number on the wire, so kinds are appended, never reordered.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace envelope {
 
 /// A family of messages.
 struct kind {
   std::string_view name;     ///< for errors: "swarm message"
-  std::string_view differs;  ///< what else may differ where the run does
+  std::string_view differs;  ///< what else may differ where the run does: ", or of another model"
   std::uint8_t format = 1;
 };
 
-inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
-/// A finite one.
-CAUSEWAY_DECL double get_real(net::byte_reader& in);
-CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in);
-CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit);
-
 namespace detail {
 
-template <class Message, class Read, std::size_t I = 0>
-Message read_kind(net::byte_reader& in, std::size_t which, Read& read) {
+template <std::size_t I = 0, class Message, class... Context>
+void read_kind(byte_reader& in, std::size_t which, Message& m, const Context&... context) {
   if constexpr (I < std::variant_size_v<Message>) {
-    if (which != I) return read_kind<Message, Read, I + 1>(in, which, read);
-    std::variant_alternative_t<I, Message> m;
-    read(in, m);
-    return m;
+    if (which != I) return read_kind<I + 1>(in, which, m, context...);
+    get_fields(in, m.template emplace<I>(), context...);
   } else {
     in.refuse();
-    return {};
   }
 }
 
 }  // namespace detail
 
-/// `write(out, alternative)` writes the fields.
-template <class Message, class Write>
-[[nodiscard]] std::vector<std::byte> seal(const kind& k, std::uint64_t run, const Message& m, Write write) {
-  net::byte_writer out;
+/// `context` is for those kinds whose `fields` take it.
+template <class Message, class... Context>
+[[nodiscard]] std::vector<std::byte> seal(const kind& k, std::uint64_t run, const Message& m, const Context&... context) {
+  byte_writer out;
   out.put(k.format).put(run).put(static_cast<std::uint8_t>(m.index()));
-  std::visit([&](const auto& which) { write(out, which); }, m);
+  std::visit([&](const auto& which) { put_fields(out, which, context...); }, m);
   return std::move(out).take();
 }
 
 /// errc::version_mismatch, errc::wrong_run for another run's, errc::corrupt or errc::too_large for what no encoder makes.
-/// `read(in, alternative)` reads the fields.
-template <class Message, class Read>
-[[nodiscard]] result<Message> open(const kind& k, std::uint64_t run, std::span<const std::byte> bytes, Read read) {
-  net::byte_reader in{bytes};
+template <class Message, class... Context>
+[[nodiscard]] result<Message> open(const kind& k, std::uint64_t run, std::span<const std::byte> bytes,
+                                   const Context&... context) {
+  byte_reader in{bytes};
   if (in.get<std::uint8_t>() != k.format) {
     return fail(errc::version_mismatch, std::string{k.name}, "another format; all peers must run the same version");
   }
   if (in.get<std::uint64_t>() != run && in.ok()) {
-    return fail(errc::wrong_run, std::string{k.name}, "it is of another run, or of another " + std::string{k.differs});
+    return fail(errc::wrong_run, std::string{k.name}, "it is of another run" + std::string{k.differs});
   }
   const auto which = in.get<std::uint8_t>();
-  result<Message> m{detail::read_kind<Message>(in, which, read)};
+  result<Message> m{Message{}};
+  detail::read_kind(in, which, *m, context...);
   if (const auto end = in.finish(k.name); !end) return end.error();
   return m;
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::envelope
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::envelope
 
-#endif  // CAUSEWAY_PARALLEL_ENVELOPE_HPP
-
-// ---- causeway/parallel/impl/envelope.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
-
-// Bodies of parallel/envelope.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace envelope {
-
-CAUSEWAY_DECL double get_real(net::byte_reader& in) {
-  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
-  if (!std::isfinite(v)) in.refuse();
-  return v;
-}
-
-CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in) {
-  const auto v = in.get<std::uint8_t>();
-  if (v > 1) in.refuse();
-  return v;
-}
-
-CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
-  const auto v = in.get<std::uint32_t>();
-  if (v >= limit) in.refuse();
-  return v;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::envelope
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
-#endif
+#endif  // CAUSEWAY_NET_ENVELOPE_HPP
 
 // ---- causeway/parallel/experts/expert_messages.hpp ----
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_EXPERT_MESSAGES_HPP
@@ -32589,11 +33132,15 @@ CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit)
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire {
 
 inline constexpr std::uint32_t most_experts = 1U << 14U;  ///< of a host
+/// Values that fit one message, whatever its kind.
+inline constexpr std::size_t most_values = (net::max_post_bytes - 64) / sizeof(float);
 
 /// From a host to everybody: these experts are here, for so long.
 struct announcement {
   std::uint32_t milliseconds = 0;
   std::vector<stage::expert_id> experts{};
+
+  void fields(auto& wire) { wire(milliseconds, net::list{experts, most_experts}); }
 };
 
 /// From a trainer. A forward has x; a backward x and then the gradient of the output, both [rows, width].
@@ -32602,41 +33149,30 @@ struct request {
   std::uint8_t backward = 0;
   stage::expert_id expert = 0;
   std::vector<float> values{};
+
+  void fields(auto& wire) { wire(number, net::below{backward, 2}, expert, net::list{values, most_values}); }
 };
 
 /// The output, or the gradient of the input; none where the host refused.
 struct answer {
   std::uint64_t number = 0;
   std::vector<float> values{};
+
+  void fields(auto& wire) { wire(number, net::list{values, most_values}); }
 };
 
 /// The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<announcement, request, answer>;
 
-/// Values that fit one message, whatever its kind.
-inline constexpr std::size_t most_values = (net::max_post_bytes - 64) / sizeof(float);
-
 namespace detail {
 
-inline constexpr envelope::kind messages{"expert message", "grid or width of experts", 1};
-
-CAUSEWAY_DECL void put_values(net::byte_writer& out, std::span<const float> values);
-CAUSEWAY_DECL std::vector<float> get_values(net::byte_reader& in);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
-
-inline void write(net::byte_writer& out, const answer& m) { put_values(out.put(m.number), m.values); }
-CAUSEWAY_DECL void read(net::byte_reader& in, answer& m);
+inline constexpr net::envelope::kind messages{"expert message", ", or of another grid or width of experts", 1};
 
 }  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
-/// As envelope::open; values that are not finite are refused as well.
+/// As net::envelope::open; values that are not finite are refused as well.
 CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::expert_wire
@@ -32650,65 +33186,14 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 
 // Bodies of parallel/experts/expert_messages.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire { namespace detail {
-
-CAUSEWAY_DECL void put_values(net::byte_writer& out, std::span<const float> values) {
-  out.put(static_cast<std::uint32_t>(values.size()));
-  for (const float v : values) out.put(std::bit_cast<std::uint32_t>(v));
-}
-
-CAUSEWAY_DECL std::vector<float> get_values(net::byte_reader& in) {
-  const auto count = in.get<std::uint32_t>();
-  if (std::size_t{count} * sizeof(float) > in.remaining()) in.refuse();
-  std::vector<float> values(in.ok() ? count : 0);
-  for (float& v : values) {
-    v = std::bit_cast<float>(in.get<std::uint32_t>());
-    if (!std::isfinite(v)) in.refuse();
-  }
-  return values;
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m) {
-  out.put(m.milliseconds).put(static_cast<std::uint32_t>(m.experts.size()));
-  for (const stage::expert_id e : m.experts) out.put(e);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m) {
-  m.milliseconds = in.get<std::uint32_t>();
-  const auto count = in.get<std::uint32_t>();
-  if (count > most_experts) in.refuse();
-  for (std::uint32_t i = 0; i < count && in.ok(); ++i) m.experts.push_back(in.get<std::uint64_t>());
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const request& m) {
-  put_values(out.put(m.number).put(m.backward).put(m.expert), m.values);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, request& m) {
-  m.number = in.get<std::uint64_t>();
-  m.backward = in.get<std::uint8_t>();
-  if (m.backward > 1) in.refuse();
-  m.expert = in.get<std::uint64_t>();
-  m.values = get_values(in);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, answer& m) {
-  m.number = in.get<std::uint64_t>();
-  m.values = get_values(in);
-}
-
-}}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::expert_wire::detail
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire {
 
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return envelope::seal(detail::messages, run, m,
-                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
+  return net::envelope::seal(detail::messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return envelope::open<message>(detail::messages, run, bytes,
-                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
+  return net::envelope::open<message>(detail::messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::expert_wire
@@ -33606,8 +34091,8 @@ class local_pipeline {
  public:
   static constexpr std::string_view name = replica_steps<Schedule>::type::name;
   static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .sums_over_stages = true, .moves_blocks = true};
-  static constexpr std::uint32_t state_version = 2;
+      .staged = true, .reroutes = true, .sums_over_stages = true, .moves_blocks = true, .drains = steps_type::drains};
+  static constexpr std::uint32_t state_version = 3;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -33625,6 +34110,7 @@ class local_pipeline {
   /// The mean loss over the micro-batches of this peer's replica; 0 for a peer that rests.
   result<double> forward_backward(auto& ctx, const batch& b) {
     CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
+    sequences_ = static_cast<std::uint64_t>(b.sequences);
     for (;;) {
       result<void> outcome = gather(ctx, true);
       if (!outcome && begins_anew_) return outcome.error();
@@ -33652,15 +34138,17 @@ class local_pipeline {
   result<void> save_blocks(auto& ctx) { return peer_.save_blocks(ctx); }
 
   /// All peers call it with the same batch, as often before the same step: the mean loss of this peer's replica, on its own
-  /// parameters. Boundaries cross as f32. errc::cancelled where there is none, since a peer was lost or this one rests:
-  /// train on.
-  result<double> evaluate(auto& ctx, const batch& b) {
+  /// parameters, or the shared ones of a `path` through modules. Boundaries cross as f32. errc::cancelled where there is
+  /// none, since a peer was lost or this one rests: train on.
+  result<double> evaluate(auto& ctx, const batch& b, std::optional<std::uint32_t> path = {}) {
+    peer_.judged = path;
     const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     for (;;) {
       const auto ready = gather(ctx, false);
       if (!ready && begins_anew_) return ready.error();
-      const auto sum = ready ? loss_of(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{ready.error()};
+      const auto sum =
+          ready ? loss_of_replica(ctx, peer_, progress_, known_evaluations_, b, pieces) : result<double>{ready.error()};
       if (!sum) {
         CAUSEWAY_TRY(peer_.group->failed(sum.error()));
         continue;
@@ -33699,7 +34187,9 @@ class local_pipeline {
     CAUSEWAY_TRY(steps_.begin(progress_, codec_));
     peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
                               [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
-                              [this, &ctx] { return ends(ctx); }});
+                              [this, &ctx] { return ends(ctx); }, [this, &ctx] { return is_enough(ctx); },
+                              [this] { return peer_.arrivals.any_or_over(); },
+                              [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }});
     return check_untied(ctx.model(), name);
   }
 
@@ -33715,7 +34205,8 @@ class local_pipeline {
     CAUSEWAY_ASSIGN(const cluster_inventory inventory, meet(ctx));
     CAUSEWAY_ASSIGN(const auto members, members_of(ctx, inventory));
     if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
-    auto made = arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state);
+    progress_.met(members);
+    auto made = arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, peer_.group->state().paths);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
     if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
     peer_.layout = std::move(made->layout);
@@ -33727,7 +34218,7 @@ class local_pipeline {
   result<cluster_inventory> meet(auto& ctx) {
     const peer_inventory own = peer_.described(ctx.model().blocks(), ctx.log());
     auto ours = peer_.template agreement<Recovery, steps_type>(ctx, name, options_.micro_batches, recovery_, codec_);
-    ours.hash = mix(ours.hash, steps_.agreement());
+    ours.hash = mix(ours.hash, steps_.agreement(), peer_.group->state().paths);
     return peer_.gather(peer_.named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx));
   }
 
@@ -33767,14 +34258,18 @@ class local_pipeline {
     if (!goes_on) give_up();
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
-    if (!ready && !goes_on) blocks.begin_from_shared();
+    const bool on_another_path = peer_.follow_path();
+    if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared();
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
-    gathered_ = true;
+    peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
     known_evaluations_ = {};
     if (was_assigned)
       known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_.now());
-    return goes_on ? steps_.go_on(ctx, as_assigned(ctx), inventory, members) : begin_anew(ctx);
+    const auto begun = goes_on ? steps_.go_on(ctx, as_assigned(ctx), inventory, members) : begin_anew(ctx);
+    const auto met = peer_.meet_holders(names);
+    gathered_ = met.has_value();
+    return met ? begun : met;
   }
   void give_up() {
     progress_.leave_cohort();
@@ -33784,6 +34279,7 @@ class local_pipeline {
   result<void> begin_anew(auto& ctx) {
     if (!progress_.join_cohort(peer_, ctx.step())) return {};
     peer_.group->state().begin_anew();
+    ctx.resume_at(peer_.record().step);
     begins_anew_ = true;
     return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(peer_.record().step));
   }
@@ -33791,30 +34287,28 @@ class local_pipeline {
   // ---- a step -----------------------------------------------------------------------------------------------------------
 
   result<double> step(auto& ctx, const batch& b) {
+    ctx.contribution().takes_part(peer_.samples_of(b.sequences, options_.micro_batches));
     if (peer_.assignment != nullptr) return steps_.run(ctx, as_assigned(ctx), b);
     progress_.rests();
     ctx.skip_inner_step();
     return 0.0;
   }
   [[nodiscard]] replica_step<Recovery, Codec> as_assigned(auto& ctx) {
-    return {
-        peer_, progress_, recovery_, codec_, options_.micro_batches, ends(ctx) || peer_.group->state().exchanges_next()};
+    return {peer_, progress_, recovery_, codec_, options_.micro_batches, is_last(ctx)};
+  }
+  // An exchange comes after the step under way; also where the run has one already that this peer is still to take.
+  [[nodiscard]] bool is_last(auto& ctx) const {
+    const exchange_state& policy = peer_.group->state();
+    if (ends(ctx) || policy.exchanges_next()) return true;
+    if (policy.by_pace) return progress_.ends_round(policy.round_samples, sequences_);
+    const std::uint64_t samples = (ctx.step() + 1 - peer_.record().step) * sequences_;
+    return (policy.round_samples > 0 && samples >= policy.round_samples) || peer_.record().state != progress_.now().state;
+  }
+  [[nodiscard]] bool is_enough(auto& ctx) const {
+    if (!peer_.group->state().by_pace) return is_last(ctx);
+    return peer_.assignment == nullptr || progress_.now().exchanges != 0;
   }
   [[nodiscard]] bool ends(auto& ctx) const { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }
-
-  // Of this peer's replica alone.
-  result<double> loss_of(auto& ctx, const batch& b, std::uint32_t pieces) {
-    if (peer_.assignment == nullptr) return none;
-    const bool known = progress_.now().steps == known_evaluations_.steps;
-    if (known && progress_.now().evaluated < known_evaluations_.through_with)
-      return std::exchange(known_evaluations_.missed, none);
-    stage::layout alone{{peer_.layout.replicas[peer_.place.replica]}};
-    alone.replicas.front().micro_batches = pieces;
-    const std::uint64_t number = progress_.evaluation();
-    CAUSEWAY_ASSIGN(const double own, peer_.forward_only(ctx, alone, {0, peer_.place.rank}, b, pieces,
-                                                         (peer_.attempt.round << 16U) + number % (1U << 16U)));
-    return evaluation_of_replica(ctx, peer_, number, own);
-  }
 
   // ---- the exchange -----------------------------------------------------------------------------------------------------
 
@@ -33822,7 +34316,7 @@ class local_pipeline {
   result<exchange_entry> enter(auto& ctx) {
     const step_record& record = peer_.record();
     if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.now().state) {  // others voted for it
-      applied(record);
+      applied(ctx, record);
       known_ = true;
       return exchange_entry{.known = mean_, .kept = true};
     }
@@ -33837,10 +34331,9 @@ class local_pipeline {
     for (;;) {
       CAUSEWAY_TRY(gather(ctx, true));
       const step_attempt before = peer_.attempt;
-      collective::collective_options options = peer_.how(ctx);
-      options.deadline = round_times_.count() > 0 ? ctx.clock().now() + 2 * round_times_.patience() : no_deadline;
-      CAUSEWAY_ASSIGN(const auto all, of_all(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel),
-                                             std::uint64_t{1}, options));
+      const time_point end = round_times_.count() > 0 ? ctx.clock().now() + 2 * round_times_.patience() : no_deadline;
+      CAUSEWAY_ASSIGN(const std::uint64_t most, peer_.arrivals.meet(ctx.step() + 1, peer_.assignment != nullptr, end));
+      step_ = peer_.group->state().by_pace ? most : ctx.step() + 1;
       CAUSEWAY_TRY(gather(ctx, true));  // from now on the exchange has its time
       if (peer_.attempt.attempt == before.attempt && peer_.attempt.round == before.round) return {};
     }
@@ -33849,7 +34342,7 @@ class local_pipeline {
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
     if (std::exchange(known_, false)) return {};
     mean_.assign(mean.begin(), mean.end());
-    const step_record next = peer_.next_round(ctx.step() + 1, recovery_.interval());
+    const step_record next = peer_.next_round(step_, recovery_.interval());
     mean_of_ = next.state;
     const std::uint64_t own = mix(next.state, next.step);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own));
@@ -33860,12 +34353,13 @@ class local_pipeline {
     if (peer_.record() != next) return fail(errc::cancelled, "round", "the others have finished it");
     round_times_.observe(ctx.clock().now() - round_began_);
     round_began_ = ctx.clock().now();
-    applied(next);
+    applied(ctx, next);
     return {};
   }
 
-  // The run has the round, and so has this peer: its mean is applied now.
-  void applied(const step_record& record) {
+  // The run has the round, and so has this peer. Who has made fewer steps leaves the others out.
+  void applied(auto& ctx, const step_record& record) {
+    if (record.step != ctx.step() + 1) ctx.resume_at(record.step);
     peer_.held.moved_to(record.state, {});
     progress_.exchanged(record.state);
     steps_.forget();
@@ -33873,8 +34367,6 @@ class local_pipeline {
     const std::uint64_t round = peer_.attempt.round;
     saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);
   }
-
-  static constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
   pipeline_peer peer_;
   local_pipeline_options options_;
@@ -33884,7 +34376,9 @@ class local_pipeline {
   bool saves_ = false;     // when what was exchanged has been applied
   bool gathered_ = false;  // in the attempt under way
   cohort_progress progress_;
-  bool begins_anew_ = false;  // its round did, when it was asked last
+  std::uint64_t sequences_ = 0;  // of a batch
+  bool begins_anew_ = false;     // its round did, when it was asked last
+  std::uint64_t step_ = 0;       // that the run is at with the exchange
   // Peers of a replica are through with as many evaluations before a step: who has fewer takes the outcome from another of
   // them, or goes without.
   replica_evaluations known_evaluations_;
@@ -33951,6 +34445,8 @@ static_assert(table_piece_values * sizeof(float) <= net::max_post_bytes / 2);
 struct table_request {
   std::uint64_t step = 0;
   std::uint32_t piece = 0;
+
+  void fields(auto& wire) { wire(step, piece); }
 };
 
 /// The answer.
@@ -33959,17 +34455,17 @@ struct table_piece {
   std::uint32_t piece = 0;
   std::uint64_t version = 0;    ///< pieces of another version are of another sum
   std::vector<float> values{};  ///< finite; none: the sender has nothing of that step
+
+  void fields(auto& wire) { wire(step, piece, version, blob{values}); }
+
+ private:
+  struct blob {
+    std::vector<float>& values;
+
+    void put(net::byte_writer& out) const { out.put_bytes(std::as_bytes(std::span{values})); }
+    CAUSEWAY_DECL void get(net::byte_reader& in) const;
+  };
 };
-
-namespace detail {
-
-inline void write(net::byte_writer& out, const table_request& m) { out.put(m.step).put(m.piece); }
-CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m);
-
-}  // namespace detail
 
 }  // namespace swarm_wire
 
@@ -34032,32 +34528,16 @@ class swarm_table_fetch {
 
 // Bodies of parallel/swarm/swarm_table_exchange.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire { namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m) {
-  out.put(m.step).put(m.piece).put(m.version).put_bytes(std::as_bytes(std::span{m.values}));
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-  m.version = in.get<std::uint64_t>();
+CAUSEWAY_DECL void swarm_wire::table_piece::blob::get(net::byte_reader& in) const {
   const auto bytes = in.get_bytes(table_piece_values * sizeof(float));
   if (bytes.size() % sizeof(float) != 0) in.refuse();
   if (!in.ok()) return;
-  m.values.resize(bytes.size() / sizeof(float));
-  if (!bytes.empty()) std::memcpy(m.values.data(), bytes.data(), bytes.size());
-  if (!std::all_of(m.values.begin(), m.values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
+  values.resize(bytes.size() / sizeof(float));
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
 }
-
-}}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked, std::span<const float> table,
                                              std::uint64_t version) {
@@ -34180,9 +34660,9 @@ class batch_set {
   CAUSEWAY_DECL void unite(const batch_set& other) noexcept;
   friend bool operator==(const batch_set&, const batch_set&) = default;
 
-  CAUSEWAY_DECL void write(net::byte_writer& out) const;
+  CAUSEWAY_DECL void put(net::byte_writer& out) const;
   /// Allocates no more than the input backs; bits beyond the size are refused.
-  CAUSEWAY_DECL static batch_set read(net::byte_reader& in);
+  CAUSEWAY_DECL void get(net::byte_reader& in);
 
  private:
   std::uint32_t size_ = 0;
@@ -34194,6 +34674,8 @@ struct stage_sum {
   std::uint64_t step = 0;
   double squares = -1;          ///< of the sum's 2-norm; negative: there is none
   std::vector<double> asked{};  ///< this stage's part of what a policy asks all stages for (swarm_round::sum)
+
+  void fields(auto& wire) { wire(step, squares, net::list{asked, most_asked}); }
 };
 
 /// Its squares, and the first `count` of what was asked for.
@@ -34215,11 +34697,18 @@ struct status {
   /// steps, since it was started.
   std::uint64_t committed = 0;
   stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
+
+  void fields(auto& wire) {
+    wire(net::below{stage, most_stages}, net::below{serving, 2}, turn, term, net::below{coordinates, 2}, queued, seconds,
+         sums[0], sums[1], part, committed, decided);
+  }
 };
 
 /// From a peer that becomes the coordinator.
 struct claim {
   std::uint32_t term = 0;
+
+  void fields(auto& wire) { wire(term); }
 };
 
 /// The answer, also unasked when something was dropped: what of a turn is in this peer's hands.
@@ -34229,6 +34718,12 @@ struct report {
   batch_set done;                ///< in its gradient; in an evaluation: computed
   batch_set begun;               ///< computed forward, not back
   std::vector<double> losses{};  ///< on the last stage: of the micro-batches in `done`, ascending
+
+  void fields(auto& wire) {
+    wire(term, turn, done, begun);
+    wire(net::list{losses, done.count()});
+    wire.must(done.size() == begun.size() && (losses.empty() || losses.size() == done.count()));
+  }
 };
 
 /// What the neighbours have to do for a stage of a micro-batch's path.
@@ -34248,6 +34743,16 @@ struct order {
   /// By stage: the version with which it last began the micro-batch anew. Never falls from one stage to the next. 0: peers
   /// of a stage compute alike, and none ever has to.
   std::vector<std::uint64_t> passes{};
+
+  void fields(auto& wire) { wire(turn, net::below{micro_batch, most_micro_batches}, version, path_field{*this}); }
+
+ private:
+  struct path_field {
+    order& m;
+
+    CAUSEWAY_DECL void put(net::byte_writer& out) const;
+    CAUSEWAY_DECL void get(net::byte_reader& in) const;
+  };
 };
 
 /// A boundary tensor follows as data.
@@ -34257,6 +34762,10 @@ struct tensor_announcement {
   std::uint8_t backward = 0;
   std::uint64_t serial = 0;  ///< names the data among those of its sender
   std::uint64_t pass = 0;    ///< of the upper of the two stages
+
+  void fields(auto& wire) {
+    wire(turn, net::below{micro_batch, most_micro_batches}, net::below{backward, 2}, serial, pass);
+  }
 };
 
 /// A micro-batch is in this peer's gradient, or in an evaluation computed. To the coordinator.
@@ -34265,6 +34774,8 @@ struct contributed {
   std::uint32_t micro_batch = 0;
   double seconds = 0;  ///< 0: not of a training step
   double loss = 0;     ///< summed over tokens, on the last stage
+
+  void fields(auto& wire) { wire(turn, net::below{micro_batch, most_micro_batches}, seconds, loss); }
 };
 
 /// Whether the coordinator knows every micro-batch of the step in the gradient of a living peer of every stage that it
@@ -34273,17 +34784,25 @@ struct verdict {
   std::uint64_t turn = 0;
   std::uint8_t complete = 0;
   double loss = 0;  ///< of the whole turn, summed over tokens
+
+  void fields(auto& wire) { wire(turn, net::below{complete, 2}, loss); }
 };
 
 /// Where to find others.
 struct addresses {
   std::vector<std::string> list{};
+
+  void fields(auto& wire) {
+    wire(net::list{list, most_addresses, [](auto& w, std::string& a) { w(net::text{a, longest_address}); }});
+  }
 };
 
 /// The coordinator asks a peer to serve another stage.
 struct move_request {
   std::uint32_t term = 0;
   std::uint32_t stage = 0;
+
+  void fields(auto& wire) { wire(term, net::below{stage, most_stages}); }
 };
 
 /// What came from a peer for a micro-batch cannot be decoded. To the coordinator.
@@ -34291,14 +34810,20 @@ struct refusal {
   std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
   net::peer_id from = 0;
+
+  void fields(auto& wire) { wire(turn, net::below{micro_batch, most_micro_batches}, from); }
 };
 
 /// To be sent back at once, so that its sender learns how far away the other is.
 struct probe {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 struct echo {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 
 /// What that came to, for all peers within reach. To the coordinator.
@@ -34306,8 +34831,15 @@ struct delays {
   struct one {
     net::peer_id to = 0;
     double seconds = 0;  ///< half a round trip
+
+    void fields(auto& wire) {
+      wire(to, seconds);
+      wire.must(seconds >= 0);
+    }
   };
   std::vector<one> list{};
+
+  void fields(auto& wire) { wire(net::list{list, most_addresses}); }
 };
 
 /// The place in the list is the kind on the wire: append, never reorder.
@@ -34316,57 +34848,14 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"swarm message", "model or seed, codec or number of micro-batches or local steps",
-                                         5};
-
-using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const status& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, status& m);
-
-inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
-inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const report& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, report& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const order& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, order& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const tensor_announcement& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, tensor_announcement& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m);
-
-inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
-CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
-
-inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
-CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m);
-
-inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
-CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m);
-
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
+inline constexpr net::envelope::kind messages{
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 5};
 
 }  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
-/// As envelope::open.
+/// As net::envelope::open.
 CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
@@ -34411,20 +34900,20 @@ CAUSEWAY_DECL void batch_set::unite(const batch_set& other) noexcept {
   for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
 }
 
-CAUSEWAY_DECL void batch_set::write(net::byte_writer& out) const {
+CAUSEWAY_DECL void batch_set::put(net::byte_writer& out) const {
   out.put(size_);
   for (const std::uint64_t w : words_) out.put(w);
 }
 
-CAUSEWAY_DECL batch_set batch_set::read(net::byte_reader& in) {
+CAUSEWAY_DECL void batch_set::get(net::byte_reader& in) {
+  *this = {};
   const auto size = in.get<std::uint32_t>();
   const std::size_t words = (std::size_t{size} + 63U) / 64U;
   if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
-  if (!in.ok()) return {};
-  batch_set s{size};
-  for (auto& w : s.words_) w = in.get<std::uint64_t>();
-  if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
-  return s;
+  if (!in.ok()) return;
+  *this = batch_set{size};
+  for (auto& w : words_) w = in.get<std::uint64_t>();
+  if (size % 64U != 0 && words_.back() >> (size % 64U) != 0) in.refuse();
 }
 
 CAUSEWAY_DECL std::vector<double> numbers_of(const stage_sum& sum, std::size_t count) {
@@ -34433,167 +34922,30 @@ CAUSEWAY_DECL std::vector<double> numbers_of(const stage_sum& sum, std::size_t c
   return numbers;
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire { namespace detail {
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m) {
-  put_real(out.put(m.step), m.squares);
-  out.put(static_cast<std::uint32_t>(m.asked.size()));
-  for (const double v : m.asked) put_real(out, v);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m) {
-  m.step = in.get<std::uint64_t>();
-  m.squares = get_real(in);
-  const auto n = in.get<std::uint32_t>();
-  if (n > most_asked || std::size_t{n} * 8 > in.remaining()) in.refuse();
-  m.asked.clear();
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.asked.push_back(get_real(in));
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const status& m) {
-  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.coordinates);
-  put_real(out, m.queued);
-  put_real(out, m.seconds);
-  for (const stage_sum& s : m.sums) write(out, s);
-  out.put(m.part).put(m.committed);
-  write(out, m.decided);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
-  m.stage = get_below(in, most_stages);
-  m.serving = get_flag(in);
-  m.turn = in.get<std::uint64_t>();
-  m.term = in.get<std::uint32_t>();
-  m.coordinates = get_flag(in);
-  m.queued = get_real(in);
-  m.seconds = get_real(in);
-  for (stage_sum& s : m.sums) read(in, s);
-  m.part = in.get<std::uint64_t>();
-  m.committed = in.get<std::uint64_t>();
-  read(in, m.decided);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const report& m) {
-  out.put(m.term).put(m.turn);
-  m.done.write(out);
-  m.begun.write(out);
-  out.put(static_cast<std::uint32_t>(m.losses.size()));
-  for (const double l : m.losses) put_real(out, l);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, report& m) {
-  m.term = in.get<std::uint32_t>();
-  m.turn = in.get<std::uint64_t>();
-  m.done = batch_set::read(in);
-  m.begun = batch_set::read(in);
-  const auto n = in.get<std::uint32_t>();
-  if (m.done.size() != m.begun.size() || (n != 0 && n != m.done.count()) || std::size_t{n} * 8 > in.remaining())
-    in.refuse();
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.losses.push_back(get_real(in));
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const order& m) {
-  out.put(m.turn).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
+CAUSEWAY_DECL void order::path_field::put(net::byte_writer& out) const {
+  out.put(static_cast<std::uint32_t>(m.path.size()));
   for (std::size_t s = 0; s < m.path.size(); ++s) {
     out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s])).put(m.passes[s]);
   }
 }
 
-CAUSEWAY_DECL void read(net::byte_reader& in, order& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.version = in.get<std::uint64_t>();
-  const auto stages = get_below(in, most_stages + 1);
+CAUSEWAY_DECL void order::path_field::get(net::byte_reader& in) const {
+  net::field_reader wire{in};
+  std::uint32_t stages = 0;
+  wire(net::below{stages, most_stages + 1});
+  m.path.clear(), m.needs.clear(), m.passes.clear();
   for (std::uint32_t s = 0; s < stages && in.ok(); ++s) {
-    m.path.push_back(in.get<std::uint64_t>());
-    const auto need = in.get<std::uint8_t>();
-    if (need > 2) in.refuse();
-    m.needs.push_back(static_cast<stage_need>(need));
-    m.passes.push_back(in.get<std::uint64_t>());
-    if (m.passes.back() > m.version || (s > 0 && m.passes.back() < m.passes[s - 1])) in.refuse();
+    wire(m.path.emplace_back(), net::below{m.needs.emplace_back(), 3}, m.passes.emplace_back());
+    wire.must(m.passes[s] <= m.version && (s == 0 || m.passes[s] >= m.passes[s - 1]));
   }
 }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const tensor_announcement& m) {
-  out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial).put(m.pass);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, tensor_announcement& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.backward = get_flag(in);
-  m.serial = in.get<std::uint64_t>();
-  m.pass = in.get<std::uint64_t>();
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m) {
-  out.put(m.turn).put(m.micro_batch);
-  put_real(out, m.seconds);
-  put_real(out, m.loss);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.seconds = get_real(in);
-  m.loss = get_real(in);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.complete = get_flag(in);
-  m.loss = get_real(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const std::string& a : m.list) out.put_text(a);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m) {
-  const auto n = get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m) {
-  m.term = in.get<std::uint32_t>();
-  m.stage = get_below(in, most_stages);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.from = in.get<std::uint64_t>();
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const auto& d : m.list) put_real(out.put(d.to), d.seconds);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, delays& m) {
-  const auto n = get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) {
-    const auto to = in.get<std::uint64_t>();
-    m.list.push_back({to, get_real(in)});
-    if (m.list.back().seconds < 0) in.refuse();
-  }
-}
-
-}}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire {
 
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return envelope::seal(detail::messages, run, m,
-                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
+  return net::envelope::seal(detail::messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return envelope::open<message>(detail::messages, run, bytes,
-                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
+  return net::envelope::open<message>(detail::messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
@@ -34981,6 +35333,7 @@ struct swarm_plan {
   std::vector<swarm_part> parts;  ///< by peer of the exchange
   std::uint64_t step = 0;
   bool complete = false;         ///< the parts make the whole; else nothing may be exchanged
+  bool late = false;             ///< the parts are for the rows of the next exchange
   std::size_t adds_part = none;  ///< who adds the first stage's part of a tied table's gradient
 
   static constexpr std::size_t none = SIZE_MAX;
@@ -34988,9 +35341,11 @@ struct swarm_plan {
 
 /// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
-/// table; the first peer that has the first stage's part adds it to whatever else it puts in.
+/// table; the first peer that has the first stage's part adds it to whatever else it puts in. `late`: a sum that somebody
+/// has is of the rows of the step before, and parts are made as without it; what lacks then stays lacking.
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                                   const swarm_wire::batch_set& wanted, bool needs_part = false);
+                                                   const swarm_wire::batch_set& wanted, bool needs_part = false,
+                                                   bool late = false);
 
 /// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
 CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
@@ -35055,23 +35410,25 @@ CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                     const swarm_wire::batch_set& wanted, bool needs_part) {
-  swarm_plan plan{std::vector(all.size(), swarm_part::nothing), step};
-  for (std::size_t p = 0; p < all.size(); ++p) {
-    if (!all[p].sum || all[p].step != step) continue;
-    plan.parts[p] = swarm_part::sum;
-    plan.complete = true;
-    return plan;
-  }
+                                     const swarm_wire::batch_set& wanted, bool needs_part, bool late) {
+  swarm_plan plan{.parts = std::vector(all.size(), swarm_part::nothing), .step = step, .late = late};
   swarm_wire::batch_set covered{wanted.size()};
+  const auto has_sum = [step](const swarm_holding& h) { return h.sum && h.step == step; };
+  if (const auto with = std::find_if(all.begin(), all.end(), has_sum); with != all.end()) {
+    plan.parts[static_cast<std::size_t>(with - all.begin())] = swarm_part::sum;
+    plan.complete = true;
+    if (!late) return plan;
+    if (with->done.size() == wanted.size()) covered = with->done;
+  }
   for (std::size_t p = 0; p < all.size(); ++p) {
+    if (plan.parts[p] == swarm_part::sum) continue;
     if (all[p].step != step || all[p].done.size() != wanted.size() || all[p].done.count() == 0) continue;
     const bool doubled = all[p].done.meets(covered);
     plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
     if (!doubled) covered.unite(all[p].done);
   }
   const auto lets_go = [step](const swarm_holding& h) { return h.released && h.step == step; };
-  plan.complete = covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
+  plan.complete = plan.complete || covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
   if (!needs_part) return plan;
   const auto has_part = [step](const swarm_holding& h) { return h.part && h.step == step; };
   const auto first = std::find_if(all.begin(), all.end(), has_part);
@@ -35087,7 +35444,7 @@ CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_
 }
 
 CAUSEWAY_DECL bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
-  if (plan.parts[self] == swarm_part::dropped) return true;
+  if (plan.parts[self] == swarm_part::dropped || plan.late) return plan.parts[self] == swarm_part::dropped;
   const bool known = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum) != plan.parts.end();
   return known && all[self].done.count() > 0 && plan.parts[self] != swarm_part::sum && !is_in_result(all, plan, self);
 }
@@ -35115,7 +35472,7 @@ CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all,
     if (!known && counts) weights[p] = static_cast<double>(all[p].samples);
     together += weights[p];
   }
-  if (!known && together == 0) {  // nobody has anything new to say
+  if (!known && together == 0 && !plan.late) {  // nobody has anything new to say
     const bool any = std::any_of(all.begin(), all.end(), [](const swarm_holding& h) { return !h.lacks_values; });
     for (std::size_t p = 0; p < all.size(); ++p) together += weights[p] = any && all[p].lacks_values ? 0 : 1;
   }
@@ -35170,7 +35527,7 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   out.put(h.step).put(
       static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0) | (h.lacks_values ? 8 : 0)));
   out.put(h.samples).put(h.row_of).put(h.sum_of);
-  h.done.write(out);
+  h.done.put(out);
   return std::move(out).take();
 }
 
@@ -35187,7 +35544,7 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   h.samples = in.get<std::uint64_t>();
   h.row_of = in.get<std::uint32_t>();
   h.sum_of = in.get<std::uint32_t>();
-  h.done = swarm_wire::batch_set::read(in);
+  h.done.get(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;
 }
@@ -35301,8 +35658,8 @@ class swarm_round {
   virtual void tie(swarm_tied_table table) = 0;
   /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
   /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
-  /// errc::unsupported with a tied table.
-  virtual result<void> exchange_means() = 0;
+  /// `late`: rows are exchanged in the step after that which they are of. errc::unsupported with a tied table.
+  virtual result<void> exchange_means(bool late) = 0;
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
   virtual void committed(bool adopted) = 0;
@@ -35622,7 +35979,8 @@ class swarm {
 
  public:
   static constexpr std::string_view name = "swarm";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .stands_in = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
@@ -35650,7 +36008,10 @@ class swarm {
   }
 
   /// Of the whole model, as the membership agreed on it.
-  result<float> norm(auto&) { return peer_->norm(); }
+  result<float> norm(auto& ctx) {
+    if (ctx.entry().nobody_counts()) ctx.skip_inner_step();
+    return peer_->norm();
+  }
   result<void> after_step(auto& ctx) {
     if (peer_->put_table()) ctx.parameters_changed();
     return {};
@@ -36633,16 +36994,49 @@ inline constexpr std::uint32_t most_addresses = 64;
 inline constexpr std::size_t longest_address = 256;
 inline constexpr double longest_seconds = 1e6;
 
+namespace detail {
+
+struct span_field {
+  nn::block_range& blocks;
+
+  CAUSEWAY_DECL void put(net::byte_writer& out) const;
+  CAUSEWAY_DECL void get(net::byte_reader& in) const;
+};
+
+/// From 1 on.
+struct count_field {
+  std::uint32_t& count;
+
+  void put(net::byte_writer& out) const { out.put(count); }
+  void get(net::byte_reader& in) const {
+    net::below{count, most_tokens}.get(in);
+    if (count == 0) in.refuse();
+  }
+};
+
+}  // namespace detail
+
 /// From a server to everybody: it holds these blocks, for so long.
 struct announcement {
   std::uint32_t milliseconds = 0;
   stage::span_offer offer{};
   double throughput = 0;  ///< rows a second through all of its blocks
+
+  void fields(auto& wire) {
+    wire(milliseconds, detail::span_field{offer.blocks}, offer.seconds, offer.load, throughput,
+         detail::count_field{offer.most_requests}, detail::count_field{offer.most_rows});
+    wire.must(offer.seconds >= 0 && offer.seconds <= longest_seconds && offer.load >= 0 && offer.load <= longest_seconds &&
+              throughput >= 0);
+  }
 };
 
 /// From a server: where others can be dialled.
 struct addresses {
   std::vector<std::string> list{};
+
+  void fields(auto& wire) {
+    wire(net::list{list, most_addresses, [](auto& w, std::string& a) { w(net::text{a, longest_address}); }});
+  }
 };
 
 /// From a client. The data that follows: x, in a backward the gradient of the output, both encoded; then what is tuned of
@@ -36662,14 +37056,25 @@ struct request {
   [[nodiscard]] nn::block_tuning tuning() const noexcept { return {prompts, adapters}; }
   /// Rows times blocks; a backward computes the forward too.
   CAUSEWAY_DECL [[nodiscard]] double work() const noexcept;
+
+  void fields(auto& wire) {
+    wire(number, net::below{backward, 2}, detail::span_field{blocks}, detail::count_field{sequences},
+         detail::count_field{tokens}, prompts, x_bytes, net::below{adapters.rank, nn::adapter_shape::most_rank + 1},
+         adapters.maps);
+    wire.must(prompts <= tokens);
+  }
 };
 
 /// To be sent back at once.
 struct probe {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 struct echo {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 
 using message = std::variant<announcement, addresses, request, probe, echo>;
@@ -36683,32 +37088,13 @@ CAUSEWAY_DECL [[nodiscard]] net::message_id answer_id(std::uint64_t number);
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"block message", "model or codec", 2};
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const nn::block_range& r);
-CAUSEWAY_DECL void read(net::byte_reader& in, nn::block_range& r);
-CAUSEWAY_DECL double get_seconds(net::byte_reader& in);
-CAUSEWAY_DECL std::uint32_t get_positive(net::byte_reader& in);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
-
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+inline constexpr net::envelope::kind messages{"block message", ", or of another model or codec", 2};
 
 }  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
-/// As envelope::open.
+/// As net::envelope::open.
 CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire
@@ -36740,73 +37126,15 @@ CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number) {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire { namespace detail {
 
-CAUSEWAY_DECL void write(net::byte_writer& out, const nn::block_range& r) {
-  out.put(static_cast<std::uint32_t>(r.first)).put(static_cast<std::uint32_t>(r.last));
+CAUSEWAY_DECL void span_field::put(net::byte_writer& out) const {
+  out.put(static_cast<std::uint32_t>(blocks.first)).put(static_cast<std::uint32_t>(blocks.last));
 }
 
-CAUSEWAY_DECL void read(net::byte_reader& in, nn::block_range& r) {
-  r.first = envelope::get_below(in, most_layers);
-  r.last = envelope::get_below(in, most_layers + 1);
-  if (r.size() < 1) in.refuse();
-}
-
-CAUSEWAY_DECL double get_seconds(net::byte_reader& in) {
-  const double v = envelope::get_real(in);
-  if (v < 0 || v > longest_seconds) in.refuse();
-  return v;
-}
-
-CAUSEWAY_DECL std::uint32_t get_positive(net::byte_reader& in) {
-  const auto v = envelope::get_below(in, most_tokens);
-  if (v == 0) in.refuse();
-  return v;
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m) {
-  write(out.put(m.milliseconds), m.offer.blocks);
-  envelope::put_real(out, m.offer.seconds);
-  envelope::put_real(out, m.offer.load);
-  envelope::put_real(out, m.throughput);
-  out.put(m.offer.most_requests).put(m.offer.most_rows);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m) {
-  m.milliseconds = in.get<std::uint32_t>();
-  read(in, m.offer.blocks);
-  m.offer.seconds = get_seconds(in);
-  m.offer.load = get_seconds(in);
-  m.throughput = envelope::get_real(in);
-  if (m.throughput < 0) in.refuse();
-  m.offer.most_requests = get_positive(in);
-  m.offer.most_rows = get_positive(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const std::string& a : m.list) out.put_text(a);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m) {
-  const auto n = envelope::get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const request& m) {
-  write(out.put(m.number).put(m.backward), m.blocks);
-  out.put(m.sequences).put(m.tokens).put(m.prompts).put(m.x_bytes).put(m.adapters.rank).put(m.adapters.maps);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, request& m) {
-  m.number = in.get<std::uint64_t>();
-  m.backward = envelope::get_flag(in);
-  read(in, m.blocks);
-  m.sequences = get_positive(in);
-  m.tokens = get_positive(in);
-  m.prompts = in.get<std::uint32_t>();
-  if (m.prompts > m.tokens) in.refuse();
-  m.x_bytes = in.get<std::uint32_t>();
-  m.adapters.rank = envelope::get_below(in, nn::adapter_shape::most_rank + 1);
-  m.adapters.maps = in.get<std::uint8_t>();
+CAUSEWAY_DECL void span_field::get(net::byte_reader& in) const {
+  std::uint32_t first = 0, last = 0;
+  net::field_reader{in}(net::below{first, most_layers}, net::below{last, most_layers + 1});
+  blocks = {first, last};
+  if (blocks.size() < 1) in.refuse();
 }
 
 }}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire::detail
@@ -36814,13 +37142,11 @@ CAUSEWAY_DECL void read(net::byte_reader& in, request& m) {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire {
 
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return envelope::seal(detail::messages, run, m,
-                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
+  return net::envelope::seal(detail::messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return envelope::open<message>(detail::messages, run, bytes,
-                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
+  return net::envelope::open<message>(detail::messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire
@@ -39201,8 +39527,8 @@ CAUSEWAY_DECL bool peer_directory::says_the_same(const swarm_wire::status& a, co
 #ifndef CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
 #define CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
 
-// What a policy asks all stages of a swarm for before it decides something, and what they came to. docs/design/swarm.md,
-// L18, says why one stage decides.
+// What a policy asks all stages of a swarm for before it decides something, and what the stages came to.
+// docs/design/swarm.md says why one stage decides (L18), and why that is kept where nothing was asked for, too (L20).
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -39217,21 +39543,23 @@ class stage_decisions {
   /// What was asked for since `begin`, one after the other: this stage's part.
   CAUSEWAY_DECL [[nodiscard]] std::vector<double> asked() const;
 
-  /// What the barrier before the end of an exchange waits for: what all stages came to in `step`. Where something was
-  /// asked for, that is what somebody has committed; in stage 0, which commits first, the sum that `known` has.
+  /// What the barrier before the end of an exchange waits for: what all stages came to in `step`. That is what somebody has
+  /// committed, or else the sum that `known` has; where something was asked for, that counts in stage 0 alone, which
+  /// commits first.
   CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(const peer_directory& known, std::uint32_t stage,
                                                                          std::uint64_t step) const;
 
-  /// Memory for the last decision, of at most so many numbers: a part of what the peers of a stage vote on.
+  /// Memory for what the last exchange came to, and at most so many numbers: a part of what the peers of a stage vote on.
+  /// Without, nothing is kept.
   CAUSEWAY_DECL [[nodiscard]] std::span<std::byte> memory(std::size_t most);
-  /// `all`: what was asked for, of all stages. It is given out, and kept in that memory.
+  /// `all`: of all stages the squared norm, then what was asked for. That is given out, and all kept in that memory.
   CAUSEWAY_DECL void decide(std::uint64_t step, std::span<const double> all);
   /// What that memory holds, with the step that it is of.
   CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> last() const;
 
  private:
   std::vector<std::span<double>> asked_;
-  std::vector<double> memory_;  // 1 + the step, 0 before the first decision; then the numbers
+  std::vector<double> memory_;  // 1 + the step, 0 before the first exchange; then the squared norm and the numbers
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -39255,21 +39583,21 @@ CAUSEWAY_DECL std::vector<double> stage_decisions::asked() const {
 
 CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::total(const peer_directory& known, std::uint32_t stage,
                                                                           std::uint64_t step) const {
-  if (asked_.empty()) return known.total(step);
   const auto decided = known.decided(step);
-  return decided || stage > 0 ? decided : known.total(step);
+  return decided || (stage > 0 && !asked_.empty()) ? decided : known.total(step);
 }
 
 CAUSEWAY_DECL std::span<std::byte> stage_decisions::memory(std::size_t most) {
-  memory_.resize(1 + most);
+  memory_.resize(2 + most);
   return std::as_writable_bytes(std::span{memory_});
 }
 
 CAUSEWAY_DECL void stage_decisions::decide(std::uint64_t step, std::span<const double> all) {
-  if (asked_.empty()) return;
-  CAUSEWAY_EXPECT(all.size() < memory_.size());
+  if (memory_.empty()) return;
+  CAUSEWAY_EXPECT(!all.empty() && all.size() < memory_.size());
   memory_.front() = static_cast<double>(step) + 1;
   std::fill(std::copy(all.begin(), all.end(), memory_.begin() + 1), memory_.end(), 0.0);
+  all = all.subspan(1);
   for (const auto& values : asked_) {
     std::copy_n(all.begin(), values.size(), values.begin());
     all = all.subspan(values.size());
@@ -39278,7 +39606,8 @@ CAUSEWAY_DECL void stage_decisions::decide(std::uint64_t step, std::span<const d
 
 CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::last() const {
   if (memory_.empty() || memory_.front() == 0) return std::nullopt;
-  return swarm_wire::stage_sum{static_cast<std::uint64_t>(memory_.front()) - 1, 0, {memory_.begin() + 1, memory_.end()}};
+  return swarm_wire::stage_sum{
+      static_cast<std::uint64_t>(memory_.front()) - 1, memory_[1], {memory_.begin() + 2, memory_.end()}};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -41166,13 +41495,14 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
 
-  result<void> exchange_means() override {
+  result<void> exchange_means(bool late) override {
     if (this->tied_.length > 0) {
       return fail(errc::unsupported, "swarm",
                   "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
                   "round apart; build the model with untied embeddings, or use comm::every_step without a codec");
     }
     averages_ = true;
+    late_ = late;
     return {};
   }
 
@@ -41260,7 +41590,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
-    const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
+    const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied(), late_);
     const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
     if (drops || plan.parts[self] == swarm_part::dropped) this->drop_everything();
     if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
@@ -41343,7 +41673,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void agreed(std::span<const double> all) override {
     norm_ = std::sqrt(all.front());
-    decisions_.decide(kept_.step, all.subspan(1));
+    decisions_.decide(kept_.step, all);
   }
   [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
 
@@ -41385,7 +41715,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     progress_ = with_lock([&] { return micro_batches_.done(); });
     const auto own = static_cast<float>(std::max(progress_.count(), 1U));
     gradients_.put_in_mean(static_cast<float>(this->wanted().count()) / own, computer_->gradients());
-    if (progress_ == row_of) return {};
+    if (late_ || progress_ == row_of) return {};
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
   }
 
@@ -41501,9 +41831,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   bool open_ = false;
-  bool averages_ = false;       // see exchange_means
-  std::size_t most_asked_ = 0;  // see decision
-  time_point again_from_;       // another attempt at the exchange
+  bool averages_ = false, late_ = false;  // see exchange_means
+  std::size_t most_asked_ = 0;            // see decision
+  time_point again_from_;                 // another attempt at the exchange
   duration waited_{0};
   duration say_at_;
 };

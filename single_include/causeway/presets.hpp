@@ -1009,6 +1009,8 @@ using operation = std::uint64_t;
 ///   operations with errc::peer_lost at once.
 /// - `done(op)` says, without waiting, whether the operation has ended, so that `wait` returns at once; true also for one
 ///   that is not under way. It takes nothing in: between two looks, something else must wait or compute.
+/// - `wait_any(ops, deadline)` blocks until `done` says so of one of them, which it says. False: the deadline passed first,
+///   or the transport was told to stop; `wait` then says which. It ends and cancels none of them.
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
@@ -1021,6 +1023,7 @@ concept Transport = Movable<T> &&
   { t.receive(peer, id, in) } -> std::same_as<operation>;
   { t.wait(op, deadline) } -> std::same_as<result<std::size_t>>;
   { c.done(op) } -> std::same_as<bool>;
+  { t.wait_any(std::span<const operation>{}, deadline) } -> std::same_as<bool>;
   { c.stats() } -> std::same_as<traffic>;
 };
 
@@ -1045,6 +1048,7 @@ class solo_transport {
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
   CAUSEWAY_DECL static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
+  static constexpr bool wait_any(std::span<const operation>, time_point) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
 static_assert(Transport<solo_transport>);
@@ -1077,6 +1081,7 @@ class any_transport {
   CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
+  bool wait_any(std::span<const operation> ops, time_point deadline) { return model_->wait_any(ops, deadline); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
   /// False where it models no SumsItself; then `sum` is not called.
   [[nodiscard]] bool sums() const { return model_->sums(); }
@@ -1091,6 +1096,7 @@ class any_transport {
     virtual operation receive(peer_index, const message_id&, std::span<std::byte>) = 0;
     virtual result<std::size_t> wait(operation, time_point) = 0;
     virtual bool done(operation) const = 0;
+    virtual bool wait_any(std::span<const operation>, time_point) = 0;
     virtual traffic stats() const = 0;
     virtual bool sums() const = 0;
     virtual operation sum(std::span<float>) = 0;
@@ -1109,6 +1115,9 @@ class any_transport {
     }
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
     bool done(operation op) const override { return transport.done(op); }
+    bool wait_any(std::span<const operation> ops, time_point deadline) override {
+      return transport.wait_any(ops, deadline);
+    }
     traffic stats() const override { return transport.stats(); }
     bool sums() const override {
       if constexpr (SumsItself<T>) return transport.sums();
@@ -1187,6 +1196,8 @@ class scoped_operation {
 
   /// Whether there is one that was not waited for.
   [[nodiscard]] bool started() const noexcept { return op_ != 0; }
+  /// 0 where there is none.
+  [[nodiscard]] operation number() const noexcept { return op_; }
   /// Whether `wait` would return at once.
   [[nodiscard]] bool done() const { return op_ == 0 || ways_->done(on_, op_); }
   /// Bytes moved; 0 where there is none. Afterwards there is none: what takes longer is cancelled.
@@ -2559,6 +2570,8 @@ CAUSEWAY_DECL float rng::normal() noexcept {
 // Functions marked with a CAUSEWAY_TARGET_ macro are compiled for that instruction set whatever the build's flags say; they
 // may be called only after detect_simd_level() said so.
 
+#include <algorithm>
+
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -2630,10 +2643,18 @@ inline bool request_amx() noexcept {
 }  // namespace detail
 #endif
 
+namespace detail {
+inline simd_level simd_limit = simd_level::amx_bf16;
+}
+
+/// Leaves out what is above `most`, as on a machine without it: for measurements and tests. Before anything else is called
+/// of this library.
+inline void limit_simd_level(simd_level most) noexcept { detail::simd_limit = most; }
+
 /// The best level of this machine. Asks the processor, and Linux for the use of AMX, once a process.
 inline simd_level detect_simd_level() noexcept {
 #if CAUSEWAY_X86_SIMD
-  static const simd_level level = [] {
+  static const simd_level level = std::min(detail::simd_limit, [] {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return simd_level::portable;
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -2641,7 +2662,7 @@ inline simd_level detect_simd_level() noexcept {
     if (!avx512) return simd_level::avx2;
     if (!__builtin_cpu_supports("avx512bf16")) return simd_level::avx512;
     return detail::request_amx() ? simd_level::amx_bf16 : simd_level::avx512_bf16;
-  }();
+  }());
   return level;
 #else
   return simd_level::portable;
@@ -2713,9 +2734,15 @@ CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 kernel_result<Kernel, Args...> run_avx5
   return Kernel::run(args...);
 }
 
+/// A kernel may have a form of its own, `run_wide`, for machines with registers for 64 bytes, whose vectors of 64 bytes
+/// compilers also compare and narrow in single instructions.
 template <class Kernel, class... Args>
 CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx512_exact(Args... args) {
-  return Kernel::run(args...);
+  if constexpr (requires { Kernel::run_wide(args...); }) {
+    return Kernel::run_wide(args...);
+  } else {
+    return Kernel::run(args...);
+  }
 }
 #endif
 
@@ -3430,8 +3457,6 @@ CAUSEWAY_EXACT_KERNEL((float*, float, std::int64_t), scale_kernel)
 // compress::message_context; the codecs themselves live elsewhere. Also: what a context becomes for a part of the row, so
 // that a row can be cut among peers that each reduce a part of it.
 
-#include <algorithm>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// What a codec is told besides the values: where matrices lie in the row (ascending, apart), seeds, a reference row.
@@ -4061,6 +4086,13 @@ class conversation {
                                     std::span<const std::byte> bytes);
 
   CAUSEWAY_DECL void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
+
+  /// Of the transport; 0 where the place is empty.
+  [[nodiscard]] net::operation at(std::size_t place) const { return places_[place].number(); }
+  /// Whether `wait` returns at once.
+  [[nodiscard]] bool done(std::size_t place) const { return places_[place].done(); }
+  /// As Transport::wait_any.
+  bool wait_any(std::span<const net::operation> ops, time_point deadline) { return transport_->wait_any(ops, deadline); }
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
   CAUSEWAY_DECL result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
@@ -5211,8 +5243,6 @@ class split_mean {
   explicit split_mean(split_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
       : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)} {}
 
-  /// For the next round, on all peers alike: as the group or its bandwidths change. See bandwidth_shares.
-  void set_shares(std::vector<double> shares) { options_.shares = std::move(shares); }
   [[nodiscard]] const split_options& options() const noexcept { return options_; }
 
   template <MessageContext X>
@@ -5297,7 +5327,7 @@ class split_mean {
     const std::span<const double> shares = options_.shares.empty() ? equal : options_.shares;
     if (shares.size() != peers_) {
       return fail(errc::invalid_argument, "split_mean",
-                  std::to_string(shares.size()) + " shares for " + std::to_string(peers_) + " peers; set_shares first");
+                  std::to_string(shares.size()) + " shares for " + std::to_string(peers_) + " peers");
     }
     double total = 0;
     for (const double s : shares) total += s >= 0 ? s : std::nan("");
@@ -5614,9 +5644,8 @@ CAUSEWAY_DECL std::vector<std::size_t> messages_by_path(std::size_t messages, st
 // What goes by third peers of the rows that travel along a tree: the end of a row, while too much waits for the direct line
 // (NETSTORM's auxiliary paths, 2024; collective/relay_paths.hpp). A relay passes bytes on as they are, so that sums and
 // means have the same bits with and without. Who sends a row sends something by each of its paths, if only an empty
-// message: so everybody knows from the tree what comes, and nobody asks. All peers take what they wait for in one order,
-// that of the tree's links: nobody can wait for another in a circle. What comes to a relay before its turn is kept till
-// then.
+// message: so everybody knows from the tree what comes, and nobody asks. Whatever a peer waits for, it passes on meanwhile
+// what comes to it for others, in the order in which it comes: so nobody can wait for another in a circle.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -5627,6 +5656,8 @@ struct relay_options {
   std::size_t message_bytes = 4'000'000;  ///< a row is cut into these, at least 1; the last may be smaller
 };
 
+class tree_relays;
+
 /// What one peer has handed over to its lines in several exchanges, in messages of a row. Not thread-safe.
 class line_queues {
  public:
@@ -5635,6 +5666,9 @@ class line_queues {
   CAUSEWAY_DECL void note(net::peer_index to, net::operation sent, std::size_t messages);
   /// To this peer, and not out yet. A row's messages that go by one path count until the last of them is out.
   CAUSEWAY_DECL [[nodiscard]] std::size_t handed_over(net::peer_index to);
+
+  /// Whose messages are passed on while anybody waits.
+  [[nodiscard]] std::vector<tree_relays*>& relays() noexcept { return relays_; }
 
  private:
   struct entry {
@@ -5645,6 +5679,7 @@ class line_queues {
   const net::any_transport* lines_ = nullptr;
   std::uint32_t epoch_ = 0;
   std::vector<entry> entries_;
+  std::vector<tree_relays*> relays_;
 };
 
 /// Which way a row goes along the link between a peer and its parent.
@@ -5654,12 +5689,16 @@ enum class tree_way : std::uint8_t { up, down };
 /// link are used in each direction, none that is slower than 2 · limit + 2 messages on the link itself, and one fewer than
 /// a row has messages: rows of one message go directly, and nothing is sent to relays. Bytes: what goes by a path, once
 /// more for each peer in between; empty messages by the others. Memory: (limit + 1) · message_bytes for each path that ends
-/// here or leads through here. Not thread-safe.
+/// here or leads through here. Stays where it is. Not thread-safe.
 class tree_relays {
  public:
   explicit tree_relays(const relay_options& options = {}) : options_{options} {}
+  tree_relays(const tree_relays&) = delete;
+  tree_relays& operator=(const tree_relays&) = delete;
+  ~tree_relays() { close(); }
 
-  /// Queues that several exchanges of this peer have in common; without, only this one's count.
+  /// Queues that several exchanges of this peer have in common: who waits for one of them passes on what comes for any.
+  /// Without, only this one's count. Before `open`.
   void share(std::shared_ptr<line_queues> queues) { queues_ = std::move(queues); }
   /// What links cost from the next conversation on, equal on all peers; none: all alike.
   CAUSEWAY_DECL void follow(std::vector<double> costs);
@@ -5670,22 +5709,22 @@ class tree_relays {
   /// rest, `row`'s beginning, and notes it.
   CAUSEWAY_DECL std::span<const std::byte> push(tree_way way, net::peer_index to, std::span<const std::byte> row);
   CAUSEWAY_DECL void note(net::peer_index to, net::operation sent, std::size_t bytes);
-  /// Passes on what is before this child's link in the order. Before its row is waited for: that may depend on it.
-  CAUSEWAY_DECL result<void> pass_on_before(tree_way way, net::peer_index child, time_point deadline);
+  /// As talk.wait, of a conversation on the same port; meanwhile whatever comes for others is passed on.
+  CAUSEWAY_DECL result<std::size_t> wait(conversation& talk, std::size_t place, net::peer_index peer, time_point deadline);
   /// Appends to the `got` bytes of the row on this child's link in `room` what came by third peers. Their number now; 0 if
   /// that is more than a row may have.
   CAUSEWAY_DECL result<std::size_t> collect(tree_way way, net::peer_index child, std::span<std::byte> room, std::size_t got,
                                             time_point deadline);
-  /// Passes on all that is left of this way.
+  /// Passes on all that is left of this way, whatever comes first.
   CAUSEWAY_DECL result<void> pass_on(tree_way way, time_point deadline);
   /// Waits for what was sent, and ends the conversation.
   CAUSEWAY_DECL result<void> finish(time_point deadline);
-  void close() { talk_.close(); }
+  CAUSEWAY_DECL void close();
 
  private:
   /// A message that comes here: to be passed on, or, where `next` is this peer, at its end.
   struct hop {
-    std::uint32_t rank;  ///< of the link in the order
+    tree_way way;
     net::peer_index child, before, next;
   };
   /// An auxiliary path that begins here.
@@ -5695,17 +5734,19 @@ class tree_relays {
   };
 
   CAUSEWAY_DECL void plan(const std::vector<net::peer_index>& parents);
-  CAUSEWAY_DECL void plan_link(tree_way way, net::peer_index child, std::uint32_t rank);
-  /// Takes the next message and sends it on; where it ends here, gives its bytes.
-  CAUSEWAY_DECL result<std::span<const std::byte>> take_next(tree_way way, time_point deadline);
+  CAUSEWAY_DECL void plan_link(tree_way way, net::peer_index child);
+  /// Until `wait` returns at once.
+  CAUSEWAY_DECL result<void> until(conversation& talk, std::size_t place, time_point deadline);
+  /// Passes on what has come. Whom it came from no more, `until` says.
+  CAUSEWAY_DECL void pass_on_what_came();
+  [[nodiscard]] bool waits_for(std::size_t i) const {
+    return talk_.is_open() && hops_[i].next != self_ && talk_.at(i) != 0;
+  }
 
   [[nodiscard]] std::size_t messages(std::size_t bytes) const {
     return (bytes + options_.message_bytes - 1) / options_.message_bytes;
   }
-  // Hops up, then those down; each has a place to receive in, a place to send from, and a slot. Then the starts.
-  [[nodiscard]] static std::size_t index(tree_way way) { return static_cast<std::size_t>(way); }
-  [[nodiscard]] std::size_t number(tree_way way, std::size_t i) const { return index(way) * hops_[0].size() + i; }
-  [[nodiscard]] std::size_t hop_count() const { return hops_[0].size() + hops_[1].size(); }
+  // Each hop has a place to receive in, a place to send from, and a slot; then come the places of the starts.
   [[nodiscard]] std::span<std::byte> slot(std::size_t i) { return {memory_.data() + i * slot_bytes_, slot_bytes_}; }
   [[nodiscard]] static part part_of(tree_way way, net::peer_index child) {
     return {2 + static_cast<std::uint32_t>(way), child};
@@ -5719,11 +5760,11 @@ class tree_relays {
   net::peer_index self_ = 0;
   std::vector<net::peer_index> parents_;
   std::size_t most_paths_ = 0;
-  std::array<std::vector<hop>, 2> hops_;
-  std::array<std::vector<std::uint32_t>, 2> ranks_;  ///< of each child's link
+  std::vector<hop> hops_;
   std::vector<start> starts_;
 
-  std::array<std::size_t, 2> at_{};  ///< the next hop
+  result<void> passed_on_;
+  std::vector<net::operation> awaited_;
   std::size_t slot_bytes_ = 0;
   aligned_buffer<std::byte> memory_;
   conversation talk_;  // last: goes first, and cancels what uses the rest
@@ -5746,6 +5787,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL void line_queues::open(const exchange_port& port) {
   if (lines_ != &port.transport || epoch_ != port.id.epoch) entries_.clear();
+  if (lines_ != &port.transport) relays_.clear();
   lines_ = &port.transport;
   epoch_ = port.id.epoch;
 }
@@ -5768,32 +5810,18 @@ CAUSEWAY_DECL void tree_relays::follow(std::vector<double> costs) {
   parents_.clear();  // what was planned is out of date
 }
 
-/// Links in the order in which rows pass them: up, the deepest first; down, the root's. Of equally deep ones by index,
-/// counted from the root.
 CAUSEWAY_DECL void tree_relays::plan(const std::vector<net::peer_index>& parents) {
   parents_ = parents;
-  const auto peers = static_cast<std::uint32_t>(parents.size());
-  std::vector<std::uint32_t> depth(peers, 0);
-  std::vector<net::peer_index> children;
-  const net::peer_index root = root_of(parents);
-  for (std::uint32_t i = 1; i < peers; ++i) {
-    children.push_back((root + i) % peers);
-    for (net::peer_index a = children.back(); a != root; a = parents[a]) ++depth[children.back()];
-  }
-  std::stable_sort(children.begin(), children.end(), [&](auto a, auto b) { return depth[a] < depth[b]; });
+  hops_.clear();
   starts_.clear();
-  for (const tree_way way : {tree_way::down, tree_way::up}) {
-    hops_[index(way)].clear();
-    ranks_[index(way)].assign(peers, 0);
-    if (way == tree_way::up) {
-      std::stable_sort(children.begin(), children.end(), [&](auto a, auto b) { return depth[a] > depth[b]; });
-    }
-    for (std::uint32_t rank = 0; rank < children.size(); ++rank) plan_link(way, children[rank], rank);
+  for (net::peer_index child = 0; child < parents.size(); ++child) {
+    if (parents[child] == child) continue;
+    plan_link(tree_way::up, child);
+    plan_link(tree_way::down, child);
   }
 }
 
-CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child, std::uint32_t rank) {
-  ranks_[index(way)][child] = rank;
+CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child) {
   const bool is_up = way == tree_way::up;
   const net::peer_index from = is_up ? child : parents_[child];
   const net::peer_index to = is_up ? parents_[child] : child;
@@ -5805,7 +5833,7 @@ CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child, s
     path.push_back(to);
     for (std::size_t i = 0; i < path.size(); ++i) {
       if (path[i] != self_) continue;
-      hops_[index(way)].push_back({rank, child, i == 0 ? from : path[i - 1], i + 1 < path.size() ? path[i + 1] : self_});
+      hops_.push_back({way, child, i == 0 ? from : path[i - 1], i + 1 < path.size() ? path[i + 1] : self_});
     }
   }
 }
@@ -5825,16 +5853,19 @@ CAUSEWAY_DECL void tree_relays::open(const exchange_port& port, const std::vecto
     most_paths_ = most;
     plan(parents);
   }
-  at_ = {};
   slot_bytes_ = (std::min((options_.limit + std::size_t{1}) * options_.message_bytes, row_bytes) + 63) / 64 * 64;
-  if (memory_.size() < hop_count() * slot_bytes_) memory_ = aligned_buffer<std::byte>{hop_count() * slot_bytes_};
-  talk_.open(port, 2 * hop_count() + starts_.size());
-  for (const tree_way way : {tree_way::up, tree_way::down}) {
-    for (std::size_t i = 0; i < hops_[index(way)].size(); ++i) {
-      const hop& h = hops_[index(way)][i];
-      talk_.receive(number(way, i), h.before, part_of(way, h.child), slot(number(way, i)));
-    }
+  if (memory_.size() < hops_.size() * slot_bytes_) memory_ = aligned_buffer<std::byte>{hops_.size() * slot_bytes_};
+  passed_on_ = {};
+  queues_->relays().push_back(this);
+  talk_.open(port, 2 * hops_.size() + starts_.size());
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    talk_.receive(i, hops_[i].before, part_of(hops_[i].way, hops_[i].child), slot(i));
   }
+}
+
+CAUSEWAY_DECL void tree_relays::close() {
+  if (queues_) std::erase(queues_->relays(), this);
+  talk_.close();
 }
 
 CAUSEWAY_DECL std::span<const std::byte> tree_relays::push(tree_way way, net::peer_index to,
@@ -5852,7 +5883,7 @@ CAUSEWAY_DECL std::span<const std::byte> tree_relays::push(tree_way way, net::pe
   for (auto s = first; s != last; ++s) {
     const std::size_t by_it = counts[static_cast<std::size_t>(s - first) + 1];
     const std::span<const std::byte> bytes = row.subspan(at, std::min(by_it * options_.message_bytes, row.size() - at));
-    const std::size_t place = 2 * hop_count() + static_cast<std::size_t>(s - starts_.begin());
+    const std::size_t place = 2 * hops_.size() + static_cast<std::size_t>(s - starts_.begin());
     note(s->first, talk_.send(place, s->first, part_of(way, child), bytes), bytes.size());
     at += bytes.size();
   }
@@ -5863,52 +5894,70 @@ CAUSEWAY_DECL void tree_relays::note(net::peer_index to, net::operation sent, st
   if (options_.limit > 0 && bytes > 0) queues_->note(to, sent, messages(bytes));
 }
 
-CAUSEWAY_DECL result<std::span<const std::byte>> tree_relays::take_next(tree_way way, time_point deadline) {
-  const std::size_t i = number(way, at_[index(way)]);
-  const hop& h = hops_[index(way)][at_[index(way)]++];
-  CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(i, h.before, deadline));
-  const std::span<const std::byte> bytes = slot(i).first(moved);
-  if (h.next == self_) return bytes;
-  note(h.next, talk_.send(hop_count() + i, h.next, part_of(way, h.child), bytes), moved);
-  return std::span<const std::byte>{};
+CAUSEWAY_DECL void tree_relays::pass_on_what_came() {
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    if (!waits_for(i) || !talk_.done(i)) continue;
+    const hop& h = hops_[i];
+    const auto moved = talk_.wait(i, h.before, time_point{});
+    if (!moved) {
+      passed_on_ = moved.error();
+      return;
+    }
+    note(h.next, talk_.send(hops_.size() + i, h.next, part_of(h.way, h.child), slot(i).first(*moved)), *moved);
+  }
 }
 
-CAUSEWAY_DECL result<void> tree_relays::pass_on_before(tree_way way, net::peer_index child, time_point deadline) {
-  const std::vector<hop>& hops = hops_[index(way)];
-  const std::uint32_t end = ranks_[index(way)][child];
-  while (at_[index(way)] < hops.size() && hops[at_[index(way)]].rank < end) CAUSEWAY_TRY(take_next(way, deadline));
-  return {};
+CAUSEWAY_DECL result<void> tree_relays::until(conversation& talk, std::size_t place, time_point deadline) {
+  for (;;) {
+    const bool is_there = talk.done(place);  // asked first: what comes meanwhile may be for others, and is passed on below
+    awaited_.clear();
+    for (tree_relays* const r : queues_->relays()) {
+      r->pass_on_what_came();
+      for (std::size_t i = 0; i < r->hops_.size(); ++i) {
+        if (r->waits_for(i)) awaited_.push_back(r->talk_.at(i));
+      }
+    }
+    CAUSEWAY_TRY(passed_on_);
+    if (is_there || talk.at(place) == 0) return {};  // or it was one of these
+    awaited_.push_back(talk.at(place));
+    if (!talk.wait_any(awaited_, deadline)) return {};
+  }
+}
+
+CAUSEWAY_DECL result<std::size_t> tree_relays::wait(conversation& talk, std::size_t place, net::peer_index peer,
+                                                    time_point deadline) {
+  CAUSEWAY_TRY(until(talk, place, deadline));
+  return talk.wait(place, peer, deadline);
 }
 
 CAUSEWAY_DECL result<std::size_t> tree_relays::collect(tree_way way, net::peer_index child, std::span<std::byte> room,
                                                        std::size_t got, time_point deadline) {
-  const std::vector<hop>& hops = hops_[index(way)];
-  const std::uint32_t rank = ranks_[index(way)][child];
   bool fits = true;
-  while (at_[index(way)] < hops.size() && hops[at_[index(way)]].rank == rank) {
-    CAUSEWAY_ASSIGN(const std::span<const std::byte> bytes, take_next(way, deadline));
-    fits = fits && bytes.size() <= room.size() - got;
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    const hop& h = hops_[i];
+    if (h.way != way || h.child != child || h.next != self_) continue;
+    CAUSEWAY_ASSIGN(const std::size_t moved, wait(talk_, i, h.before, deadline));
+    fits = fits && moved <= room.size() - got;
     if (!fits) continue;
-    std::copy(bytes.begin(), bytes.end(), room.begin() + static_cast<std::ptrdiff_t>(got));
-    got += bytes.size();
+    std::copy_n(slot(i).begin(), moved, room.begin() + static_cast<std::ptrdiff_t>(got));
+    got += moved;
   }
   return fits ? got : 0;
 }
 
 CAUSEWAY_DECL result<void> tree_relays::pass_on(tree_way way, time_point deadline) {
-  while (at_[index(way)] < hops_[index(way)].size()) CAUSEWAY_TRY(take_next(way, deadline));
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    if (hops_[i].way != way || !waits_for(i)) continue;
+    CAUSEWAY_TRY(until(talk_, i, deadline));
+    if (waits_for(i)) CAUSEWAY_TRY(talk_.finish(i, hops_[i].before, deadline));  // it did not come
+  }
   return {};
 }
 
 CAUSEWAY_DECL result<void> tree_relays::finish(time_point deadline) {
-  for (const tree_way way : {tree_way::up, tree_way::down}) {
-    for (std::size_t i = 0; i < hops_[index(way)].size(); ++i) {
-      const hop& h = hops_[index(way)][i];
-      if (h.next != self_) CAUSEWAY_TRY(talk_.finish(hop_count() + number(way, i), h.next, deadline));
-    }
-  }
+  for (std::size_t i = 0; i < hops_.size(); ++i) CAUSEWAY_TRY(talk_.finish(hops_.size() + i, hops_[i].next, deadline));
   for (std::size_t s = 0; s < starts_.size(); ++s) {
-    CAUSEWAY_TRY(talk_.finish(2 * hop_count() + s, starts_[s].first, deadline));
+    CAUSEWAY_TRY(talk_.finish(2 * hops_.size() + s, starts_[s].first, deadline));
   }
   close();
   return {};
@@ -5952,7 +6001,10 @@ class tree_mean {
       .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = false};
 
   explicit tree_mean(tree_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
-      : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)}, relays_{options_.relays} {}
+      : options_{std::move(options)},
+        up_{std::move(up)},
+        down_{std::move(down)},
+        relays_{std::make_unique<tree_relays>(options_.relays)} {}
 
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row,
@@ -5965,7 +6017,7 @@ class tree_mean {
     take_place();
     lay_out(row.values.size(), ctx);
     talk_.open(port, kinds * peers_);
-    relays_.open(port, parents_, std::max(up_slot_, down_slot_));
+    relays_->open(port, parents_, std::max(up_slot_, down_slot_));
     for (std::size_t i = 0; i < children_.size(); ++i) {
       talk_.receive(place(sum_in, children_[i]), children_[i], part{0}, from_child(i));
     }
@@ -5991,17 +6043,17 @@ class tree_mean {
   }
 
   void cancel() {
-    relays_.close();
+    relays_->close();
     talk_.close();
   }
 
   /// The tree from the next conversation on, and what links cost; equal on all peers.
   void follow(std::vector<net::peer_index> parents, const std::vector<double>& costs) {
     options_.parents = std::move(parents);
-    relays_.follow(costs);
+    relays_->follow(costs);
   }
   /// Queues of messages that several exchanges have in common.
-  void share(std::shared_ptr<line_queues> queues) { relays_.share(std::move(queues)); }
+  void share(std::shared_ptr<line_queues> queues) { relays_->share(std::move(queues)); }
 
  private:
   enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
@@ -6039,9 +6091,9 @@ class tree_mean {
 
   /// Sends what of a row goes directly, and by third peers the rest.
   void send(kind what, tree_way way, net::peer_index to, std::span<const std::byte> row) {
-    const std::span<const std::byte> direct = relays_.push(way, to, row);
+    const std::span<const std::byte> direct = relays_->push(way, to, row);
     const part message{static_cast<std::uint32_t>(way)};
-    relays_.note(to, talk_.send(place(what, to), to, message, direct), direct.size());
+    relays_->note(to, talk_.send(place(what, to), to, message, direct), direct.size());
   }
 
   template <class X>
@@ -6067,13 +6119,12 @@ class tree_mean {
     } else if (!children_.empty()) {
       send_sum(row, ctx);
     }
-    return relays_.pass_on(tree_way::up, port.options.deadline);
+    return relays_->pass_on(tree_way::up, port.options.deadline);
   }
 
   result<void> take_sum(time_point deadline, net::peer_index child, std::size_t i) {
-    CAUSEWAY_TRY(relays_.pass_on_before(tree_way::up, child, deadline));
-    CAUSEWAY_ASSIGN(std::size_t moved, talk_.wait(place(sum_in, child), child, deadline));
-    CAUSEWAY_ASSIGN(moved, relays_.collect(tree_way::up, child, from_child(i), moved, deadline));
+    CAUSEWAY_ASSIGN(std::size_t moved, relays_->wait(talk_, place(sum_in, child), child, deadline));
+    CAUSEWAY_ASSIGN(moved, relays_->collect(tree_way::up, child, from_child(i), moved, deadline));
     sums_.push_back(detail::read_message(child, from_child(i).first(moved), count_, peers_));
     return {};
   }
@@ -6138,18 +6189,17 @@ class tree_mean {
 
   result<void> take_down(time_point deadline) {
     if (!is_root()) {
-      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
-      CAUSEWAY_TRY(relays_.pass_on_before(tree_way::down, self_, deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, relays_.collect(tree_way::down, self_, mean_message(), mean_bytes_, deadline));
+      CAUSEWAY_TRY(relays_->wait(talk_, place(sum_out, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, relays_->wait(talk_, place(mean_in, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, relays_->collect(tree_way::down, self_, mean_message(), mean_bytes_, deadline));
       pass_down();
     }
-    return relays_.pass_on(tree_way::down, deadline);
+    return relays_->pass_on(tree_way::down, deadline);
   }
 
   result<void> finish_sends(time_point deadline) {
     for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(mean_out, p), p, deadline));
-    CAUSEWAY_TRY(relays_.finish(deadline));
+    CAUSEWAY_TRY(relays_->finish(deadline));
     talk_.close();
     return {};
   }
@@ -6179,9 +6229,9 @@ class tree_mean {
   std::size_t mean_bytes_ = 0;
   aligned_buffer<std::byte> memory_;
   aligned_buffer<float> sum_;
-  std::vector<peer_message> sums_;  // of the children, in their order
-  tree_relays relays_;
-  conversation talk_;  // these two last: they go first, and cancel what uses the rest
+  std::vector<peer_message> sums_;       // of the children, in their order
+  std::unique_ptr<tree_relays> relays_;  // stays where it is
+  conversation talk_;                    // these two last: they go first, and cancel what uses the rest
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -6218,6 +6268,7 @@ class group_view {
   CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
   CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
+  CAUSEWAY_DECL bool wait_any(std::span<const net::operation> ops, time_point deadline);
 
   /// Of the whole transport.
   [[nodiscard]] traffic stats() const { return over_->stats(); }
@@ -6281,6 +6332,10 @@ CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net
 CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
   if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
   return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool group_view::wait_any(std::span<const net::operation> ops, time_point deadline) {
+  return std::find(ops.begin(), ops.end(), no_operation) != ops.end() || over_->wait_any(ops, deadline);
 }
 
 CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
@@ -6400,7 +6455,7 @@ class held_transport {
 /// peers as there are regions, and a row encoded by DownCodec to each peer of its region; 16 bytes more for each message. 2
 /// latencies within a region and those of `Across`.
 ///
-/// Regions are those of `set_regions`, or, after `set_label`, those that the peers say, in a message of 4 bytes to each
+/// Regions are the given ones, or, after `set_label`, those that the peers say, in a message of 4 bytes to each
 /// other peer, which `begin` waits for: a latency more, of the longest line. The result is the same, whatever the regions.
 ///
 /// The residual is what the own message left out. What `Across` loses of a region's mean is lost, unless it keeps that
@@ -6420,8 +6475,6 @@ class two_level_mean {
                           DownCodec down = DownCodec{})
       : regions_{std::move(regions)}, up_{std::move(up)}, down_{std::move(down)}, across_{std::move(across)} {}
 
-  /// For the next round, on all peers alike: as the group changes.
-  void set_regions(region_list regions) { regions_ = std::move(regions); }
   /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
   void set_label(const region_label& label) { label_ = label, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
@@ -6675,8 +6728,7 @@ CAUSEWAY_DECL result<void> gather_regions(const exchange_port& port, const regio
 
 CAUSEWAY_DECL result<std::size_t> region_of(net::peer_index peer, const region_list& regions, std::uint32_t peers) {
   if (!has_each_once(regions, peers)) {
-    return fail(errc::invalid_argument, "two_level_mean",
-                "regions must name every peer of the group once; set_regions first");
+    return fail(errc::invalid_argument, "two_level_mean", "regions must name every peer of the group once");
   }
   std::size_t region = 0;
   while (std::find(regions[region].begin(), regions[region].end(), peer) == regions[region].end()) ++region;
@@ -6712,7 +6764,6 @@ static_assert(std::endian::native == std::endian::little, "codecs write numbers 
 /// What a codec says about itself, for rules that decide which combinations are allowed.
 struct codec_traits {
   bool lossy = true;            ///< decode(encode(x)) may differ from x: feed the residual back, or lose it
-  bool additive = false;        ///< sums of encoded values can be made without decoding them
   bool per_block = false;       ///< values share a scale with their neighbours, so blocks must not be cut
   bool per_tensor = false;      ///< all values share what they are counted from: encode each tensor's apart
   bool sparse = false;          ///< a message may leave values out (messages only, see message.hpp; so the next two)
@@ -8072,9 +8123,26 @@ CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, fl
 #ifndef CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
 #define CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
 
-// AdamW over one piece, for those who write other things along with it.
+// AdamW over one piece, for those who write other things along with it, and what other optimizers have in common with it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// gradient = gradient_scale·g; m = beta1·m + rest1·gradient; v = beta2·v + rest2·gradient², of the lanes at `i`: what
+/// Adam and its kin begin with. Leaves the gradient, m and the root of v.
+template <class Part, class Factors>
+CAUSEWAY_ALWAYS_INLINE void move_moments(f32x16& gradient, f32x16& first, f32x16& root, const float* g, float* m, float* v,
+                                         std::int64_t i, Part part, const Factors& c) {
+  CAUSEWAY_EXACT_BODY
+  load(gradient, g + i, part);
+  load(first, m + i, part);
+  load(root, v + i, part);
+  gradient *= c.gradient_scale;
+  first = c.beta1 * first + c.rest1 * gradient;
+  root = c.beta2 * root + c.rest2 * (gradient * gradient);
+  store(m + i, first, part);
+  store(v + i, root, part);
+  square_root(root);
+}
 
 /// `c`: adamw_factors, which kernels/optimizer.hpp has beside what includes this. `copies`: the new values once more, in
 /// other types.
@@ -8085,18 +8153,10 @@ struct adamw_kernel {
                                          To*... copies) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, first, second;
+      f32x16 value, gradient, first, root;
       load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(first, m + i, part);
-      load(second, v + i, part);
-      gradient *= c.gradient_scale;
-      first = c.beta1 * first + c.rest1 * gradient;
-      second = c.beta2 * second + c.rest2 * (gradient * gradient);
-      store(m + i, first, part);
-      store(v + i, second, part);
-      square_root(second);
-      value = value * c.decay - c.step * (first / (second * c.root_scale + c.epsilon));
+      move_moments(gradient, first, root, g, m, v, i, part, c);
+      value = value * c.decay - c.step * (first / (root * c.root_scale + c.epsilon));
       store(p + i, value, part);
       (store(copies + i, value, part), ...);
     });
@@ -9845,6 +9905,11 @@ class arrival_rules {
                 "causeway-A1: two values for one axis were given to comm::async_parameter_server; keep one. "
                 "docs/reference/rules.md#a1");
   static_assert(
+      (axis::has_codecs<Axes>() && ...),
+      "causeway-P8: axis::push is given a codec that is none: it lacks a member of compress::Codec. Codecs are in "
+      "compress/; a choice of entries, as compress::top_k, goes into compress::sparse. "
+      "docs/reference/rules.md#p8");
+  static_assert(
       a12,
       "causeway-A12: a group, topology or participation of comm::rounds was given to comm::async_parameter_server. Use "
       "axis::star or axis::regions, axis::push, axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
@@ -9941,13 +10006,26 @@ result<void> broadcast(T& transport, const net::message_id& id, net::peer_index 
 #ifndef CAUSEWAY_COMM_COMMON_STEPS_HPP
 #define CAUSEWAY_COMM_COMMON_STEPS_HPP
 
-// Where a newcomer's count of inner steps begins, among peers each of which has taken another number of them.
+// Where a newcomer's count of inner steps begins, and where that of a run ends, among peers each of which has taken another
+// number of them.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// As many as more than half of the peers say that they have taken, so that one which counts wrongly moves nobody; never
 /// fewer than `before`.
 CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before);
+
+/// `steps`, which this peer has taken, become the most that any of the exchange under way has: the same on all. 8 bytes to
+/// each, named by `part`; none where all take each step together.
+result<void> most_steps(auto& ctx, std::uint64_t& steps, std::uint64_t part) {
+  if (ctx.peers() == 1 || ctx.exchanges_at_once()) return {};
+  std::vector<std::uint64_t> all(ctx.peers());
+  CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::metrics, part),
+                                      std::as_bytes(std::span{&steps, 1}), std::as_writable_bytes(std::span{all}),
+                                      ctx.exchange_options()));
+  steps = *std::max_element(all.begin(), all.end());
+  return {};
+}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
@@ -10313,6 +10391,101 @@ CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_la
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
 #endif
 
+// ---- causeway/comm/outer_rows.hpp ----
+#ifndef CAUSEWAY_COMM_OUTER_ROWS_HPP
+#define CAUSEWAY_COMM_OUTER_ROWS_HPP
+
+// Rows that a policy keeps for each parameter, for peers whose part of the model changes during a run: which parts of an
+// outer optimizer's state are rows, how they lie in the order of the parameters, and what becomes of them.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Where the state of an optimizer lies, in parts.
+template <class Outer>
+std::vector<std::span<std::byte>> parts_of(Outer& outer) {
+  membership::image_collector parts;
+  parts(outer);
+  return parts.parts();
+}
+
+/// Which of its parts have a value for each parameter: those that are as long as what it is for.
+template <class Outer>
+std::vector<std::size_t> rows_of(Outer outer) {
+  constexpr std::size_t length = 1021;  // which no count of steps is
+  outer.reset(static_cast<std::int64_t>(length));
+  const auto parts = parts_of(outer);
+  std::vector<std::size_t> rows;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    if (parts[p].size() == length * sizeof(float)) rows.push_back(p);
+  }
+  return rows;
+}
+
+/// Rows as at the beginning; what is no row, such as a count of steps, stays. In place.
+template <class Outer>
+void reset_rows(Outer& outer, std::size_t length) {
+  std::vector<std::vector<std::byte>> kept;
+  for (const std::span<std::byte> part : parts_of(outer)) kept.emplace_back(part.begin(), part.end());
+  for (const std::size_t row : rows_of(outer)) kept[row].clear();
+  outer.reset(static_cast<std::int64_t>(length));
+  const auto is = parts_of(outer);
+  for (std::size_t p = 0; p < kept.size(); ++p) std::copy(kept[p].begin(), kept[p].end(), is[p].begin());
+}
+
+/// One row, of fragments each of which has its own, in the order of the parameters.
+class row_of_fragments {
+ public:
+  /// `values`: of one of them.
+  void add(const axis::fragment& cut, float* values) {
+    for (const index_range r : cut.ranges) {
+      row_.pieces.push_back({values, static_cast<std::size_t>(r.size())});
+      begins_.push_back(static_cast<std::size_t>(r.begin));
+      for (std::size_t i = begins_.size() - 1; i > 0 && begins_[i - 1] > begins_[i]; --i) {
+        std::swap(begins_[i - 1], begins_[i]);
+        std::swap(row_.pieces[i - 1], row_.pieces[i]);
+      }
+      values += r.size();
+    }
+  }
+  [[nodiscard]] parameter_row take() { return std::move(row_); }
+
+ private:
+  parameter_row row_;
+  std::vector<std::size_t> begins_;  // of its pieces, rising
+};
+
+/// Rows as they were, for when the model has another part.
+class kept_rows {
+ public:
+  void keep(const std::vector<parameter_row>& rows) {
+    for (const parameter_row& row : rows) {
+      auto& values = old_.emplace_back();
+      for (const std::span<float> piece : row.pieces) values.insert(values.end(), piece.begin(), piece.end());
+    }
+  }
+  /// Into `rows`: what both layouts have.
+  void put_common(const std::vector<parameter_row>& rows, std::span<const parameter_segment> before,
+                  std::span<const parameter_segment> now) const {
+    for_common_pieces(before, now, [&](const parameter_segment& from, const parameter_segment& to) {
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        auto value = old_[r].begin() + from.offset;
+        rows[r].visit(static_cast<std::size_t>(to.offset), static_cast<std::size_t>(to.size()),
+                      [&](std::span<float> piece) {
+                        std::copy_n(value, piece.size(), piece.begin());
+                        value += static_cast<std::ptrdiff_t>(piece.size());
+                      });
+      }
+    });
+  }
+
+ private:
+  std::vector<std::vector<float>> old_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_OUTER_ROWS_HPP
+
 // ---- causeway/comm/hub_copy.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_COPY_HPP
 #define CAUSEWAY_COMM_HUB_COPY_HPP
@@ -10351,6 +10524,29 @@ struct hub_copy {
     membership::image_collector all;
     all(shared, outers);
     return all.parts();
+  }
+
+  /// What has a value for each parameter, the shared ones first.
+  [[nodiscard]] std::vector<parameter_row> rows(std::span<const axis::fragment> cuts) {
+    std::vector<parameter_row> all;
+    all.push_back({{shared}});
+    for (const std::size_t part : rows_of(outers.front())) {
+      row_of_fragments row;
+      for (std::size_t f = 0; f < cuts.size(); ++f) {
+        row.add(cuts[f], reinterpret_cast<float*>(parts_of(outers[f])[part].data()));
+      }
+      all.push_back(row.take());
+    }
+    return all;
+  }
+  /// The model has another part than `before`, cut like this: what there was stays, the rest begins at `parameters`.
+  void divide(std::span<const axis::fragment> was, std::span<const axis::fragment> cuts, std::span<const float> parameters,
+              std::span<const parameter_segment> before, std::span<const parameter_segment> now) {
+    kept_rows old;
+    old.keep(rows(was));
+    shared.assign(parameters.begin(), parameters.end());
+    for (std::size_t f = 0; f < cuts.size(); ++f) reset_rows(outers[f], cuts[f].size);
+    old.put_common(rows(cuts), before, now);
   }
 
   void serialize(auto& ar) {
@@ -11327,24 +11523,58 @@ class hub_record {
     return copies_.regions.empty() ? std::span<const float>{} : std::span<const float>{copies_.trained()};
   }
   [[nodiscard]] std::span<const float> own() const noexcept { return copies_.of_region(region_); }
+  /// The same with what the outer optimizer keeps of it. Of a star.
+  [[nodiscard]] hub_copy<outer_type>& copy() noexcept { return copies_.regions.front(); }
+  [[nodiscard]] bool is_founded() const noexcept { return !copies_.regions.empty(); }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
   void shared(auto& ar) { ar(copies_, steps_, reign_, reign_before_, kept_); }
 
   /// The lines of the reign under way; none before the first record, and when the hub is lost.
-  [[nodiscard]] net::any_transport* lines() const noexcept { return lines_.get(); }
+  [[nodiscard]] net::any_transport* lines() const noexcept { return lines_; }
   /// Whether this peer has not been in a record, since it last took the others' state over.
   [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
+
+  /// Of a star: the record, and what was pushed since. Who goes on from a checkpoint is no hub, and pushes all of it again.
+  void serialize(auto& ar, auto& tier, const outer_type& prototype) {
+    std::uint64_t fragments = has_upper || !is_founded() ? 0 : copy().outers.size();
+    ar(fragments);
+    if (fragments == 0) return;
+    fresh_ = prototype;
+    copies_.regions.resize(1);
+    for (std::uint64_t f = 0; f < fragments; ++f) {  // one by one: a count without bytes behind it takes no memory
+      if (f == copy().outers.size()) copy().outers.push_back(prototype);
+      ar(copy().outers[f]);
+    }
+    ar(copy().shared, follows_);
+    tier.serialize_pushes(ar);
+  }
 
   /// Nothing is said in this reign any more.
   void hang_up(auto& tier) {
     tier.hang_up();
-    lines_.reset();
+    lines_ = nullptr;
   }
 
   /// The copies are other ones: what this peer pushed and served is nobody's business any more.
   void begin_anew(auto& tier, std::size_t fragments) {
     end_roles(tier);
     tier.begin_from(own(), fragments);
+    for (hub_leg& leg : tier.client().legs()) leg.residual.clear();
+  }
+
+  /// Where blocks move: after a record a reign begins with the attempt that follows, of those who hold the same blocks in
+  /// it. The first of them is the hub. In all stages that is the same replica: so no hub waits for one that waits for it.
+  template <class TermsOn>
+  result<void> open_lines(auto& ctx, auto& tier, std::size_t most, const TermsOn& terms_on) {
+    hang_up(tier);
+    const auto with = ctx.membership().lines();
+    if (!with) return {};
+    names_ = with->identities;
+    roles_ = hub_roles::of(std::vector<hub_claim>(names_.size()), names_, copies_.regions.size(),
+                           std::uint64_t{1} + with->attempt);
+    lines_ = with->transport;
+    follow(ctx, tier, terms_on(*lines_));
+    return set_groups(tier, terms_on(*lines_), most);
   }
 
   /// The same for a peer that keeps what others do not have: `live` has come as far from the copy. What it pushed they
@@ -11366,19 +11596,16 @@ class hub_record {
   result<void> exchange(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
                         const TermsOn& terms_on, const Flush& flush) {
     CAUSEWAY_TRY(ctx.enter_exchange());
-    end_reign(tier, rules, terms_on);
-    CAUSEWAY_ASSIGN(const auto claims, claims_of_all(ctx));
-    names_ = ctx.entry().identities;
-    roles_ = hub_roles::of(claims, names_, copies_.regions.size(), ctx.attempt());
     const auto terms = terms_on(ctx.transport());
-    follow(ctx, tier, terms);
-    auto outcome = talk(ctx, tier, rules, residual, most, terms, flush);
-    if (outcome) outcome = spread(ctx, tier);
-    tier.hang_up();  // the lines of an attempt end with it
-    CAUSEWAY_TRY(outcome);
+    if (!ctx.keeps_result()) {  // else `next_` is it
+      end_reign(tier, rules, terms_on);
+      CAUSEWAY_TRY(settle(ctx, tier, rules, residual, most, terms, flush));
+    }
     CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
-    apply(ctx, tier, claims, terms.cuts);
-    lines_ = std::make_unique<net::any_transport>(ctx.lasting_transport());
+    apply(ctx, tier, terms.cuts);
+    if (ctx.moves_blocks()) return {};  // who holds what in the next attempt is not known yet
+    lasting_ = ctx.membership().lasting();
+    lines_ = &lasting_;
     return set_groups(tier, terms_on(*lines_), most);
   }
 
@@ -11415,7 +11642,7 @@ class hub_record {
     hang_up(tier);
   }
 
-  result<std::vector<hub_claim>> claims_of_all(auto& ctx) {
+  result<void> claims_of_all(auto& ctx) {
     const hub_claim mine{.serves = serves_,
                          .follows = follows_,
                          .steps = ctx.step(),
@@ -11423,18 +11650,17 @@ class hub_record {
                          .serves_hubs = serves_hubs_,
                          .follows_hubs = follows_hubs_,
                          .hubs = hubs_};
-    std::vector<hub_claim> all(ctx.peers());
-    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
-                                        std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}),
-                                        ctx.exchange_options()));
-    return all;
+    claims_.assign(ctx.peers(), mine);
+    return collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
+                                  std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{claims_}),
+                                  ctx.exchange_options());
   }
 
   /// Where it is another hub than the one that this peer has pushed to, its pushes were in vain.
   void follow(auto& ctx, auto& tier, const hub_terms& terms) {
-    region_ = roles_.region_of[ctx.self()];
+    region_ = roles_.region_of[terms.transport.self()];
     const chosen_hub hub = own_hub();
-    const bool is_hub = hub.peer == ctx.self();
+    const bool is_hub = hub.peer == terms.transport.self();
     const std::string of = has_upper ? " of region " + std::to_string(region_) : "";
     if (take_role(ctx, tier.server(), is_hub, hub.time, serves_, of, copies_.regions[region_], terms)) {
       if constexpr (has_upper) tier.upper().begin_from(own(), terms.cuts.size());
@@ -11460,14 +11686,51 @@ class hub_record {
                  auto& copy, const hub_terms& terms) {
     if (serves && served == time) return false;
     server.dissolve();
-    served = serves ? time : 0;
+    const bool is_new = std::exchange(served, serves ? time : 0) == 0;
     if (!serves) return false;
     server.found_on(terms.cuts, copy.state());
-    ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub" + std::string{of});
+    if (is_new)
+      ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub" + std::string{of});
     return true;
   }
 
   // ---- a record -------------------------------------------------------------------------------------------------------
+
+  /// next_ ← what the hubs have come to with all that was pushed.
+  template <class Flush>
+  result<void> settle(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
+                      const hub_terms& terms, const Flush& flush) {
+    CAUSEWAY_TRY(claims_of_all(ctx));
+    names_ = ctx.entry().identities;
+    roles_ = hub_roles::of(claims_, names_, copies_.regions.size(), ctx.attempt());
+    follow(ctx, tier, terms);
+    auto outcome = talk(ctx, tier, rules, residual, most, terms, flush);
+    if (outcome) outcome = spread(ctx, tier);
+    tier.hang_up();  // the lines of an attempt end with it
+    if (outcome && ctx.moves_blocks()) return agree_on_counts(ctx);
+    return outcome;
+  }
+
+  /// Blocks may go from stage to stage: what an optimizer counts is in all stages what the first of them has. Stages differ
+  /// in it where a push was under way in one of them when the reign ended.
+  result<void> agree_on_counts(auto& ctx) {
+    const auto rows = rows_of(*fresh_);
+    const std::size_t each = parts_of(*fresh_).size();
+    std::vector<std::span<std::byte>> counts;
+    for (std::size_t p = 1; p < next_.front().size(); ++p) {
+      if (std::find(rows.begin(), rows.end(), (p - 1) % each) == rows.end()) counts.push_back(next_.front()[p]);
+    }
+    std::vector<double> bytes;
+    for (const auto count : counts) {
+      for (const std::byte b : count) bytes.push_back(ctx.stages().is_first() ? std::to_integer<int>(b) : 0);
+    }
+    CAUSEWAY_TRY(ctx.stages().sum(bytes, ctx.exchange_options()));
+    auto from = bytes.begin();
+    for (const auto count : counts) {
+      for (std::byte& b : count) b = static_cast<std::byte>(*from++);
+    }
+    return {};
+  }
 
   template <class Flush>
   result<void> talk(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
@@ -11526,18 +11789,13 @@ class hub_record {
     return {};
   }
 
-  void apply(auto& ctx, auto& tier, std::span<const hub_claim> claims, std::span<const axis::fragment> cuts) {
+  void apply(auto& ctx, auto& tier, std::span<const axis::fragment> cuts) {
     take_copies(cuts, ctx.is_last_exchange());
-    std::vector<std::uint64_t> steps;
-    for (const hub_claim& c : claims) steps.push_back(c.steps);
-    steps_ = common_steps(std::move(steps), steps_);
     std::copy(own().begin(), own().end(), ctx.parameters().begin());
     ctx.parameters_changed();
     tier.begin_from(own(), cuts.size());
-    for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
+    if (!ctx.moves_blocks()) note_reign(ctx);
     roles_.begin(ctx.attempt(), names_);
-    reign_before_ = std::exchange(reign_, ctx.attempt());
-    was_in_ = reign_;
     follows_ = own_hub().time;
     serves_ = own_hub().peer == ctx.self() ? follows_ : 0;
     if constexpr (has_upper) {
@@ -11546,6 +11804,16 @@ class hub_record {
       serves_hubs_ = roles_.top.peer == ctx.self() ? follows_hubs_ : 0;
       hubs_ = roles_.hubs;
     }
+  }
+
+  /// For who misses a record. Where blocks move it gives up what it has, and the pipelines have the step.
+  void note_reign(auto& ctx) {
+    std::vector<std::uint64_t> steps;
+    for (const hub_claim& c : claims_) steps.push_back(c.steps);
+    steps_ = common_steps(std::move(steps), steps_);
+    for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
+    reign_before_ = std::exchange(reign_, ctx.attempt());
+    was_in_ = reign_;
   }
 
   /// Regions that nobody is in begin where the others are; after the run's last record, all do.
@@ -11569,7 +11837,9 @@ class hub_record {
   std::vector<std::uint64_t> kept_;  ///< of each region, the time of its hub of which the record has the pushes
 
   std::optional<outer_type> fresh_;
-  std::unique_ptr<net::any_transport> lines_;
+  net::any_transport* lines_ = nullptr;
+  net::any_transport lasting_{};
+  std::vector<hub_claim> claims_;
   std::vector<std::uint64_t> names_;
   hub_roles roles_;  ///< in the exchange entered last, and from its end on
 
@@ -11701,15 +11971,32 @@ template <class Core>
 class elastic_pushes {
  public:
   result<void> start(auto& ctx, Core& c) {
+    const bool goes_on = ctx.moves_blocks() && record_.is_founded();  // from a checkpoint
     const auto outers = std::tuple_cat(std::tuple{c.outer}, c.hubs.outers());
-    record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers);
+    if (!goes_on) record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers);
     auto alone = net::any_transport{};
     c.tiers.configure(c.hubs.levels(0));
     CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
-    record_.begin_anew(c.tiers, c.cuts.size());
-    ctx.contribution().gather(c.hubs.record_samples);
+    if (!goes_on) record_.begin_anew(c.tiers, c.cuts.size());
+    ctx.contribution().gather(c.hubs.record_samples, true);
     c.schedule();
     return {};
+  }
+  void serialize(auto& ar, Core& c) { record_.serialize(ar, c.tiers, c.outer); }
+
+  // ---- where blocks of the model move between peers --------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<parameter_row> block_rows(Core& c) { return record_.copy().rows(c.cuts); }
+  result<void> divide(auto& ctx, Core& c, std::span<const parameter_segment> before) {
+    const std::vector<axis::fragment> was = std::exchange(c.cuts, {});
+    CAUSEWAY_ASSIGN(c.cuts, axis::cut_part(c.fragments, ctx));
+    record_.copy().divide(was, c.cuts, ctx.parameters(), before, ctx.view().segments);
+    divided_ = true;
+    return {};
+  }
+  /// Before an inner step: whoever has got blocks goes on from them.
+  void before_step(Core& c) {
+    if (std::exchange(divided_, false)) record_.begin_anew(c.tiers, c.cuts.size());
   }
 
   /// What training has come to, as of the last record; with a fixed set of peers nothing.
@@ -11735,6 +12022,7 @@ class elastic_pushes {
 
   /// Nobody waits for more than an answer, and for that only as long as it can be expected.
   result<void> after_step(auto& ctx, Core& c) {
+    if (ctx.moves_blocks() && record_.lines() == nullptr) CAUSEWAY_TRY(open_lines(ctx, c));
     if (record_.lines() != nullptr) {
       auto talked = serve_lines(ctx, c);
       for (std::size_t f = 0; f < c.cuts.size() && talked; ++f) talked = visit_lines(ctx, c, f);
@@ -11764,6 +12052,11 @@ class elastic_pushes {
   }
 
  private:
+  result<void> open_lines(auto& ctx, Core& c) {
+    const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
+    return record_.open_lines(ctx, c.tiers, c.most_bytes(c.terms_of(ctx)), on);
+  }
+
   result<void> make_record(auto& ctx, Core& c) {
     const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
     auto alone = net::any_transport{};
@@ -11781,7 +12074,7 @@ class elastic_pushes {
   result<void> visit_lines(auto& ctx, Core& c, std::size_t f) {
     hub_leg& leg = c.legs()[f];
     if (leg.pending && leg.answered && leg.waited >= c.merge_rule.steps) CAUSEWAY_TRY(c.apply(ctx, f));
-    if (leg.pending || leg.since < leg.due_after) return {};
+    if (leg.pending || leg.since < leg.due_after || c.cuts[f].size == 0) return {};
     gather_local(ctx, c, f);
     const auto terms = c.terms_of(ctx, *record_.lines());
     leg.spoilt = !collective::finite_values(c.row);
@@ -11801,7 +12094,7 @@ class elastic_pushes {
     if (!leg.answered && c.cuts.size() > 1) {
       CAUSEWAY_TRY(c.tiers.say_waiting(c.rules(), c.terms_of(ctx, *record_.lines()), f));
     }
-    while (!leg.answered && !ctx.announce_samples()) {
+    while (!leg.answered && !ctx.announce_samples() && !ctx.membership().exchange_waits()) {
       const duration waited = ctx.clock().now() - begin;
       if (begin + waited >= overdue) {
         answers_.overdue(waited);
@@ -11820,7 +12113,7 @@ class elastic_pushes {
     const auto terms = c.terms_of(ctx);
     for (std::size_t f = 0; f < c.cuts.size(); ++f) {
       hub_leg& leg = c.legs()[f];
-      if (leg.since == 0) continue;
+      if (leg.since == 0 || c.cuts[f].size == 0) continue;
       gather_local(ctx, c, f);
       if (!collective::finite_values(c.row)) {
         ctx.reset_inner();
@@ -11842,6 +12135,7 @@ class elastic_pushes {
 
   hub_record<typename Core::tiers_type> record_;
   net::arrival_statistics answers_;  ///< that were waited for
+  bool divided_ = false;             ///< the model has another part since the last step
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -12949,6 +13243,12 @@ class hub_tier<Outer, Upper...> {
     ar(is_hub_, client_);
     if (is_hub_) ar(server_, upper_);
   }
+  /// What is kept to be pushed again.
+  void serialize_pushes(auto& ar) {
+    work_.resize(client_.legs().size());
+    for (hub_work& w : work_) ar(w.samples, w.steps);
+    ar(pushed_);
+  }
 
  private:
   result<void> say(const auto& rules, const hub_terms& terms, std::vector<std::byte> bytes) {
@@ -13109,7 +13409,7 @@ struct push_core {
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(ctx.elastic() ? hubs.check_elastic() : hubs.check(ctx.peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
-    if (ctx.stages().count() > 1) CAUSEWAY_TRY(check_stages(ctx));
+    if (ctx.stages().count() > 1 || ctx.moves_blocks()) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
       if (merge_rule.steps < 1) {
         return fail(errc::invalid_argument, "merge rule",
@@ -13124,7 +13424,9 @@ struct push_core {
   result<void> check_stages(auto& ctx) const {
     const double first = 0;
     const bool waits = std::isinf(arrivals.closes_after({.arrived = {&first, 1}, .expected = 2}));
-    if (!waits && arrivals.most_ahead == axis::no_bound) return ctx.stages().refuse_copies(who, ctx.exchange_options());
+    if (!waits && arrivals.most_ahead == axis::no_bound) {
+      return ctx.elastic() ? result<void>{} : ctx.stages().refuse_copies(who, ctx.exchange_options());
+    }
     return fail(errc::unsupported, who,
                 "the hubs of a pipeline's stages must answer a push without waiting for others': use a quorum of 1 and "
                 "no `most_ahead`, or peers that hold the whole model");
@@ -13283,8 +13585,11 @@ struct comm_traits {
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool rounds_by_pace = false;   ///< where peers come and go: rounds come when the quickest has done enough
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
+  bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -13295,8 +13600,10 @@ struct parallel_traits {
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
+  bool stands_in = false;  ///< what a lost peer had begun of a micro-batch another one ends, from what neighbours have
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool drains = false;            ///< what is in flight has to come back first: it knows a step before that a round ends
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -13517,8 +13824,10 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
+                                      .moves_with_blocks = !core_type::tiers_type::has_upper,
+                                      .rounds_by_pace = true,
                                       .rounds_at_hand = rounds_at_hand};
-  static constexpr std::uint32_t state_version = 4;
+  static constexpr std::uint32_t state_version = 5;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
   explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
@@ -13553,7 +13862,10 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {};
   }
 
-  result<void> before_inner_step(auto&) { return {}; }
+  result<void> before_inner_step(auto& ctx) {
+    if (ctx.elastic()) elastic_.before_step(core_);
+    return {};
+  }
 
   result<void> after_inner_step(auto& ctx) {
     count(ctx);
@@ -13584,7 +13896,10 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {};
   }
 
-  void serialize(auto& ar) { ar(core_.tiers, core_.trigger, counted_); }
+  void serialize(auto& ar) {
+    ar(core_.tiers, core_.trigger, counted_);
+    elastic_.serialize(ar, core_);
+  }
 
   // ---- among peers that come and go: comm/elastic_pushes.hpp ----------------------------------------------------------
 
@@ -13598,6 +13913,13 @@ class async_parameter_server : arrival_rules<Axes...> {
   }
 
   result<void> catch_up(auto& ctx) { return elastic_.catch_up(ctx, core_); }
+
+  /// Where blocks of the model move between peers: what goes along.
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return elastic_.block_rows(core_); }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) { return elastic_.divide(ctx, core_, before); }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() const { return {}; }
+  result<void> forget(auto&) const { return {}; }
+  [[nodiscard]] bool exchanges_next() const noexcept { return false; }  ///< it is not known before
 
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
@@ -14241,10 +14563,11 @@ constexpr bool allows_late_steps(round_mix m) {
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
 /// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
 /// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
-/// memory of several rows. Modules of all paths are kept by everybody, whichever blocks it has.
+/// memory of several rows. Of modules all versions go along.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || by_path(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
-  if (m.before_inner_step) return m.waits_at_once && m.bit_parity && (m.single || !keeps_factors);
+  if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
+  const bool each_step = m.waits_at_once || m.waits_a_round;
+  if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
@@ -14401,16 +14724,15 @@ static_assert(rules::a18(mix),
 #define CAUSEWAY_COMM_BLOCK_ROWS_HPP
 
 // What comm::rounds keeps for each parameter between two exchanges, for peers whose part of the model changes during a run:
-// shared parameters and the outer optimizer's state, which belong to a block and move with it. A residual is a peer's own,
-// of rows that it sent, and is dropped when its part changes: with a newcomer it starts at zero, too.
+// shared parameters and the outer optimizer's state, which belong to a block and move with it; of models of modules those
+// of all versions, row by row: what has fewer of them stands in several rows. A residual is a peer's own, of rows that it
+// sent, and is dropped when its part changes: with a newcomer it starts at zero, too.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// Of a policy whose shared parameters and outer optimizer are in memory.
 template <class Core>
 class block_rows {
-  using outer_type = typename Core::outer_type;
-
  public:
   explicit block_rows(Core& core) : core_{core} {}
 
@@ -14420,7 +14742,10 @@ class block_rows {
     std::vector<parameter_row> rows;
     if constexpr (Core::content_type::anchored) {
       rows.push_back({{core_.rows.anchor()}});
-      for (const std::size_t part : rows_of_outer()) rows.push_back(of_outer(part));
+      for (std::size_t v = 0; v < versions(); ++v) {
+        if constexpr (Core::by_path) rows.push_back(of_states(v, [](state& s) { return s.module.data(); }));
+        for (const std::size_t part : rows_of(core_.outer)) rows.push_back(of_outer(v, part));
+      }
     } else if constexpr (Core::keeps_means) {
       for (auto& means : core_.rows.means()) rows.push_back({{means}});
     }
@@ -14430,9 +14755,9 @@ class block_rows {
   /// The model of `ctx` has another part than `before`, and its parameters are there. What was kept of those that stayed
   /// goes with them; of new ones the shared parameters are the live ones, and the optimizer's state is as when it begins.
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) const {
-    std::vector<std::vector<float>> old;
+    kept_rows old;
     if constexpr (!Core::content_type::before_inner_step) {
-      for (const parameter_row& row : all()) old.push_back(copy_of(row));
+      old.keep(all());
       begin_shared(ctx);
     }
     if constexpr (Core::content_type::sums_updates) {
@@ -14443,9 +14768,13 @@ class block_rows {
     for (std::size_t i = 0; i < core_.states.size(); ++i) {
       drop_own(core_.states[i]);
       CAUSEWAY_TRY(core_.prepare(ctx, i));
-      if constexpr (Core::content_type::anchored) reset_outer(core_.states[i]);
+      if constexpr (Core::content_type::anchored) reset_rows(core_.states[i].outer, core_.states[i].size());
     }
-    if constexpr (!Core::content_type::before_inner_step) keep_common(old, before, ctx.view().segments);
+    if constexpr (Core::by_path) {
+      core_.modules.found(core_.states, core_.cuts, ctx.parameters());
+      core_.modules.lay_out(core_.states);
+    }
+    if constexpr (!Core::content_type::before_inner_step) old.put_common(all(), before, ctx.view().segments);
     return {};
   }
 
@@ -14463,6 +14792,10 @@ class block_rows {
     }
     return {};
   }
+  /// Of results that are a round late: whether a row waits for the next exchange.
+  [[nodiscard]] std::optional<bool> row_waits() const {
+    return Core::applies_late ? std::optional{core_.states.front().pending} : std::nullopt;
+  }
 
  private:
   using state = typename Core::state;
@@ -14476,21 +14809,6 @@ class block_rows {
     }
   }
 
-  void keep_common(const std::vector<std::vector<float>>& old, std::span<const parameter_segment> before,
-                   std::span<const parameter_segment> now) const {
-    const auto rows = all();
-    for_common_pieces(before, now, [&](const parameter_segment& from, const parameter_segment& to) {
-      for (std::size_t r = 0; r < rows.size(); ++r) {
-        auto value = old[r].begin() + from.offset;
-        rows[r].visit(static_cast<std::size_t>(to.offset), static_cast<std::size_t>(to.size()),
-                      [&](std::span<float> piece) {
-                        std::copy_n(value, piece.size(), piece.begin());
-                        value += static_cast<std::ptrdiff_t>(piece.size());
-                      });
-      }
-    });
-  }
-
   /// What belongs to the rows that this peer sent, or was about to.
   void drop_own(state& s) const {
     s.cancel();
@@ -14501,58 +14819,37 @@ class block_rows {
     if constexpr (!Core::keeps_factors && Core::recipe_type::traits.stateful) s.exchange.emplace(core_.recipe.make(s.part));
   }
 
-  [[nodiscard]] static std::vector<float> copy_of(const parameter_row& row) {
-    std::vector<float> values;
-    for (const std::span<float> piece : row.pieces) values.insert(values.end(), piece.begin(), piece.end());
-    return values;
+  /// Of models of modules: the most that a fragment has.
+  [[nodiscard]] std::size_t versions() const {
+    std::size_t most = 1;
+    for (std::size_t i = 0; i < core_.states.size(); ++i) most = std::max(most, version_of(i) + 1);
+    return most;
+  }
+  [[nodiscard]] std::size_t version_of(std::size_t i) const {
+    const auto& all = core_.states;
+    std::size_t before = i;
+    while (Core::by_path && before > 0 && all[before - 1].fragment == all[i].fragment) --before;
+    return i - before;
+  }
+  /// Whether it is that version of its fragment, or the last, where that has fewer: rows have a value for each parameter.
+  [[nodiscard]] bool stands_for(std::size_t i, std::size_t version) const {
+    const std::size_t own = version_of(i);
+    const bool is_last = i + 1 == core_.states.size() || version_of(i + 1) == 0;
+    return own == version || (own < version && is_last);
   }
 
-  /// Which parts of an outer optimizer's state have a value for each parameter: those that are as long as what it is for.
-  [[nodiscard]] std::vector<std::size_t> rows_of_outer() const {
-    constexpr std::size_t length = 1021;  // which no count of steps is
-    outer_type outer = core_.outer;
-    outer.reset(static_cast<std::int64_t>(length));
-    membership::image_collector parts;
-    parts(outer);
-    std::vector<std::size_t> rows;
-    for (std::size_t p = 0; p < parts.parts().size(); ++p) {
-      if (parts.parts()[p].size() == length * sizeof(float)) rows.push_back(p);
-    }
-    return rows;
+  [[nodiscard]] parameter_row of_outer(std::size_t version, std::size_t part) const {
+    return of_states(version, [part](state& s) { return reinterpret_cast<float*>(parts_of(s.outer)[part].data()); });
   }
-
   /// Of all fragments, in the order of the parameters.
-  [[nodiscard]] parameter_row of_outer(std::size_t part) const {
-    parameter_row row;
-    std::vector<std::size_t> begins;  // of its pieces, rising
-    for (state& s : core_.states) {
-      membership::image_collector parts;
-      parts(s.outer);
-      auto* values = reinterpret_cast<float*>(parts.parts()[part].data());
-      for (const index_range r : s.cut->ranges) {
-        row.pieces.push_back({values, static_cast<std::size_t>(r.size())});
-        begins.push_back(static_cast<std::size_t>(r.begin));
-        for (std::size_t i = begins.size() - 1; i > 0 && begins[i - 1] > begins[i]; --i) {
-          std::swap(begins[i - 1], begins[i]);
-          std::swap(row.pieces[i - 1], row.pieces[i]);
-        }
-        values += r.size();
-      }
+  template <class Values>
+  [[nodiscard]] parameter_row of_states(std::size_t version, Values&& values_of) const {
+    row_of_fragments row;
+    for (std::size_t i = 0; i < core_.states.size(); ++i) {
+      state& s = core_.states[i];
+      if (stands_for(i, version)) row.add(*s.cut, values_of(s));
     }
-    return row;
-  }
-
-  /// Rows as at the beginning; what is no row, such as a count of steps, stays.
-  void reset_outer(state& s) const {
-    membership::image_collector was;
-    was(s.outer);
-    std::vector<std::vector<std::byte>> kept;
-    for (const std::span<std::byte> part : was.parts()) kept.emplace_back(part.begin(), part.end());
-    for (const std::size_t row : rows_of_outer()) kept[row].clear();
-    s.outer.reset(static_cast<std::int64_t>(s.size()));
-    membership::image_collector is;
-    is(s.outer);
-    for (std::size_t p = 0; p < kept.size(); ++p) std::copy(kept[p].begin(), kept[p].end(), is.parts()[p].begin());
+    return row.take();
   }
 
   Core& core_;
@@ -14721,12 +15018,6 @@ class fixed_turns {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Whether a policy has the hook `compute`, by which the trainer asks it for gradients.
-template <class P>
-inline constexpr bool looks_ahead = requires {
-  requires P::looks_ahead;
-};
-
 /// pass() at θ − η·sign(x), with x the input of each state that is under way and η the learning rate of the step before;
 /// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters. The host
 /// does it.
@@ -14857,7 +15148,8 @@ CAUSEWAY_DECL void path_roster::admit(const std::vector<std::uint64_t>& present,
 // Models of modules of which each peer trains one path (axis::module_groups), where peers come and go. Every peer keeps all
 // modules as they were committed last, with the state of their outer optimizers: so any one of those who are left has the
 // whole run, a newcomer can be given whatever path it gets by any of them, and a module that nobody trains stays as it is.
-// All peers take part in the exchange of every module; those whose path has it put something in.
+// All peers take part in the exchange of every module; those whose path has it put something in. Of pipelines every peer
+// keeps all versions of its stage, and it is its pipeline that has the path.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -14869,7 +15161,6 @@ struct no_modules {
   [[nodiscard]] std::size_t count(auto&&) const { return 0; }
   [[nodiscard]] std::size_t fragment_of(auto&&, std::size_t) const { return 0; }
   void invite(auto&&...) {}
-  [[nodiscard]] float length(auto&&...) const { return 1; }
   void serialize(auto&) {}
 };
 
@@ -14896,16 +15187,22 @@ class path_modules {
   /// Before the first step, also after a checkpoint, once states know their fragments.
   result<void> start(auto& ctx, state_list& states, const Group& group) {
     if (!ctx.elastic()) return {};
+    by_pipeline_ = ctx.moves_blocks();
     modules_ = group.modules();
-    std::size_t all = 0, at = 0;
+    std::size_t all = 0;
     for (const State& s : states) all += s.size();
     if (all != store_.size()) {
       return fail(errc::wrong_model, "module_groups",
                   "the checkpoint has other modules; start with the paths that it was written with");
     }
-    for (State& s : states) s.module = std::span<float>{store_}.subspan(std::exchange(at, at + s.size()), s.size());
+    lay_out(states);
     (void)take_path(ctx, states, group);
     return {};
+  }
+  /// Where each module lies.
+  void lay_out(state_list& states) {
+    std::size_t at = 0;
+    for (State& s : states) s.module = std::span<float>{store_}.subspan(std::exchange(at, at + s.size()), s.size());
   }
   void keep_in(const memory_source& memory) { move_to(memory, store_); }
 
@@ -14918,20 +15215,20 @@ class path_modules {
 
   /// Everybody takes part in the exchange of a module; where nobody has anything of it, nobody does.
   void invite(auto& ctx, const Group& group, State& s) {
-    s.terms.contributors = static_cast<std::uint32_t>(paths_in(ctx, group, s).size());
+    const auto those = paths_in(ctx, group, s);
+    s.terms.length = group.length_of(those);
+    s.terms.contributors = static_cast<std::uint32_t>(those.size());
     s.terms.members.resize(s.terms.contributors > 0 ? ctx.peers() : 1, ctx.self());
     if (s.terms.contributors > 0) std::iota(s.terms.members.begin(), s.terms.members.end(), net::peer_index{0});
     s.terms.weight *= weight(ctx, group, s);
     s.terms.contributes = s.terms.weight > 0;
-  }
-  [[nodiscard]] float length(auto& ctx, const Group& group, const State& s) {
-    return group.length_of(paths_in(ctx, group, s));
   }
 
   // ---- who has which path -----------------------------------------------------------------------------------------------
 
   /// That exchange is applied: newcomers get their paths.
   void admit(auto& ctx, state_list& states, const Group& group, auto& rows) {
+    if (by_pipeline_) return;
     const bool newcomer = path_ == path_roster::none;
     roster_.admit(ctx.entry().identities, group.paths.size());
     if (newcomer) follow(ctx, states, group, rows, {});
@@ -14944,6 +15241,15 @@ class path_modules {
     CAUSEWAY_TRY(ctx.left_exchange({}));  // what all hold alike is about to change
     admit(ctx, states, group, rows);
     return {};
+  }
+  /// Its pipeline has that one from now on, or it is in none. Whether it is another.
+  bool give(auto& ctx, state_list& states, const Group& group, auto& rows, std::optional<std::uint32_t> path) {
+    const bool another = path != this->path();
+    path_ = path.value_or(path_roster::none);
+    (void)take_path(ctx, states, group);
+    put(states, group, path.value_or(0), rows.anchor());
+    if (another) std::fill(rows.updates().begin(), rows.updates().end(), 0.0F);
+    return another;
   }
   /// All modules were replaced: the shared and the live parameters become this peer's path, on which what it trained since
   /// `previous` stays; that is empty where it has nothing of its own.
@@ -14974,11 +15280,16 @@ class path_modules {
   }
 
   /// What all hold alike.
-  void shared(auto& ar) { ar(store_, roster_); }
+  void shared(auto& ar) {
+    ar(store_);
+    if (!by_pipeline_) ar(roster_);
+  }
   void serialize(auto& ar) {
-    std::uint8_t there = store_.empty() ? 0 : 1;
-    ar(there);
-    if (there != 0) ar(store_, roster_);
+    std::uint8_t kind = store_.empty() ? 0 : by_pipeline_ ? 2 : 1;
+    ar(kind);
+    if (kind != 0) ar(store_);
+    if (kind == 1) ar(roster_);
+    if (kind == 2) ar(path_);
   }
 
  private:
@@ -14994,6 +15305,7 @@ class path_modules {
   }
   /// Of those who take part in the exchange that was entered.
   [[nodiscard]] const std::vector<std::uint32_t>& present(auto& ctx, const Group& group) {
+    if (by_pipeline_) return ctx.entry().paths;
     if (attempt_ != ctx.attempt() || attempt_ == 0) present_ = roster_.paths_of(ctx.entry().identities, group.paths.size());
     attempt_ = ctx.attempt();
     return present_;
@@ -15003,16 +15315,18 @@ class path_modules {
     std::vector<std::uint32_t> those;
     const auto& paths = present(ctx, group);
     for (net::peer_index p = 0; p < paths.size(); ++p) {
-      if (paths[p] != path_roster::none && group.has(paths[p], modules_[s.part]) && ctx.share_of(p) > 0)
-        those.push_back(paths[p]);
+      if (paths[p] == path_roster::none || !group.has(paths[p], modules_[s.part])) continue;
+      if (by_pipeline_ || ctx.share_of(p) > 0) those.push_back(paths[p]);
     }
     return those;
   }
   /// Whether it is another one than before. Who has none holds the first, and trains nothing.
   bool take_path(auto& ctx, state_list& states, const Group& group) {
-    const std::uint32_t before = std::exchange(path_, roster_.path_of(ctx.identity(), group.paths.size()));
+    const std::uint32_t before = path_;
+    if (!by_pipeline_) path_ = roster_.path_of(ctx.identity(), group.paths.size());
     const bool has_one = path_ != path_roster::none;
     for (State& s : states) s.elsewhere = !group.has(has_one ? path_ : 0, modules_[s.part]);
+    if (by_pipeline_) return path_ != before;  // pipelines say themselves who trains
     if (has_one) ctx.contribution().resume();
     if (!has_one) ctx.contribution().pause();
     return path_ != before;
@@ -15024,6 +15338,7 @@ class path_modules {
   std::uint32_t path_ = path_roster::none;
   std::vector<std::uint32_t> present_;
   std::uint64_t attempt_ = 0;  ///< that they are of
+  bool by_pipeline_ = false;
 };
 
 /// What a policy needs of them.
@@ -15630,6 +15945,7 @@ struct talk_terms {
   float rescale = 1;                     ///< of a contributor's row, so that the mean over all is the one over them
   bool contributes = true;               ///< this peer
   float weight = 1;                      ///< of its row, if it does
+  float length = 1;                      ///< that the mean is made longer by, once
   std::uint64_t seed = 0;                ///< of the exchange
   net::message_id id;
   std::uint64_t part = 0;  ///< of the attempt, where the context exchanges
@@ -15713,7 +16029,13 @@ struct round_state {
 
   [[nodiscard]] std::size_t size() const noexcept { return cut->size; }
 
-  /// An exchange begins: what is trained from now on is for the next.
+  /// An exchange begins, whose result comes later.
+  void depart() noexcept {
+    pending = true;
+    waited = 0;
+    restart();
+  }
+  /// What is trained from now on is for the next.
   void restart() noexcept {
     since = 0;
     samples = 0;
@@ -15732,6 +16054,12 @@ struct round_state {
       move_to(memory, *values);
     }
     if constexpr (requires { outer.keep_in(memory); }) outer.keep_in(memory);
+  }
+
+  /// In place of a row, which others do not count.
+  result<void> compose_nothing(auto& ctx) {
+    input.resize(size());
+    return ctx.rows().zero(input);
   }
 
   /// x ← β·e + η·x, in `input`, which holds x.
@@ -15960,6 +16288,7 @@ struct round_core {
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
+  static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
       merge_rule_type::keeps_departure && laws::mix.anchored && !rows_type::keeps_in_parameters;
@@ -16119,6 +16448,7 @@ struct round_core {
       if (std::any_of(all.begin(), all.end(), contributes)) return all;
       return {q.self};  // nobody has anything to say
     } else {
+      if (applies_late && content_type::before_inner_step && ctx.entry().nobody_counts()) return {q.self};
       return has_modules(ctx) ? std::vector<net::peer_index>{} : s.group_axis.members(q);
     }
   }
@@ -16159,12 +16489,16 @@ struct round_core {
                .rescale = 1,
                .contributes = weight > 0,
                .weight = weight,
+               .length = 1,
                .seed = mix(q.seed, s.number),
                .id = id_of(ctx, s),
                .part = first_part + s.part,
                .reference = {}};
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
     if constexpr (!participation_type::always) draw_lots(ctx, participation, s.terms, q);
+    if constexpr (laws::mix.anchored && requires { group.length(q); }) {
+      if (!has_modules(ctx)) s.terms.length = group.length(q);
+    }
     if (has_modules(ctx)) modules.invite(ctx, group, s);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
@@ -16175,11 +16509,8 @@ struct round_core {
     CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? &s.cut->ranges : nullptr));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
-    if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {
-      const float length = has_modules(ctx) ? modules.length(ctx, group, s) : group.length(question(ctx, s));
-      if (length != 1.0F) return ctx.rows().scale(s.row, length);
-    }
-    return {};
+    const float length = std::exchange(s.terms.length, 1.0F);  // an earlier attempt's mean has it already
+    return length != 1.0F ? ctx.rows().scale(s.row, length) : result<void>{};
   }
   /// How far results that are there will move the whole model, for a trigger that watches that. All stages ask at once.
   result<void> measure(auto& ctx, std::span<state* const> due) {
@@ -16301,6 +16632,12 @@ struct late_rows {
     return !s.pending && c.outer_steps == 0 && step + c.period(s) >= s.due_at;
   }
 
+  /// Whether a row is of the step before, or there is none: gradients, of stages of a model. While a step is attempted,
+  /// what it is made of may be given to others.
+  [[nodiscard]] static bool of_step_before(auto& ctx) {
+    return Core::applies_late && Core::content_type::before_inner_step && ctx.exchanges_at_once();
+  }
+
   /// Applies what `came`, and makes the rows of the next turn.
   static result<void> make(auto& ctx, Core& c, const auto& due, bool came) {
     for (state* s : due) {
@@ -16319,6 +16656,12 @@ struct late_rows {
       ctx.contribution().open();
     }
     return {};
+  }
+
+  /// Who has none when a turn comes makes it then, of the steps since it began: its rows are not late from then on.
+  static result<void> make_missing(auto& ctx, Core& c, const auto& due) {
+    if (!Core::applies_late || due.front()->pending || of_step_before(ctx)) return {};
+    return make(ctx, c, due, false);
   }
 
   /// What was moved since a row was made goes along with it, in the run's last exchange, which may be begun several times.
@@ -16523,9 +16866,9 @@ class round_turns {
   }
 
   /// The first turns of a run.
-  void found(Core& c) {
+  void found(auto& ctx, Core& c) {
     for (state& s : c.states) {
-      if (applies_late) s.due_at += c.period(s);
+      if (applies_late && !late::of_step_before(ctx)) s.due_at += c.period(s);
     }
     choose_next(c);
   }
@@ -16533,8 +16876,7 @@ class round_turns {
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
     if constexpr (Core::meets) return c.trigger.is_time(ctx, c.states.front().since) ? exchange(ctx, c) : result<void>{};
-    if (ctx.exchanges_at_once() && c.at < next(c) && !ctx.run_ends()) return set_aside(ctx, c, c.at);
-    if (ctx.exchanges_at_once()) return exchange(ctx, c);
+    if (ctx.exchanges_at_once()) return c.at < next(c) && !ctx.run_ends() ? set_aside(ctx, c, c.at) : exchange(ctx, c);
     const due_list due = turn(c);
     const state& one = *due.front();
     if (applies_late && c.at < one.due_at) return before_apply(ctx, c, due);
@@ -16606,9 +16948,7 @@ class round_turns {
       for (state& s : c.states) {
         if (s.pending || s.due_at > step) continue;
         CAUSEWAY_TRY(compose(ctx, c, s));
-        s.pending = true;
-        s.waited = 0;
-        s.restart();
+        s.depart();
       }
     }
     return {};
@@ -16617,8 +16957,8 @@ class round_turns {
   result<void> prepare(auto& ctx, Core& c, const due_list& due) {
     for (state* s : due) {
       if (!s->pending) CAUSEWAY_TRY(compose(ctx, c, *s));
+      CAUSEWAY_TRY(ctx.check_own(s->input));
     }
-    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
     CAUSEWAY_TRY(ctx.enter_exchange());
     return {};
   }
@@ -16641,6 +16981,8 @@ class round_turns {
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
     if (due.empty()) return {};
+    const bool ends = ctx.is_last_exchange() && !Core::content_type::before_inner_step;
+    if (ends) CAUSEWAY_TRY(most_steps(ctx, ended_at_ = c.at, 1 + c.first_part));
     if constexpr (keeps_means) {
       if (ends_alike(ctx)) return mean_of_all(ctx, c);
     }
@@ -16746,6 +17088,7 @@ class round_turns {
  private:
   [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.merge_rule().steps : 0; }
   result<void> compose(auto& ctx, Core& c, state& s) {
+    if (late::of_step_before(ctx)) return s.compose_nothing(ctx);
     if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
     CAUSEWAY_TRY(c.rows.compose(ctx, s));
     return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
@@ -16789,11 +17132,7 @@ class round_turns {
 
   result<void> depart(auto& ctx, Core& c, due_list due) {
     CAUSEWAY_TRY(send(ctx, c, due));
-    for (state* s : due) {
-      s->pending = true;
-      s->waited = 0;
-      s->restart();
-    }
+    for (state* s : due) s->depart();
     return ctx.is_last_exchange() ? exchange(ctx, c) : result<void>{};
   }
 
@@ -16802,7 +17141,7 @@ class round_turns {
   result<void> send(auto& ctx, Core& c, due_list& due) {
     for (;;) {
       const std::uint64_t adopted = adoptions_;
-      if (applies_late && !due.front()->pending) CAUSEWAY_TRY(late::make(ctx, c, due, false));
+      CAUSEWAY_TRY(late::make_missing(ctx, c, due));
       CAUSEWAY_TRY(prepare(ctx, c, due));
       if (adoptions_ == adopted) return launch(ctx, c, due);
       due = turn(c);
@@ -16836,11 +17175,13 @@ class round_turns {
     if constexpr (Core::meets) {  // in the steps of one peer, for who begins with this state
       for (state* s : due) s->due_at = committed_at_ + c.trigger.mean_steps();
     }
-    committed_at_ = moved_from_ = due.front()->due_at;
+    const std::uint64_t due_at = due.front()->due_at;
+    committed_at_ = moved_from_ = std::min(due_at, std::exchange(ended_at_, never));
     for (state* s : due) {
       if (!applies_late && !std::exchange(s->pending, false)) s->restart();
       s->due_at += c.period(*s);
     }
+    for (state& s : c.states) s.due_at -= due_at - committed_at_;  // a run that ended sooner goes on from there
     choose_next(c);
   }
   /// Where the trigger says which fragment is next, the others are not due.
@@ -16851,8 +17192,9 @@ class round_turns {
     }
   }
 
-  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
+  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after, or the run ended with
   std::uint64_t moved_from_ = 0;    ///< the same, when this peer applied it or took it over
+  std::uint64_t ended_at_ = never;  ///< the steps of a run that ends with the exchange under way
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
   std::uint64_t adoptions_ = 0;     ///< of the others' state, by this peer
   bool applied_ = false;
@@ -16939,7 +17281,6 @@ class rounds : round_rules<Axes...> {
 
  public:
   static constexpr std::string_view name = "rounds";
-  static constexpr bool looks_ahead = requires { content_type::looks_ahead; };  ///< it has the hook `compute`
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
                                       .exchanges_gradients = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
@@ -16948,8 +17289,10 @@ class rounds : round_rules<Axes...> {
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
+                                      .trains_paths = core_type::by_path,
                                       .gathers_samples = accumulates,
                                       .rounds_by_clock = laws::mix.meets,
+                                      .looks_ahead = core_type::looks_ahead,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
       (laws::own_parameters || core_type::by_path                                             ? 5
@@ -16976,7 +17319,7 @@ class rounds : round_rules<Axes...> {
   result<void> start(auto& ctx) {
     const bool begins = core_.states.empty();
     CAUSEWAY_TRY(core_.start(ctx));
-    if (begins && ctx.elastic()) turns_.found(core_);
+    if (begins && ctx.elastic()) turns_.found(ctx, core_);
     if constexpr (laws::mix.watches_movement) ctx.stages().will_ask(2 * core_.states.size());
     if constexpr (laws::own_parameters) turns_.own().start(ctx, core_);
     if constexpr (accumulates) {
@@ -16997,7 +17340,7 @@ class rounds : round_rules<Axes...> {
   }
 
   template <class F>  ///< gradients where this peer expects the parameters to be once its last row has been applied
-  result<double> compute(auto& ctx, F&& pass) requires looks_ahead {
+  result<double> compute(auto& ctx, F&& pass) requires(core_type::looks_ahead) {
     static_assert(merge_rule_type::waits == axis::waiting::a_round,
                   "gradient_ahead is for results that are applied a round late");
     return detail::at_look_ahead(ctx, core_.states, before_pass_, pass);
@@ -17089,6 +17432,12 @@ class rounds : round_rules<Axes...> {
   result<void> admit(auto& ctx) requires core_type::by_path {
     return core_.modules.admit_alone(ctx, core_.states, core_.group, core_.rows);
   }
+  /// Where pipelines come and go: how many paths they share out, and the one that this peer's is on from now on, if it is
+  /// in one. Whether that is another than before: the shared parameters are that path's, and the live ones are not yet.
+  [[nodiscard]] std::size_t paths() const requires core_type::by_path { return core_.group.paths.size(); }
+  bool follow(auto& ctx, std::optional<std::uint32_t> path) requires core_type::by_path {
+    return core_.modules.give(ctx, core_.states, core_.group, core_.rows, path);
+  }
   /// Where peers come and go: this peer's path, if it has one by now; and the shared parameters of any.
   [[nodiscard]] std::optional<std::uint32_t> path() const requires core_type::by_path { return core_.modules.path(); }
   void parameters_of(std::uint32_t path, std::span<float> to) const requires core_type::by_path {
@@ -17120,19 +17469,15 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Where blocks of the model move between peers (comm/block_rows.hpp): what goes along.
-  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
-    return detail::block_rows<core_type>{core_}.all();
-  }
+  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) { return blocks().all(); }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
-    return detail::block_rows<core_type>{core_}.divide(ctx, before);
+    return blocks().divide(ctx, before);
   }
   /// What the exchange remembers of the one before, and to begin without it.
-  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) {
-    return detail::block_rows<core_type>{core_}.memory();
-  }
-  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
-    return detail::block_rows<core_type>{core_}.forget(ctx);
-  }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return blocks().memory(); }
+  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) { return blocks().forget(ctx); }
+  /// Of results that are a round late: whether a row waits for the next exchange.
+  [[nodiscard]] std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return blocks().row_waits(); }
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
@@ -17160,6 +17505,7 @@ class rounds : round_rules<Axes...> {
  private:
   template <class... Given>
   explicit rounds(std::tuple<Given...> values) : core_{std::move(values)} {}
+  [[nodiscard]] auto blocks() { return detail::block_rows<core_type>{core_}; }
 
   // ---- gradients of many steps, until all peers together have enough samples ------------------------------------------
 
@@ -17403,6 +17749,25 @@ CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::det
   std::byte packed[2 * Bits];
   pack<Bits>(packed, kept, kernels::detail::whole{});
   std::memcpy(to, packed, packed_size(count, Bits));
+}
+
+/// Codes of two bits in lanes of 32. `Wide`: for a kernel's `run_wide`, where one instruction narrows lanes of 64 bits to
+/// bytes; elsewhere compilers take such a conversion apart into single elements.
+template <bool Wide, class Part>
+CAUSEWAY_ALWAYS_INLINE void pack_lanes(std::byte* to, const kernels::detail::i32x16& codes, Part part) {
+  if constexpr (Wide && std::is_same_v<Part, kernels::detail::whole>) {
+    using u64x8 [[gnu::vector_size(64)]] = std::uint64_t;
+    u64x8 pairs = reinterpret_cast<u64x8>(codes);
+    pairs |= pairs >> 30U;
+    auto x = reinterpret_cast<std::uint64_t>(__builtin_convertvector(pairs, u8x8));
+    x = (x | x >> 4U) & comb(16, 8);
+    x = (x | x >> 8U) & comb(32, 16);
+    store_bytes<4>(to, x | x >> 16U);
+  } else {
+    u8x16 narrow;
+    narrow_codes(narrow, codes);
+    pack<2>(to, narrow, part);
+  }
 }
 
 /// The two halves of 2·Bits bytes, each at the bottom; from 5 bits on with bits of the other half above the lower one. Two
@@ -18929,6 +19294,12 @@ struct sgd_options {
   float weight_decay = 0.0F;  ///< added to the gradient; not for vectors
 };
 
+/// What a buffer that may be empty has of the parameters (optim::Divisible).
+[[nodiscard]] inline std::vector<std::span<float>> moments_in(state_buffer& state) {
+  if (state.size() == 0) return {};
+  return {{state.data(), static_cast<std::size_t>(state.size())}};
+}
+
 /// u = momentum·u + g + wd·p; p -= lr·u (PyTorch's SGD without dampening). Moves 12 bytes a parameter, 20 with momentum,
 /// which also keeps 4 bytes a parameter.
 class sgd {
@@ -18942,6 +19313,9 @@ class sgd {
   [[nodiscard]] const sgd_options& options() const noexcept { return options_; }
 
   void reset(std::int64_t length) { velocity_ = state_buffer{options_.momentum != 0.0F ? length : 0}; }
+  /// Of the parameters, in their layout, if it has momentum. It counts no steps.
+  [[nodiscard]] std::vector<std::span<float>> moments() noexcept { return moments_in(velocity_); }
+  void resume(std::int64_t length, std::uint64_t) { reset(length); }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
     const bool momentum = options_.momentum != 0.0F;
@@ -20998,6 +21372,7 @@ struct mirror {
   static constexpr std::uint64_t no_more = std::numeric_limits<std::uint64_t>::max();
 
   std::unique_ptr<hub_line> line{};  ///< none: it is out of reach
+  std::size_t place = 0;             ///< among those who were met together, this peer too
   bool met = false;                  ///< it has said hello
   bool rests = false;                ///< nobody waits for it
   std::uint64_t known = 0;           ///< its clock whose updates are here; `no_more` when it is done
@@ -21020,7 +21395,9 @@ struct mirror_audience {
   std::vector<mirror> mirrors{};
   bool is_over = false;  ///< nothing more is said to it
 
-  /// Lines to some peers of a transport, who are greeted. No message is longer than `most`.
+  /// Lines to some peers of a transport. No message is longer than `most`.
+  CAUSEWAY_DECL void open(net::any_transport& transport, const std::vector<net::peer_index>& peers, std::size_t most);
+  /// The same, and they are greeted.
   CAUSEWAY_DECL void meet(net::any_transport& transport, const std::vector<net::peer_index>& peers, std::size_t most,
                           std::uint64_t clock);
   CAUSEWAY_DECL void say(mirror_word word, std::uint64_t clock);
@@ -21075,15 +21452,22 @@ CAUSEWAY_DECL result<mirror_news> mirror::hear(time_point deadline) {
   return mirror_news{h.word, bytes};
 }
 
-CAUSEWAY_DECL void mirror_audience::meet(net::any_transport& transport, const std::vector<net::peer_index>& peers,
-                                         std::size_t most, std::uint64_t clock) {
+CAUSEWAY_DECL void mirror_audience::open(net::any_transport& transport, const std::vector<net::peer_index>& peers,
+                                         std::size_t most) {
   constexpr std::uint32_t channel = collective::channels::updates;
   mirrors.clear();
   is_over = false;
-  for (const net::peer_index p : peers) {
-    if (p == transport.self()) continue;
-    mirrors.emplace_back().line = std::make_unique<hub_line>(transport, p, channel, channel, most);
+  for (std::size_t place = 0; place < peers.size(); ++place) {
+    if (peers[place] == transport.self()) continue;
+    mirror& m = mirrors.emplace_back();
+    m.line = std::make_unique<hub_line>(transport, peers[place], channel, channel, most);
+    m.place = place;
   }
+}
+
+CAUSEWAY_DECL void mirror_audience::meet(net::any_transport& transport, const std::vector<net::peer_index>& peers,
+                                         std::size_t most, std::uint64_t clock) {
+  open(transport, peers, most);
   say(mirror_word::hello, clock);
 }
 
@@ -21186,6 +21570,11 @@ struct mirror_core {
     return news;
   }
 
+  /// What a message said counts no more.
+  void take_back(auto& ctx, std::span<const std::byte> updates) {
+    (void)add(ctx, audiences[0], updates, clock, 1.0F);  // it was decoded before
+  }
+
   /// sum ← sum + weight · what a message says.
   result<void> decode_add(auto& ctx, std::span<const std::byte> message, std::span<float> sum, float weight) const {
     return codec.decode_add(about(ctx, clock, audiences[0]), message, sum, weight, {});
@@ -21241,10 +21630,11 @@ struct mirror_core {
     return {};
   }
 
-  result<void> add(auto& ctx, mirror_audience& a, std::span<const std::byte> message, std::uint64_t round) {
+  result<void> add(auto& ctx, mirror_audience& a, std::span<const std::byte> message, std::uint64_t round,
+                   float weight = -1.0F) {
     const auto about_row = about(ctx, round, a);
-    CAUSEWAY_TRY(codec.decode_add(about_row, message, a.copy, -1.0F, {}));
-    CAUSEWAY_TRY(codec.decode_add(about_row, message, ctx.parameters(), -1.0F, {}));
+    CAUSEWAY_TRY(codec.decode_add(about_row, message, a.copy, weight, {}));
+    CAUSEWAY_TRY(codec.decode_add(about_row, message, ctx.parameters(), weight, {}));
     if (&a != audiences.data()) CAUSEWAY_TRY(codec.decode_add(about_row, message, sent, -1.0F, {}));
     passes_on = audiences.size() > 1;
     ctx.parameters_changed();
@@ -21294,6 +21684,8 @@ class mirror_record {
   /// A record: it is named so, and these peers were in it, this one as the `self`th.
   CAUSEWAY_DECL void begin(std::uint64_t record, std::vector<std::uint64_t> peers, std::size_t self);
   CAUSEWAY_DECL void end();
+  /// From now on it is among these. What others told who are none of them is dropped; this peer's own stays its own.
+  CAUSEWAY_DECL void regroup(std::vector<std::uint64_t> peers, std::size_t self);
   /// Names that record; 0: this peer was in none since it took the others' state over.
   [[nodiscard]] std::uint64_t name() const noexcept { return name_; }
   [[nodiscard]] std::size_t self() const noexcept { return self_; }
@@ -21302,24 +21694,30 @@ class mirror_record {
 
   /// Updates that a sender has told: this peer, too.
   CAUSEWAY_DECL void keep(std::size_t sender, std::span<const std::byte> updates);
-  /// `f(message)` for the first `count` that it has told.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t count(std::size_t sender) const;
+  /// `f(message)` for those that it has told from one on, the first being 0, up to another.
   template <class F>
-  void for_each(std::size_t sender, std::uint64_t count, F&& f) const {
-    for (std::size_t i = 0; i < messages_.size() && count > 0; ++i) {
-      if (senders_[i] != sender) continue;
+  void for_each(std::size_t sender, std::uint64_t begin, std::uint64_t end, F&& f) const {
+    std::uint64_t number = 0;
+    for (std::size_t i = 0; i < messages_.size(); ++i) {
+      if (senders_[i] != sender || number++ < begin || number > end) continue;
       f(std::span<const std::byte>{messages_[i]});
-      --count;
     }
   }
+  /// All but the first `count` are forgotten.
+  CAUSEWAY_DECL void keep_first(std::size_t sender, std::uint64_t count);
 
   /// What this peer, which has taken so many inner steps, says to the others in the exchange of a record.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> claim(std::uint64_t steps) const;
+  [[nodiscard]] std::size_t peers() const noexcept { return peers_.size(); }
+  void serialize(auto& ar) { ar(name_, self_, peers_, senders_, messages_); }
+
   static constexpr std::size_t most_senders = 4096;  ///< as membership::max_members
   static constexpr std::size_t most_claim_bytes = (2 + 2 * most_senders) * sizeof(std::uint64_t);
 
  private:
   std::uint64_t name_ = 0;
-  std::size_t self_ = 0;
+  std::uint64_t self_ = 0;
   std::vector<std::uint64_t> peers_;
   std::vector<std::uint64_t> senders_;  ///< of the messages
   std::vector<std::vector<std::byte>> messages_;
@@ -21395,6 +21793,34 @@ CAUSEWAY_DECL void mirror_record::end() {
   messages_.clear();
 }
 
+CAUSEWAY_DECL void mirror_record::regroup(std::vector<std::uint64_t> peers, std::size_t self) {
+  constexpr std::uint64_t gone = UINT64_MAX;
+  for (std::uint64_t& s : senders_) {
+    const auto at = std::find(peers.begin(), peers.end(), peers_[s]);
+    s = s == self_ ? self : at == peers.end() ? gone : static_cast<std::uint64_t>(at - peers.begin());
+  }
+  peers_ = std::move(peers);
+  self_ = self;
+  name_ = peers_.empty() ? 0 : peers_[self];
+  keep_first(gone, 0);
+}
+
+CAUSEWAY_DECL std::uint64_t mirror_record::count(std::size_t sender) const {
+  return static_cast<std::uint64_t>(std::count(senders_.begin(), senders_.end(), sender));
+}
+
+CAUSEWAY_DECL void mirror_record::keep_first(std::size_t sender, std::uint64_t count) {
+  std::size_t left = 0;
+  std::uint64_t number = 0;
+  for (std::size_t i = 0; i < messages_.size(); ++i) {
+    if (senders_[i] == sender && number++ >= count) continue;
+    if (left != i) messages_[left] = std::move(messages_[i]);
+    senders_[left++] = senders_[i];
+  }
+  senders_.resize(left);
+  messages_.resize(left);
+}
+
 CAUSEWAY_DECL void mirror_record::keep(std::size_t sender, std::span<const std::byte> updates) {
   senders_.push_back(sender);
   messages_.emplace_back(updates.begin(), updates.end());
@@ -21404,7 +21830,7 @@ CAUSEWAY_DECL std::vector<std::byte> mirror_record::claim(std::uint64_t steps) c
   std::vector<std::uint64_t> words{name_, steps};
   for (std::size_t p = 0; p < peers_.size(); ++p) {
     words.push_back(peers_[p]);
-    words.push_back(static_cast<std::uint64_t>(std::count(senders_.begin(), senders_.end(), p)));
+    words.push_back(count(p));
   }
   const auto bytes = std::as_bytes(std::span{words});
   return {bytes.begin(), bytes.end()};
@@ -21474,6 +21900,9 @@ CAUSEWAY_DECL void mirror_tally::note(counted_senders& counted, const std::vecto
 // comm::mirrors where peers come and go. From one record of the membership to the next its peers tell each other what they
 // change, and who is lost holds nobody. In the exchange of a record all that they have computed is added up: all hold the
 // same then, and can be followed by who joins. docs/design/asynchronous.md
+//
+// Where they are stages of pipelines (docs/design/local_pipelines.md, P24), they meet each time that somebody comes or
+// goes, and go on with what they have told each other. What a lost replica told is taken back.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -21488,7 +21917,8 @@ class elastic_mirrors {
                   "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
                   "record to the next, such as 32 steps of each peer");
     }
-    c.begin(ctx.parameters());
+    const bool restored = ctx.moves_blocks() && c.origin.size() == ctx.parameters().size();
+    if (!restored) c.begin(ctx.parameters());
     c.outlives_others = true;
     ctx.contribution().gather(record_samples);
     return {};
@@ -21509,14 +21939,17 @@ class elastic_mirrors {
     c.restart(ctx);
     hang_up(c);
     heard_.end();
-    if (anew) ctx.resume_at(steps_);
+    if (!anew) return;
+    c.clock = steps_;
+    ctx.resume_at(steps_);
   }
 
   /// Tells the others what this peer has changed, once a step, and waits for those who are too far behind: not for who is
   /// overdue, nor where a record is due.
   result<void> after_step(auto& ctx, Core& c, bool tells, std::uint32_t most_ahead) {
     hear_all(ctx, c);
-    if (tells && c.audiences[0].is_in_reach()) CAUSEWAY_TRY(tell(ctx, c));
+    const bool talks = ctx.moves_blocks() ? heard_.name() != 0 : c.audiences[0].is_in_reach();
+    if (tells && talks) CAUSEWAY_TRY(tell(ctx, c));
     await_others(ctx, c, most_ahead);
     return ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
   }
@@ -21541,7 +21974,74 @@ class elastic_mirrors {
     }
   }
 
+  // ---- pipelines whose blocks move ------------------------------------------------------------------------------------
+
+  /// The model of `ctx` has another part than `before`: what was told of the old one is worth nothing.
+  void divide(auto& ctx, Core& c, std::span<const parameter_segment> before) {
+    const std::vector<float> old = std::move(c.origin);
+    c.begin(ctx.parameters());
+    for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
+      std::copy_n(old.begin() + from.offset, to.size(), c.origin.begin() + to.offset);
+    });
+    c.audiences[0].copy = c.origin;
+    c.clock = steps_;
+    heard_.end();
+  }
+
+  /// An attempt has begun, in which `who` hold the same blocks: each tells the others what they have not heard of it. A
+  /// clock is a step of the replica, told or not, so that all its stages have the same.
+  result<void> meet_holders(auto& ctx, Core& c, const auto& who) {
+    hang_up(c);
+    for (std::size_t s = 0; s < heard_.peers(); ++s) {
+      const bool is_here = std::find(who.replicas.begin(), who.replicas.end(), heard_.peer(s)) != who.replicas.end();
+      if (s != heard_.self() && !is_here) take_back(ctx, c, s, 0);
+    }
+    const std::size_t self = who.transport.self(), peers = who.replicas.size();
+    heard_.regroup(who.replicas, self);
+    if (peers < 2) return {};
+    CAUSEWAY_ASSIGN(const auto counts, counts_of_all(ctx, who));
+    const auto heard = [&](std::size_t by, std::size_t of) { return counts[by * peers + of]; };
+    for (std::size_t s = 0; s < peers; ++s) {
+      if (s != self) take_back(ctx, c, s, heard(s, s));  // who was started again does not know of all that it told
+    }
+    lines_ = std::make_unique<net::any_transport>(ctx.membership().lasting());
+    c.audiences[0].open(*lines_, who.peers, c.most_bytes(ctx));
+    for (mirror& m : c.audiences[0].mirrors) tell_from(m, std::min(heard(m.place, self), heard(self, self)));
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(steps_, counted_, heard_); }
+
  private:
+  // What each has heard of each, and told itself: [by][of].
+  result<std::vector<std::uint64_t>> counts_of_all(auto& ctx, const auto& who) const {
+    const std::size_t peers = who.replicas.size();
+    std::vector<std::uint64_t> all(peers * peers);
+    const auto own = std::span{all}.subspan(heard_.self() * peers, peers);
+    for (std::size_t s = 0; s < peers; ++s) own[s] = heard_.count(s);
+    collective::collective_options options = ctx.exchange_options();
+    options.deadline = who.deadline;
+    CAUSEWAY_TRY(
+        collective::all_gather(who.transport, who.id, std::as_bytes(own), std::as_writable_bytes(std::span{all}), options));
+    return all;
+  }
+
+  void take_back(auto& ctx, Core& c, std::size_t sender, std::uint64_t from) {
+    heard_.for_each(sender, from, heard_.count(sender), [&](auto updates) { c.take_back(ctx, updates); });
+    heard_.keep_first(sender, from);
+  }
+
+  // All that this peer has told since the record but the first `known`.
+  void tell_from(mirror& m, std::uint64_t known) {
+    std::uint64_t clock = steps_ + known;
+    m.say(mirror_word::hello, clock);
+    heard_.for_each(heard_.self(), known, heard_.count(heard_.self()), [&](std::span<const std::byte> updates) {
+      auto message = with_header(mirror_header{.clock = ++clock}, updates.size());
+      std::copy(updates.begin(), updates.end(), message.begin() + sizeof(mirror_header));
+      m.line->send(std::move(message));
+    });
+  }
+
   // ---- between records ------------------------------------------------------------------------------------------------
 
   result<void> tell(auto& ctx, Core& c) {
@@ -21560,9 +22060,9 @@ class elastic_mirrors {
 
   void hear(auto& ctx, Core& c, mirror& m) {
     const auto news = c.hear(ctx, c.audiences[0], m, time_point{});
-    if (news && news->word == mirror_word::updates) heard_.keep(m.line->peer(), news->updates);
+    if (news && news->word == mirror_word::updates) heard_.keep(m.place, news->updates);
     if (news) return;
-    ctx.log()(severity::info, "peer " + std::to_string(heard_.peer(m.line->peer())) + " is out of reach (" +
+    ctx.log()(severity::info, "peer " + std::to_string(heard_.peer(m.place)) + " is out of reach (" +
                                   std::string{to_string(news.error().code)} + "): nobody waits for it");
     m.line.reset();
   }
@@ -21612,15 +22112,20 @@ class elastic_mirrors {
     for (std::size_t i = 0; i < tally.lost.size(); ++i) {
       if (tally.heard_by[i] == ctx.self()) add_heard(ctx, c, tally.senders[i], tally.updates[i], 1.0F);
     }
-    CAUSEWAY_TRY(ctx.or_unusable(collective::all_reduce_sum(
-        ctx.transport(), ctx.exchange_id(collective::channels::parameters), c.row, ctx.exchange_options())));
-    CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
+    CAUSEWAY_TRY(ctx.result_is_known() ? ctx.take_known_result(c.row, 0) : add_up(ctx, c));
+    CAUSEWAY_TRY(ctx.left_exchange(ctx.moves_blocks() ? std::span<const float>{c.row} : std::span<const float>{}));
     apply(ctx, c, tally);
     ctx.commit_round();
     return {};
   }
 
+  result<void> add_up(auto& ctx, Core& c) {
+    return ctx.or_unusable(collective::all_reduce_sum(ctx.transport(), ctx.exchange_id(collective::channels::parameters),
+                                                      c.row, ctx.exchange_options()));
+  }
+
   result<mirror_tally> tally_of(auto& ctx) {
+    if (ctx.moves_blocks()) return mirror_tally{};  // who is lost counts for nothing
     std::vector<std::vector<std::byte>> claims;
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                         heard_.claim(ctx.step()), mirror_record::most_claim_bytes, claims,
@@ -21630,7 +22135,7 @@ class elastic_mirrors {
 
   // row ← row + weight · the first updates that a peer told, which were decoded before.
   void add_heard(auto& ctx, Core& c, std::size_t sender, std::uint64_t count, float weight) {
-    heard_.for_each(sender, count, [&](std::span<const std::byte> updates) {  //
+    heard_.for_each(sender, 0, count, [&](std::span<const std::byte> updates) {  //
       (void)c.decode_add(ctx, updates, c.row, weight);
     });
   }
@@ -21638,12 +22143,17 @@ class elastic_mirrors {
   void apply(auto& ctx, Core& c, const mirror_tally& tally) {
     c.settle(ctx);
     c.move_origin(ctx.parameters());
-    steps_ = common_steps(tally.steps, steps_);
+    heard_.end();
+    steps_ = ctx.moves_blocks() ? ctx.step() + 1 : common_steps(tally.steps, steps_);
+    c.clock = steps_;
+    if (!ctx.moves_blocks()) begin_lines(ctx, c, tally);  // else in the next attempt
+  }
+
+  void begin_lines(auto& ctx, Core& c, const mirror_tally& tally) {
     const auto& present = ctx.entry().identities;
     tally.note(counted_, present);
-    lines_ = std::make_unique<net::any_transport>(ctx.lasting_transport());
+    lines_ = std::make_unique<net::any_transport>(ctx.membership().lasting());
     heard_.begin(ctx.attempt(), present, lines_->self());
-    c.clock = steps_;
     axis::peer_group all(present.size());
     std::iota(all.begin(), all.end(), net::peer_index{0});
     c.audiences[0].meet(*lines_, all, c.most_bytes(ctx), c.clock);
@@ -21719,8 +22229,9 @@ class mirrors {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
+                                      .moves_with_blocks = true,
                                       .rounds_at_hand = 64};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr std::uint32_t state_version = 2;
 
   explicit mirrors(mirrors_options options = {}, Codec codec = Codec{})
       : options_{std::move(options)}, core_{std::move(codec)} {}
@@ -21758,7 +22269,7 @@ class mirrors {
     return add_up(ctx);
   }
 
-  void serialize(auto& ar) { core_.serialize(ar); }
+  void serialize(auto& ar) { ar(core_, elastic_); }
 
   // ---- among peers that come and go -----------------------------------------------------------------------------------
 
@@ -21773,6 +22284,19 @@ class mirrors {
   result<void> catch_up(auto& ctx) { return elastic_.catch_up(ctx, core_); }
 
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
+
+  /// Where blocks of the model move between pipelines: the parameters of the last record go along, what was told since is
+  /// of a peer and its replica.
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return {{{core_.origin}}}; }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) {
+    elastic_.divide(ctx, core_, before);
+    return {};
+  }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return {}; }
+  result<void> forget(auto&) { return {}; }
+  [[nodiscard]] static bool exchanges_next() { return false; }  // who counts samples knows
+  /// Those who hold the same blocks talk from now on.
+  result<void> meet_holders(auto& ctx, const auto& who) { return elastic_.meet_holders(ctx, core_, who); }
 
   // ---- what there is to see -------------------------------------------------------------------------------------------
 
@@ -21796,6 +22320,7 @@ class mirrors {
     if (!options_.groups.empty() && !axis::has_each_once(options_.groups, ctx.peers())) {
       return fail(errc::invalid_argument, "mirrors", "every peer must be in one group, and no group empty");
     }
+    if (ctx.moves_blocks()) return {};  // the pipelines refuse copies themselves
     return ctx.stages().refuse_copies("mirrors", ctx.exchange_options());
   }
 
@@ -22055,7 +22580,7 @@ template <class T>
 /// count by the samples since the last record, of whichever policy.
 template <class First, class Second>
 class stacked {
-  static_assert(!detail::looks_ahead<First> && !detail::looks_ahead<Second>,
+  static_assert(!First::traits.looks_ahead && !Second::traits.looks_ahead,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
   static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
   template <class P>
@@ -22209,6 +22734,12 @@ CAUSEWAY_ALWAYS_INLINE float sum_of_squares(const float* x, std::int64_t count, 
       [mean](float v) CAUSEWAY_INLINE_LAMBDA { return (v - mean) * (v - mean); });
 }
 
+/// Brings [at, at + length) of `count` values into the second-level cache.
+CAUSEWAY_ALWAYS_INLINE void fetch(const float* x, std::int64_t at, std::int64_t length, std::int64_t count) {
+  constexpr std::int64_t line = 16;
+  for (const std::int64_t end = std::min(at + length, count); at < end; at += line) __builtin_prefetch(x + at, 0, 2);
+}
+
 /// The mean, and the sum of squared differences from it. Part by part, each read once while it is in the first cache, and
 /// joined in f64 (Chan et al., 1979), so that long rows do not wait for memory twice, nor f32 sums lose their small values.
 struct mean_and_squares_of {
@@ -22224,6 +22755,7 @@ CAUSEWAY_ALWAYS_INLINE mean_and_squares_of mean_and_squares(const float* x, std:
     const double off = static_cast<double>(own) - mean,
                  share = static_cast<double>(length) / static_cast<double>(at + length);
     mean += off * share;
+    fetch(x, at + part, part, count);  // memory is idle during the second look
     squares += static_cast<double>(sum_of_squares(x + at, length, own)) + off * off * static_cast<double>(at) * share;
   }
   return {static_cast<float>(mean), static_cast<float>(squares)};
@@ -22268,26 +22800,42 @@ struct bucket_means {
   }
 };
 
+/// As lane_sum, where the machine has registers for sixteen lanes.
+class wide_sum {
+ public:
+  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& v) { lanes_ += v; }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE float total() const { return kernels::detail::horizontal_sum(lanes_); }
+
+ private:
+  kernels::detail::f32x16 lanes_{};
+};
+
 /// How far values are from the mean of all, summed for each of four buckets, in registers: neighbours share a bucket so
 /// often that sums in memory would wait for each other. Each value is added to all, as zero where it does not belong.
+template <bool Wide>
 class sums_of_four {
  public:
-  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& off, const kernels::detail::i32x16& code,
+  /// `code`: the buckets of sixteen values, by `off` · `inverse`, to the nearest integer, ties to even.
+  CAUSEWAY_ALWAYS_INLINE void add(kernels::detail::i32x16& code, const kernels::detail::f32x16& off, float inverse,
                                   kernels::detail::whole) {
+    CAUSEWAY_EXACT_BODY
     using kernels::detail::f32x16, kernels::detail::i32x16;
-    const i32x16 all = reinterpret_cast<i32x16>(off), upper = -(code >> 1);
-    const i32x16 odd = all & -(code & 1), even = all ^ odd;
-    const i32x16 third = odd & upper, first = odd ^ third, second = even & upper, zeroth = even ^ second;
+    const f32x16 rounded = off * inverse + 0x1.8p23F;  // the integer is left in the low bits
+    const i32x16 nearest = reinterpret_cast<i32x16>(rounded) - 0x4B400000, all = reinterpret_cast<i32x16>(off);
+    const i32x16 below = nearest >> 31, far_below = (nearest + 1) >> 31, above = -nearest >> 31;
+    const i32x16 lower = all & below, upper = all ^ lower, zeroth = all & far_below, third = all & above;
+    const i32x16 first = lower ^ zeroth, second = upper ^ third;
     zeroth_.add(reinterpret_cast<f32x16>(zeroth));
     first_.add(reinterpret_cast<f32x16>(first));
     second_.add(reinterpret_cast<f32x16>(second));
     third_.add(reinterpret_cast<f32x16>(third));
+    code = below + far_below - above + 2;
   }
-  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& off, const kernels::detail::i32x16& code,
+  CAUSEWAY_ALWAYS_INLINE void add(kernels::detail::i32x16& code, const kernels::detail::f32x16& off, float inverse,
                                   kernels::detail::tail part) {
     kernels::detail::f32x16 kept = off;
     for (auto lane = part.count; lane < kernels::detail::vector_lanes; ++lane) kept[lane] = 0.0F;
-    add(kept, code, kernels::detail::whole{});
+    add(code, kept, inverse, kernels::detail::whole{});
   }
   CAUSEWAY_ALWAYS_INLINE void add_to(double (&sums)[4]) const {
     sums[0] += static_cast<double>(zeroth_.total());
@@ -22297,7 +22845,7 @@ class sums_of_four {
   }
 
  private:
-  kernels::detail::lane_sum zeroth_, first_, second_, third_;
+  std::conditional_t<Wide, wide_sum, kernels::detail::lane_sum> zeroth_, first_, second_, third_;
 };
 
 /// Four buckets: sums_of_four of one tile after another, joined in f64.
@@ -22306,7 +22854,8 @@ struct bucket_means<2> {
   double sums[4] = {};
   std::int64_t numbers[4] = {};
 
-  CAUSEWAY_ALWAYS_INLINE void add(const sums_of_four& tile, const std::byte* codes, std::int64_t count) {
+  template <bool Wide>
+  CAUSEWAY_ALWAYS_INLINE void add(const sums_of_four<Wide>& tile, const std::byte* codes, std::int64_t count) {
     tile.add_to(sums);
     count_codes(codes, count);
   }
@@ -22345,6 +22894,17 @@ struct encode_buckets {
 
   CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
                                          float range, std::int64_t following = 0) {
+    pass<false>(x, codebook, codes, count, range, following);
+  }
+  CAUSEWAY_ALWAYS_INLINE static void run_wide(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
+                                              float range, std::int64_t following = 0) {
+    pass<true>(x, codebook, codes, count, range, following);
+  }
+
+ private:
+  template <bool Wide>
+  CAUSEWAY_ALWAYS_INLINE static void pass(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
+                                          float range, std::int64_t following) {
     const auto [mean, squares] = mean_and_squares(x, count);
     if (!(squares <= std::numeric_limits<float>::max())) return refuse(codebook, codes, count);
     const float deviation = count > 1 ? std::sqrt(squares / static_cast<float>(count - 1)) : 0.0F;
@@ -22354,14 +22914,13 @@ struct encode_buckets {
     bucket_means<Bits> means;
     for (std::int64_t at = 0; at < count; at += tile) {
       const std::int64_t length = std::min(tile, count - at);
-      fetch_ahead(x, at + ahead, count);
-      fetch_ahead(x + count, at, following);
-      encode_tile(means, x + at, codes + at / 8 * Bits, length, mean, inverse);
+      fetch(x, at + ahead, tile, count);  // memory is idle while values are added up
+      fetch(x + count, at, tile, following);
+      encode_tile<Wide>(means, x + at, codes + at / 8 * Bits, length, mean, inverse);
     }
     means.store(codebook, mean);
   }
 
- private:
   /// A codebook of NaN: decode refuses it.
   static void refuse(std::byte* codebook, std::byte* codes, std::int64_t count) {
     for (std::int64_t e = 0; e < entries; ++e) {
@@ -22370,34 +22929,34 @@ struct encode_buckets {
     std::memset(codes, 0, packed_size(static_cast<std::size_t>(count), Bits));
   }
 
-  /// Memory is idle while values are added up, so a tile of what follows comes into the second-level cache meanwhile.
-  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const float* next, std::int64_t at, std::int64_t count) {
-    constexpr std::int64_t line = 16;
-    for (const std::int64_t end = std::min(at + tile, count); at < end; at += line) __builtin_prefetch(next + at, 0, 2);
-  }
-
   /// No value is more than 2^22 buckets from the mean, beyond which rounding would not work: n values lie within √n
   /// deviations.
+  template <bool Wide>
   CAUSEWAY_ALWAYS_INLINE static void encode_tile(bucket_means<Bits>& means, const float* x, std::byte* codes,
                                                  std::int64_t count, float mean, float inverse) {
-    [[maybe_unused]] sums_of_four sums;
+    [[maybe_unused]] sums_of_four<Wide> sums;
     std::uint8_t room[Bits > 2 && Bits < 8 ? tile : 1];
     std::uint8_t* const buckets = Bits == 8 ? reinterpret_cast<std::uint8_t*>(codes) : room;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      constexpr auto middle = static_cast<std::int32_t>(entries / 2);
       kernels::detail::f32x16 off;
+      kernels::detail::i32x16 code;
       kernels::detail::load(off, x + i, part);
       off = off - mean;
-      // To the nearest integer, ties to even, which is left in the low bits.
-      const kernels::detail::f32x16 rounded = off * inverse + 0x1.8p23F;
-      kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(rounded) - (0x4B400000 - middle);
-      clamp_lanes(code, 0, static_cast<std::int32_t>(entries - 1));
-      if constexpr (Bits == 2) sums.add(off, code, part);
-      u8x16 narrow;
-      narrow_codes(narrow, code);
-      if constexpr (Bits > 2) pack<8>(reinterpret_cast<std::byte*>(buckets + i), narrow, part);
-      if constexpr (Bits < 8) pack<Bits>(codes + i / 8 * Bits, narrow, part);
+      if constexpr (Bits == 2) {
+        sums.add(code, off, inverse, part);
+        pack_lanes<Wide>(codes + i / 4, code, part);
+      } else {
+        constexpr auto middle = static_cast<std::int32_t>(entries / 2);
+        // To the nearest integer, ties to even, which is left in the low bits.
+        const kernels::detail::f32x16 rounded = off * inverse + 0x1.8p23F;
+        code = reinterpret_cast<kernels::detail::i32x16>(rounded) - (0x4B400000 - middle);
+        clamp_lanes(code, 0, static_cast<std::int32_t>(entries - 1));
+        u8x16 narrow;
+        narrow_codes(narrow, code);
+        pack<8>(reinterpret_cast<std::byte*>(buckets + i), narrow, part);
+        if constexpr (Bits < 8) pack<Bits>(codes + i / 8 * Bits, narrow, part);
+      }
     });
     if constexpr (Bits == 2) {
       means.add(sums, codes, count);
@@ -23231,17 +23790,21 @@ CAUSEWAY_ALWAYS_INLINE float mean_magnitude(const float* x, std::int64_t count) 
   return sum / static_cast<float>(count);
 }
 
+/// Whether all values were finite, too.
 struct encode_signs {
   static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* codes, std::int64_t count) {
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::byte* codes, std::int64_t count) {
+    kernels::detail::exponent_watch<float> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       kernels::detail::f32x16 v;
       kernels::detail::load(v, x + i, part);
+      watch.see(x + i, part);
       const kernels::detail::u32x16 minus = reinterpret_cast<kernels::detail::u32x16>(v) >> 31U;
       u8x16 narrow;
       narrow_codes(narrow, reinterpret_cast<kernels::detail::i32x16>(minus));
       pack<1>(codes + i / 8, narrow, part);
     });
+    return watch.all_finite();
   }
 };
 
@@ -23313,8 +23876,7 @@ class sign : public detail::decodes_to_sink<sign> {
                                                                std::int64_t{options_.bucket});
         return;
       }
-      kernels::detail::dispatch<detail::encode_signs>(level, x, codes + r.begin / 8, r.size());
-      const bool good = kernels::detail::dispatch<kernels::detail::finite_kernel>(level, x, r.size());
+      const bool good = kernels::detail::dispatch<detail::encode_signs>(level, x, codes + r.begin / 8, r.size());
       if (!good) finite.store(false, std::memory_order_relaxed);
     });
     if (!options_.scaled && !values.empty()) room[0] = finite.load(std::memory_order_relaxed) ? std::byte{0} : std::byte{1};
@@ -24728,6 +25290,8 @@ struct exchange_entry {
   step_attempt attempt{};
   std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
   std::vector<double> shares{};            ///< of each of them, in what they exchange
+  std::vector<std::uint64_t> names{};      ///< of each of them: its identity
+  std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
@@ -24741,8 +25305,21 @@ struct exchange_hooks {
   std::function<result<void>(std::span<const float> mean)> exchanged{};
   /// Whether the step under way is the run's last, so that everything is exchanged after it.
   std::function<bool()> run_ends{};
-  /// Of a policy that gathers gradients: whether there are enough with the step under way, so that they are exchanged.
+  /// Of a policy that gathers samples: whether there are enough with the step under way, so that an exchange comes.
   std::function<bool()> enough{};
+  /// Whether others wait at it, or there will be none in this attempt.
+  std::function<bool()> waits{};
+  /// Once in an attempt that begins with an exchange behind it: those who will exchange at its end. Else no attempt.
+  std::function<exchange_entry()> lines{};
+};
+
+/// Those who hold the same blocks in an attempt, this peer among them.
+struct block_holders {
+  net::any_transport& transport;          ///< to them alone
+  net::message_id id;                     ///< of one gather, which is theirs
+  std::vector<net::peer_index> peers{};   ///< their numbers in the attempt; none: this peer rests
+  std::vector<std::uint64_t> replicas{};  ///< of each, what names its replica as long as that is whole
+  time_point deadline = no_deadline;
 };
 
 /// What the communication policy keeps from round to round.
@@ -24752,10 +25329,19 @@ struct exchange_state {
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
   std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};  ///< that
-  std::function<bool()> exchanges_next{};  ///< after the step under way
-  std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
-  std::uint64_t round_samples = 0;         ///< as shared_state's
+  std::function<result<void>()> forget{};                                                ///< that
+  std::function<bool()> exchanges_next{};                                                ///< after the step under way
+  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
+  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
+  std::uint64_t round_samples = 0;                                   ///< as shared_state's
+  bool by_pace = false;                                              ///< likewise
+  std::uint32_t paths = 0;  ///< through modules, which pipelines share out; 0: all train one model
+  /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
+  /// parameters are not what the live ones began from.
+  std::function<bool(std::optional<std::uint32_t> path)> follow{};
+  std::function<void(std::uint32_t path, std::span<float> to)> parameters_of{};  ///< the shared ones of any path
 };
 
 /// All calls from the trainer's thread.
@@ -26407,6 +26993,7 @@ struct cohort_member {
   std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
   std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
   std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
+  std::uint64_t exchanges = 0;  ///< 1: where an exchange is said to come, it comes after the last of these steps
 };
 
 /// Who trains in which slot.
@@ -26415,10 +27002,19 @@ struct cohort_layout {
   std::vector<std::uint64_t> names;  ///< [slot] of cohorts that go on; 0: it begins, or there is none
 };
 
+/// Where pipelines share out paths through a model of modules, as evenly as can be: that of a slot, rising with slots.
+/// Where there are fewer slots, nobody has the last paths.
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept;
+/// How many micro-batches of a global batch each slot has: of as many equal parts of it as there are `paths`, one for each,
+/// those of a path share one. 0 paths: all share all.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
+                                                                       std::uint32_t paths);
+
 /// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what cluster_snapshot::peers[p]
 /// says. `state`: of the run.
 CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
-                                                           std::span<const cohort_member> members, std::uint64_t state);
+                                                           std::span<const cohort_member> members, std::uint64_t state,
+                                                           std::uint32_t paths = 0);
 
 /// The ranges of a replica's stages.
 CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> cut_of(const stage::replica& r);
@@ -26436,6 +27032,8 @@ CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& 
 
 namespace detail {
 
+CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
+
 /// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
 CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                                      std::span<const std::size_t> places);
@@ -26450,15 +27048,20 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
 }  // namespace detail
 
 /// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
-/// is whole.
+/// is whole; errc::invalid_argument: `paths` do not divide the micro-batches.
 template <stage::Recovery Recovery>
 result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_snapshot& g,
-                                      std::span<const cohort_member> members, std::uint64_t state) {
-  cohort_layout made = standing_cohorts(g, members, state);
+                                      std::span<const cohort_member> members, std::uint64_t state,
+                                      std::uint32_t paths = 0) {
+  CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
+  cohort_layout made = standing_cohorts(g, members, state, paths);
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
     CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
-    made.names.assign(made.layout.replicas.size(), 0);
+    auto& slots = made.layout.replicas;
+    const auto shares = shares_of_slots(g.micro_batches, slots.size(), paths);
+    for (std::size_t s = 0; s < slots.size(); ++s) slots[s].micro_batches = shares[s];
+    made.names.assign(slots.size(), 0);
     return made;
   }
   const stage::cluster_snapshot rest = detail::free_peers(g, made);
@@ -26481,6 +27084,13 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 namespace detail {
+
+CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths) {
+  if (paths == 0 || micro_batches % paths == 0) return {};
+  return fail(errc::invalid_argument, "micro_batches",
+              std::to_string(micro_batches) + " of a global batch for " + std::to_string(paths) +
+                  " paths, each of which has an equal part of it; use a multiple");
+}
 
 CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                        std::span<const std::size_t> places) {
@@ -26521,8 +27131,25 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
 
 }  // namespace detail
 
+CAUSEWAY_DECL std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept {
+  return static_cast<std::uint32_t>(slots < paths ? slot : slot * paths / slots);
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
+                                                         std::uint32_t paths) {
+  if (paths == 0) return stage::even_shares(micro_batches, slots);
+  std::vector<std::uint32_t> slots_of(paths), shares;
+  for (std::size_t s = 0; s < slots; ++s) ++slots_of[path_of_slot(s, slots, paths)];
+  for (const std::uint32_t count : slots_of) {
+    const auto theirs = stage::even_shares(micro_batches / paths, std::max(count, 1U));
+    shares.insert(shares.end(), theirs.begin(), theirs.end());
+  }
+  shares.resize(slots);
+  return shares;
+}
+
 CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, std::span<const cohort_member> members,
-                                             std::uint64_t state) {
+                                             std::uint64_t state, std::uint32_t paths) {
   std::map<std::uint64_t, std::vector<std::size_t>> places;
   for (std::size_t p = 0; p < members.size(); ++p) {
     if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
@@ -26535,7 +27162,7 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
     if (assignments.empty() || !fits) continue;
     auto& slots = made.layout.replicas;
     if (slots.empty()) {
-      for (const std::uint32_t share : stage::even_shares(g.micro_batches, one.slots)) slots.push_back({{}, share});
+      for (const std::uint32_t share : shares_of_slots(g.micro_batches, one.slots, paths)) slots.push_back({{}, share});
       made.names.assign(slots.size(), 0);
     }
     if (one.slots != slots.size() || !slots[one.slot].assignments.empty()) continue;
@@ -27095,9 +27722,18 @@ struct exchange_share {
   std::uint64_t state = 0;     ///< names what the policy keeps alike, as step_record::state
   std::uint64_t memory = 0;    ///< names what an exchange remembers
   std::uint64_t gathered = 0;  ///< names the gradients of earlier steps that it has added up; 0: none
+  double row = 0;              ///< where results are a step late: micro-batches behind its row of the step before
 };
 CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
                                                                   const exchange_state& kept);
+
+/// The exchange of rows of the step before, among the same holders: each counts by what is behind its row, or for nothing.
+/// `all`: what everybody says.
+CAUSEWAY_DECL [[nodiscard]] exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all);
+/// Whether somebody has such a row of every stage.
+CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(const stage::layout& l,
+                                               const std::map<std::uint64_t, net::peer_index>& index_of,
+                                               std::span<const exchange_share> all);
 
 /// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
 /// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.
@@ -27139,7 +27775,24 @@ CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t s
   if (kept.memory) {
     for (const auto part : kept.memory()) memory.add(part);
   }
-  return {loss, state, memory.finish(), gathered};
+  return {.loss = loss, .state = state, .memory = memory.finish(), .gathered = gathered};
+}
+
+CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all) {
+  double sum = 0;
+  for (const net::peer_index holder : entry.holders) sum += all[holder].row;
+  for (std::size_t i = 0; i < entry.shares.size(); ++i) entry.shares[i] = sum > 0 ? all[entry.holders[i]].row / sum : 0;
+  return entry;
+}
+
+CAUSEWAY_DECL bool have_all_rows(const stage::layout& l, const std::map<std::uint64_t, net::peer_index>& index_of,
+                                 std::span<const exchange_share> all) {
+  for (std::size_t rank = 0; rank < l.replicas.front().assignments.size(); ++rank) {
+    const auto holders = holders_of_stage(l, rank).peers;
+    if (std::none_of(holders.begin(), holders.end(), [&](std::uint64_t id) { return all[index_of.at(id)].row > 0; }))
+      return false;
+  }
+  return true;
 }
 
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,
@@ -33721,8 +34374,6 @@ template <class GemmType = default_gemm>
   requires Gemm<GemmType>
 class basic_cpu_backend {
  public:
-  using gemm_type = GemmType;
-
   explicit basic_cpu_backend(unsigned threads = 1, GemmType gemm = GemmType{}) : pool_{threads}, gemm_{std::move(gemm)} {}
 
   [[nodiscard]] thread_pool& pool() noexcept { return pool_; }
@@ -38602,6 +39253,104 @@ CAUSEWAY_DECL void block_ownership::forget() {
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_OWNERSHIP_IPP
 #endif
 
+// ---- causeway/parallel/elastic/exchange_arrivals.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_EXCHANGE_ARRIVALS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_EXCHANGE_ARRIVALS_HPP
+
+// Who of an attempt's peers has come to the exchange at its end: each says so to all, once, and who still trains can look.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer, for the trainer's thread. What is under way ends with it.
+class exchange_arrivals {
+ public:
+  /// Another attempt: `transport` leads to its peers, and must stay where it is.
+  CAUSEWAY_DECL void begin(net::any_transport& transport, const net::message_id& id);
+
+  /// Whether somebody else who trains has come. Without waiting.
+  CAUSEWAY_DECL [[nodiscard]] bool any() const;
+  /// Or nobody can any more: the attempt is over, or a peer of it lost.
+  CAUSEWAY_DECL [[nodiscard]] bool any_or_over() const;
+
+  /// This peer comes, once in an attempt, after `steps` steps of the run, and waits for all others. The most that somebody
+  /// has. 8 bytes to each.
+  CAUSEWAY_DECL result<std::uint64_t> meet(std::uint64_t steps, bool trains, time_point deadline);
+
+ private:
+  struct word {
+    std::uint64_t steps_and_trains = 0;  // 0: nothing was heard
+    net::scoped_operation operation{};
+  };
+
+  net::any_transport* transport_ = nullptr;
+  net::message_id id_;
+  std::vector<word> heard_;  // by peer; this one's is what it says
+  std::vector<net::scoped_operation> said_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_EXCHANGE_ARRIVALS_HPP
+
+// ---- causeway/parallel/elastic/impl/exchange_arrivals.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_EXCHANGE_ARRIVALS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_EXCHANGE_ARRIVALS_IPP
+
+// Bodies of parallel/elastic/exchange_arrivals.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void exchange_arrivals::begin(net::any_transport& transport, const net::message_id& id) {
+  said_.clear();
+  heard_.clear();
+  transport_ = &transport;
+  id_ = id;
+  heard_.resize(transport.size());
+  for (net::peer_index p = 0; p < heard_.size(); ++p) {
+    if (p == transport.self()) continue;
+    const auto room = std::as_writable_bytes(std::span{&heard_[p].steps_and_trains, 1});
+    heard_[p].operation = {transport, transport.receive(p, id, room)};
+  }
+}
+
+CAUSEWAY_DECL bool exchange_arrivals::any() const {
+  return std::any_of(heard_.begin(), heard_.end(),
+                     [](const word& w) { return w.operation.done() && w.steps_and_trains % 2 == 1; });
+}
+
+CAUSEWAY_DECL bool exchange_arrivals::any_or_over() const {
+  return any() || std::any_of(heard_.begin(), heard_.end(), [](const word& w) {
+           return w.operation.started() && w.operation.done() && w.steps_and_trains == 0;
+         });
+}
+
+CAUSEWAY_DECL result<std::uint64_t> exchange_arrivals::meet(std::uint64_t steps, bool trains, time_point deadline) {
+  const net::peer_index self = transport_->self();
+  std::uint64_t& own = heard_[self].steps_and_trains;
+  own = 2 * steps + (trains ? 1 : 0);
+  for (net::peer_index p = 0; p < heard_.size(); ++p) {
+    if (p == self) continue;
+    said_.emplace_back(*transport_, transport_->send(p, id_, std::as_bytes(std::span{&own, 1})));
+  }
+  std::uint64_t most = steps;
+  for (net::peer_index p = 0; p < heard_.size(); ++p) {
+    if (p == self) continue;
+    if (heard_[p].operation.started()) {
+      CAUSEWAY_ASSIGN(const std::size_t size, heard_[p].operation.wait(deadline));
+      if (size != sizeof own) return fail(errc::protocol, "peer " + std::to_string(p), "it came with another word");
+    }
+    most = std::max(most, heard_[p].steps_and_trains / 2);
+  }
+  for (net::scoped_operation& one : said_) CAUSEWAY_TRY(one.wait(deadline));
+  return most;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_EXCHANGE_ARRIVALS_IPP
+#endif
+
 // ---- causeway/parallel/elastic/interpolated_blocks.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_INTERPOLATED_BLOCKS_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_INTERPOLATED_BLOCKS_HPP
@@ -39013,6 +39762,30 @@ class shared_blocks {
   const exchange_state& state_;
 };
 
+/// While it is there the live parameters are what is shared of a path through a model of modules; as they were, where none
+/// is named. Nothing else may change them meanwhile.
+template <class Context>
+class path_in_place {
+ public:
+  path_in_place(Context& ctx, const exchange_state& state, std::optional<std::uint32_t> path) : ctx_{ctx} {
+    if (!path || !state.parameters_of) return;
+    kept_.assign(ctx_.parameters().begin(), ctx_.parameters().end());
+    state.parameters_of(*path, ctx_.parameters());
+    ctx_.parameters_changed();
+  }
+  path_in_place(const path_in_place&) = delete;
+  path_in_place& operator=(const path_in_place&) = delete;
+  ~path_in_place() {
+    if (kept_.empty()) return;
+    std::copy(kept_.begin(), kept_.end(), ctx_.parameters().begin());
+    ctx_.parameters_changed();
+  }
+
+ private:
+  Context& ctx_;
+  std::vector<float> kept_;
+};
+
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_SHARED_BLOCKS_HPP
@@ -39117,12 +39890,14 @@ struct pipeline_peer {
   stage::layout::place place{};
   embedding_base base{};  ///< where the activation codec reads one
   unsound_steps unsound{};
-  std::string said{};       ///< what this peer waits for
-  bool leaves = false;      ///< after the next step
-  std::size_t staying = 0;  ///< peers of the attempt that do not
-  std::uint64_t sums = 0;   ///< of this attempt, by `sum`: names their messages
+  std::optional<std::uint32_t> judged{};  ///< the path whose shared parameters `forward_only` takes; none: the live ones
+  std::string said{};                     ///< what this peer waits for
+  bool leaves = false;                    ///< after the next step
+  std::size_t staying = 0;                ///< peers of the attempt that do not
+  std::uint64_t sums = 0;                 ///< of this attempt, by `sum`: names their messages
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
+  exchange_arrivals arrivals{};  ///< where replicas take steps of their own
 
   [[nodiscard]] const step_record& record() const { return group->record(); }
   [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
@@ -39165,6 +39940,7 @@ struct pipeline_peer {
   /// values[i] ← its sum over the blocks of the model, each counted at one of its holders; the same bits on all peers of
   /// the attempt, which must all call it, equally often. 8 bytes a value to each.
   CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options);
+  [[nodiscard]] bool is_first_stage() const noexcept { return assignment != nullptr && place.rank == 0; }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
@@ -39210,6 +39986,8 @@ struct pipeline_peer {
 
   /// This peer takes its assignment in `layout`. Whether it has all that it computes with there.
   CAUSEWAY_DECL bool take_assignment(std::int64_t layers, const nn::model_part& part);
+  /// Where pipelines have paths: that of its pipeline. Whether it is another than before; see exchange_state::follow.
+  CAUSEWAY_DECL [[nodiscard]] bool follow_path() const;
   /// What that needs comes, what others need goes, and what is lost is made up. `blocks`: a shared_blocks. `ready`: as
   /// take_assignment said.
   result<void> fetch(auto& blocks, const cluster_inventory& inventory, bool ready, std::uint64_t number = 0,
@@ -39249,6 +40027,11 @@ struct pipeline_peer {
     const assigned_batch share{b, static_cast<std::uint32_t>(micro_batches), assignment->computes, scale, true, dropout};
     return pass_assigned(ctx, *attempt.transport, index_of, codec, work, order, share, boundaries(ctx.step(), step));
   }
+  /// Samples of a global batch of so many that its replica trains on.
+  [[nodiscard]] std::uint64_t samples_of(std::int64_t batch, std::int64_t micro_batches) const {
+    if (assignment == nullptr) return 0;
+    return static_cast<std::uint64_t>(batch / micro_batches) * layout.replicas[place.replica].micro_batches;
+  }
   CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> dropout_of(std::uint64_t step, std::uint32_t first,
                                                                            std::uint32_t count);
   CAUSEWAY_DECL [[nodiscard]] boundary_options boundaries(std::uint64_t seed, std::uint64_t step) const;
@@ -39258,6 +40041,7 @@ struct pipeline_peer {
                               std::uint32_t pieces, std::uint64_t step) {
     CAUSEWAY_ASSIGN(const assigned_work work, forwards_of(l, at));
     stage::plain exact;
+    const path_in_place put{ctx, group->state(), judged};
     return pass_assigned(ctx, *attempt.transport, index_of, exact, work, stage::one_f_one_b{},
                          {b, pieces, assignment->computes, 0.0F, false},
                          {.channel = evaluation_channel, .step = step, .deadline = attempt.deadline});
@@ -39275,6 +40059,12 @@ struct pipeline_peer {
   /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
   /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
+
+  /// What names the cohort that begins in a slot of `layout` in this attempt.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;
+  /// A policy whose peers talk between two exchanges is told who holds the same blocks, once in an attempt. `going_on`:
+  /// [slot] the cohorts that do; 0: a new one.
+  CAUSEWAY_DECL result<void> meet_holders(const std::vector<std::uint64_t>& going_on);
 
   /// What the run has once that went through, at step `step`. `interval`: the recovery policy's.
   CAUSEWAY_DECL [[nodiscard]] step_record next_round(std::uint64_t step, std::uint64_t interval) const;
@@ -39403,6 +40193,13 @@ CAUSEWAY_DECL bool pipeline_peer::take_assignment(std::int64_t layers, const nn:
   return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, record());
 }
 
+CAUSEWAY_DECL bool pipeline_peer::follow_path() const {
+  const exchange_state& state = group->state();
+  if (state.paths == 0) return false;
+  if (assignment == nullptr) return state.follow({});
+  return state.follow(path_of_slot(place.replica, layout.replicas.size(), state.paths));
+}
+
 CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t step, std::uint32_t first,
                                                                    std::uint32_t count) {
   constexpr std::uint64_t stream = 0x656C7069;
@@ -39420,13 +40217,37 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
-  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}};
+  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}};
+  const auto& slots = layout.replicas;
+  for (std::size_t s = 0; s < slots.size() && group->state().paths > 0; ++s) {
+    if (!slots[s].assignments.empty()) entry.paths.push_back(path_of_slot(s, slots.size(), group->state().paths));
+  }
   if (assignment == nullptr) return entry;
   stage_holders same = holders_of_stage(layout, place.rank);
   entry.holders.clear();
   for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
   entry.shares = std::move(same.shares);
+  entry.names = std::move(same.peers);
   return entry;
+}
+
+CAUSEWAY_DECL std::uint64_t pipeline_peer::new_cohort(std::size_t slot) const {
+  return mix(record().state, mix(attempt.round, attempt.attempt), slot + 1);
+}
+
+CAUSEWAY_DECL result<void> pipeline_peer::meet_holders(const std::vector<std::uint64_t>& going_on) {
+  if (!group->state().meet_holders) return {};
+  exchange_entry with = entry();
+  net::any_transport holders{collective::group_view{*attempt.transport, with.holders}};
+  block_holders who{.transport = holders, .id = named(progress_channel, 1), .deadline = attempt.deadline};
+  if (assignment != nullptr) {
+    who.peers = std::move(with.holders);
+    for (std::size_t s = 0; s < going_on.size(); ++s) {
+      if (layout.replicas[s].assignments.empty()) continue;
+      who.replicas.push_back(going_on[s] != 0 ? going_on[s] : new_cohort(s));
+    }
+  }
+  return group->state().meet_holders(who);
 }
 
 CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collective::collective_options options) {
@@ -40440,9 +41261,10 @@ class policy_exchange {
   /// What the policy keeps is of the state named `state`.
   void is_of(std::uint64_t state) noexcept { of_ = state; }
   /// And it has had its exchange: the run has taken the round.
-  void taken(std::uint64_t state) noexcept {
-    is_of(state);
+  void taken(const pipeline_peer& peer) {
+    is_of(peer.record().state);
     gathered_.taken();
+    row_ = peer.assignment != nullptr ? peer.layout.replicas[peer.place.replica].micro_batches : 0;
   }
 
   /// Gradients of earlier steps that the policy has, to exchange them with that of the step under way.
@@ -40460,7 +41282,16 @@ class policy_exchange {
 
   /// What this peer says before.
   [[nodiscard]] exchange_share described(const pipeline_peer& peer, double loss) const {
-    return described_for_exchange(loss, of_, gathered_.name(peer.record()), peer.group->state());
+    exchange_share own = described_for_exchange(loss, of_, gathered_.name(peer.record()), peer.group->state());
+    const bool sends = peer.assignment != nullptr && of_ == peer.record().state && row_waits(peer).value_or(false);
+    if (sends) own.row = row_;
+    return own;
+  }
+
+  /// This peer's gradient, by `pass`, where the policy wants it.
+  result<double> compute(const pipeline_peer& peer, const std::function<result<double>()>& pass) const {
+    const auto& hook = peer.group->state().compute;
+    return applies(peer) && hook ? hook(pass) : pass();
   }
 
   /// Who did not take part in the run's last step takes what the policy keeps alike. errc::not_found: nobody has it.
@@ -40490,8 +41321,18 @@ class policy_exchange {
     for (const exchange_share& s : all) loss += s.loss;
     CAUSEWAY_TRY(join_tables(ctx, peer, meetings));
     computed_ = true;
+    moves_ = true;
+    entry_ = entry;
+    if (!row_waits(peer)) return loss;
+    moves_ = have_all_rows(peer.layout, peer.index_of, all);
+    entry_ = of_step_before(entry, all);
     return loss;
   }
+  /// The exchange that it begins.
+  [[nodiscard]] const exchange_entry& entry() const noexcept { return entry_; }
+  /// Whether the parameters move by what it comes to. Where results are a step late, and nobody has a row of some stage,
+  /// there is no gradient of the whole model: they stay, on all peers.
+  [[nodiscard]] bool moves() const noexcept { return moves_; }
 
   /// What it came to.
   [[nodiscard]] std::span<float> mean() noexcept { return mean_; }
@@ -40504,15 +41345,21 @@ class policy_exchange {
     return collective::broadcast(view, meetings.named(peer, pipeline_peer::here_channel), net::peer_index{0}, table,
                                  peer.how(ctx));
   }
-  /// The table's part of it, into the gradient that the policy has left.
-  void put_table(auto& ctx) {
+  /// The table's part of it, into the gradient that the policy has left. Where that is none, no step is made of it.
+  void complete_gradient(auto& ctx) {
+    if (!moves_) return ctx.skip_inner_step();
     const auto from = table_in(ctx.model(), std::span{mean_});
     std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
   }
 
-  void serialize(auto& ar) { ar(of_, gathered_); }
+  void serialize(auto& ar) { ar(of_, gathered_, row_); }
 
  private:
+  [[nodiscard]] static std::optional<bool> row_waits(const pipeline_peer& peer) {
+    const auto& hook = peer.group->state().row_waits;
+    return hook ? hook() : std::nullopt;
+  }
+
   result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
     const auto table = table_in(ctx.model(), ctx.gradients());
     const auto ends = ends_of_pipeline(peer);
@@ -40530,7 +41377,9 @@ class policy_exchange {
   }
 
   std::uint64_t of_ = 0;
-  bool computed_ = false;
+  double row_ = 0;  // micro-batches behind the row that the policy made last
+  bool computed_ = false, moves_ = true;
+  exchange_entry entry_;
   gathered_steps gathered_;
   std::vector<float> mean_;
 };
@@ -40650,10 +41499,10 @@ class step_vote {
   /// This peer's gradient is complete: tells the others its loss and its part of the squared norm, and gives the loss of
   /// the whole. These are added up in the order of the transport's numbers: the same bits on all peers. Who has heard from
   /// everybody knows that every gradient is complete. `number`: of the meeting; `agreed`: see resumable_step; `interval`:
-  /// the recovery policy's.
+  /// the recovery policy's; `moves`: the parameters do.
   result<double> tell(auto& ctx, const pipeline_peer& peer, std::uint64_t number, std::uint64_t agreed,
-                      std::uint64_t interval, double loss, double squares) {
-    name(peer, ctx.step() + 1, agreed, interval);
+                      std::uint64_t interval, bool moves, double loss, double squares) {
+    name(peer, ctx.step() + 1, agreed, interval, moves);
     CAUSEWAY_ASSIGN(const auto all, peer.of_everybody(ctx, pipeline_peer::sums_channel, std::array{loss, squares}, number));
     double sum = 0, sum_of_squares = 0;
     for (const auto& [one, of_one] : all) {
@@ -40669,7 +41518,8 @@ class step_vote {
 
  private:
   // Equal on all peers of the attempt, and in no attempt with other sums.
-  CAUSEWAY_DECL void name(const pipeline_peer& peer, std::uint64_t step, std::uint64_t agreed, std::uint64_t interval);
+  CAUSEWAY_DECL void name(const pipeline_peer& peer, std::uint64_t step, std::uint64_t agreed, std::uint64_t interval,
+                          bool moves);
   // What the run holds alike after the step of that attempt.
   CAUSEWAY_DECL [[nodiscard]] step_record next_record(double loss, double norm) const;
 
@@ -40699,11 +41549,11 @@ CAUSEWAY_DECL result<void> step_vote::propose(step_group& group) {
 }
 
 CAUSEWAY_DECL void step_vote::name(const pipeline_peer& peer, std::uint64_t step, std::uint64_t agreed,
-                                   std::uint64_t interval) {
+                                   std::uint64_t interval, bool moves) {
   hasher h;
   for (const auto& [id, index] : peer.index_of) h.add_value(id).add_value(index);
   add_layout(h, peer.layout).add_value(agreed).add_value(peer.record().state);
-  next_ = {step, h.finish(), 0, peer.record().history, 0, peer.record().updates + 1};
+  next_ = {step, h.finish(), 0, peer.record().history, 0, peer.record().updates + (moves ? 1 : 0)};
   next_.history.took_step(next_.updates, interval, peer.layout, peer.staying);
   complete_ = true;
 }
@@ -40726,9 +41576,8 @@ CAUSEWAY_DECL step_record step_vote::next_record(double loss, double norm) const
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 
 // Pipelines that are laid out anew when peers come and go. Each attempt at a step begins with who is there and what they
-// hold; a recovery policy makes a layout of it, blocks move to who is to have them, and the global batch is shared out. So
-// a lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block; with
-// a policy that keeps work, only what the lost peer alone had of that step.
+// hold; a recovery policy makes a layout of it, and blocks move to who is to have them. A lost peer costs the step that was
+// under way (with a policy that keeps work, what it alone had of that), and nothing that was committed.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -40749,15 +41598,14 @@ struct elastic_pipeline_options {
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
 /// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
-/// residual; pipelines are cut alike then (regroup, morph, proactive).
+/// residual; pipelines are cut alike then (regroup, morph, proactive). Where its results are a step late, a peer sends the
+/// row of the step before, unless it has other blocks now.
 /// One that gathers them until all peers together have enough samples (axis::global_samples) adds up those of its stage
-/// over several steps. The parameters move once for all of these, as for one batch; meanwhile only boundaries are sent, and
-/// nothing is voted on. When the layout changes, the round begins anew.
+/// over several steps, in one layout. The parameters move once for all of these; meanwhile nothing is voted on.
 ///
-/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, that of a tied
-/// table over those of the first and the last; about 100 bytes from and to everybody. On a change: 12 bytes a parameter of
-/// each block that moves (AdamW), the table with either. Memory: as the layout says; while it changes, both parts, and what
-/// this peer gives away.
+/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, a tied table's
+/// over those of the first and the last; about 100 to everybody. On a change: 12 a parameter of each block that moves
+/// (AdamW). Memory: as the layout says; while it changes, both parts, and what this peer gives away.
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class elastic_pipeline {
@@ -40770,7 +41618,7 @@ class elastic_pipeline {
   static constexpr std::string_view name = "elastic_pipeline";
   static constexpr parallel_traits traits{
       .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .gathers_together = true};
-  static constexpr std::uint32_t state_version = 4;
+  static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
                             Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -40814,8 +41662,8 @@ class elastic_pipeline {
       }
     }
     vote_.end();
-    policy_.taken(peer_.record().state);
-    if (by_policy()) policy_.put_table(ctx);
+    policy_.taken(peer_);
+    if (by_policy()) policy_.complete_gradient(ctx);
     gradient_.forget();
     peer_.held.moved_to(peer_.record().state, std::move(squares_.of));
     return static_cast<float>(peer_.record().norm);
@@ -40911,8 +41759,10 @@ class elastic_pipeline {
     if (next_step() != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *inventory));
-    const auto done =
-        gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches, by_policy());
+    const auto done = policy_.compute(peer_, [&] {
+      return gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches,
+                               by_policy());
+    });
     const auto sound = done ? check_sound(*done, ctx.own_norm()) : result<void>{done.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
     own_loss_ = loss_ = *done;
@@ -41010,8 +41860,8 @@ class elastic_pipeline {
 
   // Loss and norm of the whole.
   result<void> tell_sums(auto& ctx) {
-    CAUSEWAY_ASSIGN(loss_, vote_.tell(ctx, peer_, meetings_.number(), gradient_.agreed(), recovery_.interval(), own_loss_,
-                                      squares_.first));
+    CAUSEWAY_ASSIGN(loss_, vote_.tell(ctx, peer_, meetings_.number(), gradient_.agreed(), recovery_.interval(),
+                                      policy_.moves(), own_loss_, squares_.first));
     return {};
   }
 
@@ -41041,7 +41891,7 @@ class elastic_pipeline {
       known_ = true;
       return exchange_entry{.known = policy_.mean(), .kept = true};
     }
-    if (policy_.computed()) return peer_.entry();
+    if (policy_.computed()) return policy_.entry();
     CAUSEWAY_TRY(attempt(ctx));
     peer_.group->begin_exchange_again();
     return fail(errc::cancelled, "step", "its gradient was computed again, in another attempt");
@@ -43943,106 +44793,271 @@ class fabric {
 
 #endif  // CAUSEWAY_NET_FABRIC_HPP
 
-// ---- causeway/parallel/envelope.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ENVELOPE_HPP
-#define CAUSEWAY_PARALLEL_ENVELOPE_HPP
+// ---- causeway/net/fields.hpp ----
+#ifndef CAUSEWAY_NET_FIELDS_HPP
+#define CAUSEWAY_NET_FIELDS_HPP
 
-// What all control messages between peers of a layout have in common: format, run, kind, fields. A message is a variant;
-// the place of a kind in it is its number on the wire, so kinds are appended, never reordered.
+// A message lists its fields once, in their order on the wire, and is written and read by that list:
+//
+//   void fields(auto& wire) { wire(step, below{stage, most_stages}, loss); }
+//
+// A field is an unsigned integer; a bool or an enum; a float or double, refused where it is not finite; something that has
+// `fields` itself, or `put(byte_writer&)` and `get(byte_reader&)`, as the ones below. What a stranger sent is never
+// believed: a list takes no memory before its elements have come.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace envelope {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+
+/// The integer whose bytes stand for a T.
+template <class T>
+constexpr auto integer_like() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return std::uint8_t{};
+  } else if constexpr (std::is_enum_v<T>) {
+    return std::make_unsigned_t<std::underlying_type_t<T>>{};
+  } else if constexpr (std::floating_point<T>) {
+    return std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>{};
+  } else if constexpr (std::unsigned_integral<T>) {
+    return T{};
+  }
+}
+template <class T>
+using integer_of = decltype(integer_like<T>());
+
+}  // namespace detail
+
+/// Leaves what it writes as it is.
+class field_writer {
+ public:
+  static constexpr bool reads = false;
+
+  explicit field_writer(byte_writer& out) noexcept : out_{&out} {}
+
+  template <class... Fields>
+  void operator()(Fields&&... fields) {
+    (one(fields), ...);
+  }
+  /// Of what was read: whether it can be.
+  void must(bool) const noexcept {}
+
+ private:
+  template <class T>
+  void one(T& field) {
+    using integer = detail::integer_of<T>;
+    if constexpr (std::floating_point<T>) {
+      out_->put(std::bit_cast<integer>(field));
+    } else if constexpr (!std::is_void_v<integer>) {
+      out_->put(static_cast<integer>(field));
+    } else if constexpr (requires { field.put(*out_); }) {
+      field.put(*out_);
+    } else {
+      field.fields(*this);
+    }
+  }
+
+  byte_writer* out_;
+};
+
+class field_reader {
+ public:
+  static constexpr bool reads = true;
+
+  explicit field_reader(byte_reader& in) noexcept : in_{&in} {}
+
+  template <class... Fields>
+  void operator()(Fields&&... fields) {
+    (one(fields), ...);
+  }
+  void must(bool holds) const noexcept {
+    if (!holds) in_->refuse();
+  }
+
+ private:
+  template <class T>
+  void one(T& field) {
+    using integer = detail::integer_of<T>;
+    if constexpr (std::is_same_v<T, bool>) {
+      const auto byte = in_->get<std::uint8_t>();
+      field = byte == 1;
+      must(byte <= 1);
+    } else if constexpr (std::floating_point<T>) {
+      field = std::bit_cast<T>(in_->get<integer>());
+      must(std::isfinite(field));
+    } else if constexpr (!std::is_void_v<integer>) {
+      field = static_cast<T>(in_->get<integer>());
+    } else if constexpr (requires { field.get(*in_); }) {
+      field.get(*in_);
+    } else {
+      field.fields(*this);
+    }
+  }
+
+  byte_reader* in_;
+};
+
+/// Whether a message asks for what both sides know.
+template <class Message, class Wire, class... Context>
+concept ListedWith = requires(Message& m, Wire& wire, const Context&... context) {
+  m.fields(wire, context...);
+};
+
+/// `context` is for those that ask for it.
+template <class Message, class Wire, class... Context>
+void list_fields(Message& m, Wire& wire, const Context&... context) {
+  if constexpr (ListedWith<Message, Wire, Context...>) {
+    m.fields(wire, context...);
+  } else {
+    m.fields(wire);
+  }
+}
+
+template <class Message, class... Context>
+void put_fields(byte_writer& out, const Message& m, const Context&... context) {
+  field_writer wire{out};
+  list_fields(const_cast<Message&>(m), wire, context...);  // a writer only reads it
+}
+
+template <class Message, class... Context>
+void get_fields(byte_reader& in, Message& m, const Context&... context) {
+  field_reader wire{in};
+  list_fields(m, wire, context...);
+}
+
+template <class Message>
+[[nodiscard]] std::vector<std::byte> encode_fields(const Message& m) {
+  byte_writer out;
+  put_fields(out, m);
+  return std::move(out).take();
+}
+
+/// `what` names it in an error: errc::corrupt or errc::too_large.
+template <class Message>
+[[nodiscard]] result<Message> decode_fields(std::span<const std::byte> bytes, std::string_view what) {
+  byte_reader in{bytes};
+  Message m;
+  get_fields(in, m);
+  CAUSEWAY_TRY(in.finish(what));
+  return m;
+}
+
+// ---- fields with a limit -----------------------------------------------------------------------------------------------
+
+/// An integer or an enum below `limit`.
+template <class T>
+struct below {
+  T& value;
+  std::uint64_t limit;
+
+  below(T& field, std::uint64_t bound) noexcept : value{field}, limit{bound} {}
+  void put(byte_writer& out) const { field_writer{out}(value); }
+  void get(byte_reader& in) const {
+    field_reader{in}(value);
+    if (static_cast<std::uint64_t>(value) >= limit) in.refuse();
+  }
+};
+
+/// Printable text of at most `limit` bytes, as byte_reader::get_text.
+struct text {
+  std::string& value;
+  std::size_t limit;
+
+  void put(byte_writer& out) const { out.put_text(value); }
+  void get(byte_reader& in) const { value = in.get_text(limit); }
+};
+
+namespace detail {
+struct one_field {
+  void operator()(auto& wire, auto& element) const { wire(element); }
+};
+}  // namespace detail
+
+/// At most `most` elements behind their number, a u32. `each(wire, element)` lists the fields of one.
+template <class T, class Each = detail::one_field>
+struct list {
+  std::vector<T>& values;
+  std::size_t most;
+  Each each;
+
+  list(std::vector<T>& elements, std::size_t bound, Each fields = {}) : values{elements}, most{bound}, each{fields} {}
+  void put(byte_writer& out) const {
+    out.put(static_cast<std::uint32_t>(values.size()));
+    field_writer wire{out};
+    for (T& v : values) each(wire, v);
+  }
+  void get(byte_reader& in) const {
+    const std::size_t count = in.get<std::uint32_t>();
+    if (count > most || count > in.remaining()) in.refuse();
+    values.clear();
+    field_reader wire{in};
+    for (std::size_t i = 0; i < count && in.ok(); ++i) each(wire, values.emplace_back());
+  }
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FIELDS_HPP
+
+// ---- causeway/net/envelope.hpp ----
+#ifndef CAUSEWAY_NET_ENVELOPE_HPP
+#define CAUSEWAY_NET_ENVELOPE_HPP
+
+// What all control messages between peers have in common: format, run, kind, fields. A message is a variant; the place of a
+// kind in it is its number on the wire, so kinds are appended, never reordered.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace envelope {
 
 /// A family of messages.
 struct kind {
   std::string_view name;     ///< for errors: "swarm message"
-  std::string_view differs;  ///< what else may differ where the run does
+  std::string_view differs;  ///< what else may differ where the run does: ", or of another model"
   std::uint8_t format = 1;
 };
 
-inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
-/// A finite one.
-CAUSEWAY_DECL double get_real(net::byte_reader& in);
-CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in);
-CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit);
-
 namespace detail {
 
-template <class Message, class Read, std::size_t I = 0>
-Message read_kind(net::byte_reader& in, std::size_t which, Read& read) {
+template <std::size_t I = 0, class Message, class... Context>
+void read_kind(byte_reader& in, std::size_t which, Message& m, const Context&... context) {
   if constexpr (I < std::variant_size_v<Message>) {
-    if (which != I) return read_kind<Message, Read, I + 1>(in, which, read);
-    std::variant_alternative_t<I, Message> m;
-    read(in, m);
-    return m;
+    if (which != I) return read_kind<I + 1>(in, which, m, context...);
+    get_fields(in, m.template emplace<I>(), context...);
   } else {
     in.refuse();
-    return {};
   }
 }
 
 }  // namespace detail
 
-/// `write(out, alternative)` writes the fields.
-template <class Message, class Write>
-[[nodiscard]] std::vector<std::byte> seal(const kind& k, std::uint64_t run, const Message& m, Write write) {
-  net::byte_writer out;
+/// `context` is for those kinds whose `fields` take it.
+template <class Message, class... Context>
+[[nodiscard]] std::vector<std::byte> seal(const kind& k, std::uint64_t run, const Message& m, const Context&... context) {
+  byte_writer out;
   out.put(k.format).put(run).put(static_cast<std::uint8_t>(m.index()));
-  std::visit([&](const auto& which) { write(out, which); }, m);
+  std::visit([&](const auto& which) { put_fields(out, which, context...); }, m);
   return std::move(out).take();
 }
 
 /// errc::version_mismatch, errc::wrong_run for another run's, errc::corrupt or errc::too_large for what no encoder makes.
-/// `read(in, alternative)` reads the fields.
-template <class Message, class Read>
-[[nodiscard]] result<Message> open(const kind& k, std::uint64_t run, std::span<const std::byte> bytes, Read read) {
-  net::byte_reader in{bytes};
+template <class Message, class... Context>
+[[nodiscard]] result<Message> open(const kind& k, std::uint64_t run, std::span<const std::byte> bytes,
+                                   const Context&... context) {
+  byte_reader in{bytes};
   if (in.get<std::uint8_t>() != k.format) {
     return fail(errc::version_mismatch, std::string{k.name}, "another format; all peers must run the same version");
   }
   if (in.get<std::uint64_t>() != run && in.ok()) {
-    return fail(errc::wrong_run, std::string{k.name}, "it is of another run, or of another " + std::string{k.differs});
+    return fail(errc::wrong_run, std::string{k.name}, "it is of another run" + std::string{k.differs});
   }
   const auto which = in.get<std::uint8_t>();
-  result<Message> m{detail::read_kind<Message>(in, which, read)};
+  result<Message> m{Message{}};
+  detail::read_kind(in, which, *m, context...);
   if (const auto end = in.finish(k.name); !end) return end.error();
   return m;
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::envelope
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::envelope
 
-#endif  // CAUSEWAY_PARALLEL_ENVELOPE_HPP
-
-// ---- causeway/parallel/impl/envelope.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
-
-// Bodies of parallel/envelope.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace envelope {
-
-CAUSEWAY_DECL double get_real(net::byte_reader& in) {
-  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
-  if (!std::isfinite(v)) in.refuse();
-  return v;
-}
-
-CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in) {
-  const auto v = in.get<std::uint8_t>();
-  if (v > 1) in.refuse();
-  return v;
-}
-
-CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
-  const auto v = in.get<std::uint32_t>();
-  if (v >= limit) in.refuse();
-  return v;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::envelope
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
-#endif
+#endif  // CAUSEWAY_NET_ENVELOPE_HPP
 
 // ---- causeway/stage/expert_directory.hpp ----
 #ifndef CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP
@@ -44180,11 +45195,15 @@ CAUSEWAY_DECL void expert_directory::extensions(expert_id prefix, std::size_t ax
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire {
 
 inline constexpr std::uint32_t most_experts = 1U << 14U;  ///< of a host
+/// Values that fit one message, whatever its kind.
+inline constexpr std::size_t most_values = (net::max_post_bytes - 64) / sizeof(float);
 
 /// From a host to everybody: these experts are here, for so long.
 struct announcement {
   std::uint32_t milliseconds = 0;
   std::vector<stage::expert_id> experts{};
+
+  void fields(auto& wire) { wire(milliseconds, net::list{experts, most_experts}); }
 };
 
 /// From a trainer. A forward has x; a backward x and then the gradient of the output, both [rows, width].
@@ -44193,41 +45212,30 @@ struct request {
   std::uint8_t backward = 0;
   stage::expert_id expert = 0;
   std::vector<float> values{};
+
+  void fields(auto& wire) { wire(number, net::below{backward, 2}, expert, net::list{values, most_values}); }
 };
 
 /// The output, or the gradient of the input; none where the host refused.
 struct answer {
   std::uint64_t number = 0;
   std::vector<float> values{};
+
+  void fields(auto& wire) { wire(number, net::list{values, most_values}); }
 };
 
 /// The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<announcement, request, answer>;
 
-/// Values that fit one message, whatever its kind.
-inline constexpr std::size_t most_values = (net::max_post_bytes - 64) / sizeof(float);
-
 namespace detail {
 
-inline constexpr envelope::kind messages{"expert message", "grid or width of experts", 1};
-
-CAUSEWAY_DECL void put_values(net::byte_writer& out, std::span<const float> values);
-CAUSEWAY_DECL std::vector<float> get_values(net::byte_reader& in);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
-
-inline void write(net::byte_writer& out, const answer& m) { put_values(out.put(m.number), m.values); }
-CAUSEWAY_DECL void read(net::byte_reader& in, answer& m);
+inline constexpr net::envelope::kind messages{"expert message", ", or of another grid or width of experts", 1};
 
 }  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
-/// As envelope::open; values that are not finite are refused as well.
+/// As net::envelope::open; values that are not finite are refused as well.
 CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::expert_wire
@@ -44241,65 +45249,14 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 
 // Bodies of parallel/experts/expert_messages.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire { namespace detail {
-
-CAUSEWAY_DECL void put_values(net::byte_writer& out, std::span<const float> values) {
-  out.put(static_cast<std::uint32_t>(values.size()));
-  for (const float v : values) out.put(std::bit_cast<std::uint32_t>(v));
-}
-
-CAUSEWAY_DECL std::vector<float> get_values(net::byte_reader& in) {
-  const auto count = in.get<std::uint32_t>();
-  if (std::size_t{count} * sizeof(float) > in.remaining()) in.refuse();
-  std::vector<float> values(in.ok() ? count : 0);
-  for (float& v : values) {
-    v = std::bit_cast<float>(in.get<std::uint32_t>());
-    if (!std::isfinite(v)) in.refuse();
-  }
-  return values;
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m) {
-  out.put(m.milliseconds).put(static_cast<std::uint32_t>(m.experts.size()));
-  for (const stage::expert_id e : m.experts) out.put(e);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m) {
-  m.milliseconds = in.get<std::uint32_t>();
-  const auto count = in.get<std::uint32_t>();
-  if (count > most_experts) in.refuse();
-  for (std::uint32_t i = 0; i < count && in.ok(); ++i) m.experts.push_back(in.get<std::uint64_t>());
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const request& m) {
-  put_values(out.put(m.number).put(m.backward).put(m.expert), m.values);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, request& m) {
-  m.number = in.get<std::uint64_t>();
-  m.backward = in.get<std::uint8_t>();
-  if (m.backward > 1) in.refuse();
-  m.expert = in.get<std::uint64_t>();
-  m.values = get_values(in);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, answer& m) {
-  m.number = in.get<std::uint64_t>();
-  m.values = get_values(in);
-}
-
-}}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::expert_wire::detail
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire {
 
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return envelope::seal(detail::messages, run, m,
-                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
+  return net::envelope::seal(detail::messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return envelope::open<message>(detail::messages, run, bytes,
-                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
+  return net::envelope::open<message>(detail::messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::expert_wire
@@ -44311,7 +45268,7 @@ CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byt
 #ifndef CAUSEWAY_OPTIM_ADAM_STATE_HPP
 #define CAUSEWAY_OPTIM_ADAM_STATE_HPP
 
-// What Adam and its kin keep of each parameter, and how a gradient moves it.
+// What Adam and its kin keep of each parameter; kernels/adamw_kernel.hpp has how a gradient moves it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim { namespace detail {
 
@@ -44338,25 +45295,6 @@ struct adam_state {
     ar(first, second, clock);
   }
 };
-
-/// gradient = gradient_scale·g; m = beta1·m + rest1·gradient; v = beta2·v + rest2·gradient², of the lanes at `i`: what
-/// optimizers of other steps than AdamW's begin with. Leaves the gradient, m and the root of v.
-template <class Part, class Factors>
-CAUSEWAY_ALWAYS_INLINE void move_moments(kernels::detail::f32x16& gradient, kernels::detail::f32x16& first,
-                                         kernels::detail::f32x16& root, const float* g, float* m, float* v, std::int64_t i,
-                                         Part part, const Factors& c) {
-  CAUSEWAY_EXACT_BODY
-  using kernels::detail::load, kernels::detail::store;
-  load(gradient, g + i, part);
-  load(first, m + i, part);
-  load(root, v + i, part);
-  gradient *= c.gradient_scale;
-  first = c.beta1 * first + c.rest1 * gradient;
-  root = c.beta2 * root + c.rest2 * (gradient * gradient);
-  store(m + i, first, part);
-  store(v + i, root, part);
-  kernels::detail::square_root(root);
-}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::optim::detail
 
@@ -47361,7 +48299,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// and later data::document_router::trained on which path predicts each best; data::shards_of gives each peer its shard,
 /// with overlap if wanted, and its size is the peer's weight, which `policy.group().weights` changes between rounds. How
 /// often the paper sorts documents anew is not known to us: it is the caller's choice. Where peers come and go, `paths` and
-/// `weights` are of paths, and a newcomer gets the one that the fewest peers have (`policy.path()`).
+/// `weights` are of paths, and a newcomer gets the one that the fewest peers have (`policy.path()`). Pipelines that come
+/// and go share the paths out; a global batch has an equal part for each path then, in their order.
 ///
 /// Formula:
 ///   module m, P of n paths have it:  Δ = √P·Σ w_i·(x̄_m − x_i,m) / Σ w_i over these;  outer step as DiLoCo's
@@ -51406,16 +52345,49 @@ inline constexpr std::uint32_t most_addresses = 64;
 inline constexpr std::size_t longest_address = 256;
 inline constexpr double longest_seconds = 1e6;
 
+namespace detail {
+
+struct span_field {
+  nn::block_range& blocks;
+
+  CAUSEWAY_DECL void put(net::byte_writer& out) const;
+  CAUSEWAY_DECL void get(net::byte_reader& in) const;
+};
+
+/// From 1 on.
+struct count_field {
+  std::uint32_t& count;
+
+  void put(net::byte_writer& out) const { out.put(count); }
+  void get(net::byte_reader& in) const {
+    net::below{count, most_tokens}.get(in);
+    if (count == 0) in.refuse();
+  }
+};
+
+}  // namespace detail
+
 /// From a server to everybody: it holds these blocks, for so long.
 struct announcement {
   std::uint32_t milliseconds = 0;
   stage::span_offer offer{};
   double throughput = 0;  ///< rows a second through all of its blocks
+
+  void fields(auto& wire) {
+    wire(milliseconds, detail::span_field{offer.blocks}, offer.seconds, offer.load, throughput,
+         detail::count_field{offer.most_requests}, detail::count_field{offer.most_rows});
+    wire.must(offer.seconds >= 0 && offer.seconds <= longest_seconds && offer.load >= 0 && offer.load <= longest_seconds &&
+              throughput >= 0);
+  }
 };
 
 /// From a server: where others can be dialled.
 struct addresses {
   std::vector<std::string> list{};
+
+  void fields(auto& wire) {
+    wire(net::list{list, most_addresses, [](auto& w, std::string& a) { w(net::text{a, longest_address}); }});
+  }
 };
 
 /// From a client. The data that follows: x, in a backward the gradient of the output, both encoded; then what is tuned of
@@ -51435,14 +52407,25 @@ struct request {
   [[nodiscard]] nn::block_tuning tuning() const noexcept { return {prompts, adapters}; }
   /// Rows times blocks; a backward computes the forward too.
   CAUSEWAY_DECL [[nodiscard]] double work() const noexcept;
+
+  void fields(auto& wire) {
+    wire(number, net::below{backward, 2}, detail::span_field{blocks}, detail::count_field{sequences},
+         detail::count_field{tokens}, prompts, x_bytes, net::below{adapters.rank, nn::adapter_shape::most_rank + 1},
+         adapters.maps);
+    wire.must(prompts <= tokens);
+  }
 };
 
 /// To be sent back at once.
 struct probe {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 struct echo {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 
 using message = std::variant<announcement, addresses, request, probe, echo>;
@@ -51456,32 +52439,13 @@ CAUSEWAY_DECL [[nodiscard]] net::message_id answer_id(std::uint64_t number);
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"block message", "model or codec", 2};
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const nn::block_range& r);
-CAUSEWAY_DECL void read(net::byte_reader& in, nn::block_range& r);
-CAUSEWAY_DECL double get_seconds(net::byte_reader& in);
-CAUSEWAY_DECL std::uint32_t get_positive(net::byte_reader& in);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
-
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+inline constexpr net::envelope::kind messages{"block message", ", or of another model or codec", 2};
 
 }  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
-/// As envelope::open.
+/// As net::envelope::open.
 CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire
@@ -51513,73 +52477,15 @@ CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number) {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire { namespace detail {
 
-CAUSEWAY_DECL void write(net::byte_writer& out, const nn::block_range& r) {
-  out.put(static_cast<std::uint32_t>(r.first)).put(static_cast<std::uint32_t>(r.last));
+CAUSEWAY_DECL void span_field::put(net::byte_writer& out) const {
+  out.put(static_cast<std::uint32_t>(blocks.first)).put(static_cast<std::uint32_t>(blocks.last));
 }
 
-CAUSEWAY_DECL void read(net::byte_reader& in, nn::block_range& r) {
-  r.first = envelope::get_below(in, most_layers);
-  r.last = envelope::get_below(in, most_layers + 1);
-  if (r.size() < 1) in.refuse();
-}
-
-CAUSEWAY_DECL double get_seconds(net::byte_reader& in) {
-  const double v = envelope::get_real(in);
-  if (v < 0 || v > longest_seconds) in.refuse();
-  return v;
-}
-
-CAUSEWAY_DECL std::uint32_t get_positive(net::byte_reader& in) {
-  const auto v = envelope::get_below(in, most_tokens);
-  if (v == 0) in.refuse();
-  return v;
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m) {
-  write(out.put(m.milliseconds), m.offer.blocks);
-  envelope::put_real(out, m.offer.seconds);
-  envelope::put_real(out, m.offer.load);
-  envelope::put_real(out, m.throughput);
-  out.put(m.offer.most_requests).put(m.offer.most_rows);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m) {
-  m.milliseconds = in.get<std::uint32_t>();
-  read(in, m.offer.blocks);
-  m.offer.seconds = get_seconds(in);
-  m.offer.load = get_seconds(in);
-  m.throughput = envelope::get_real(in);
-  if (m.throughput < 0) in.refuse();
-  m.offer.most_requests = get_positive(in);
-  m.offer.most_rows = get_positive(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const std::string& a : m.list) out.put_text(a);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m) {
-  const auto n = envelope::get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const request& m) {
-  write(out.put(m.number).put(m.backward), m.blocks);
-  out.put(m.sequences).put(m.tokens).put(m.prompts).put(m.x_bytes).put(m.adapters.rank).put(m.adapters.maps);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, request& m) {
-  m.number = in.get<std::uint64_t>();
-  m.backward = envelope::get_flag(in);
-  read(in, m.blocks);
-  m.sequences = get_positive(in);
-  m.tokens = get_positive(in);
-  m.prompts = in.get<std::uint32_t>();
-  if (m.prompts > m.tokens) in.refuse();
-  m.x_bytes = in.get<std::uint32_t>();
-  m.adapters.rank = envelope::get_below(in, nn::adapter_shape::most_rank + 1);
-  m.adapters.maps = in.get<std::uint8_t>();
+CAUSEWAY_DECL void span_field::get(net::byte_reader& in) const {
+  std::uint32_t first = 0, last = 0;
+  net::field_reader{in}(net::below{first, most_layers}, net::below{last, most_layers + 1});
+  blocks = {first, last};
+  if (blocks.size() < 1) in.refuse();
 }
 
 }}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire::detail
@@ -51587,13 +52493,11 @@ CAUSEWAY_DECL void read(net::byte_reader& in, request& m) {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire {
 
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return envelope::seal(detail::messages, run, m,
-                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
+  return net::envelope::seal(detail::messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return envelope::open<message>(detail::messages, run, bytes,
-                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
+  return net::envelope::open<message>(detail::messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire
@@ -54779,6 +55683,8 @@ static_assert(table_piece_values * sizeof(float) <= net::max_post_bytes / 2);
 struct table_request {
   std::uint64_t step = 0;
   std::uint32_t piece = 0;
+
+  void fields(auto& wire) { wire(step, piece); }
 };
 
 /// The answer.
@@ -54787,17 +55693,17 @@ struct table_piece {
   std::uint32_t piece = 0;
   std::uint64_t version = 0;    ///< pieces of another version are of another sum
   std::vector<float> values{};  ///< finite; none: the sender has nothing of that step
+
+  void fields(auto& wire) { wire(step, piece, version, blob{values}); }
+
+ private:
+  struct blob {
+    std::vector<float>& values;
+
+    void put(net::byte_writer& out) const { out.put_bytes(std::as_bytes(std::span{values})); }
+    CAUSEWAY_DECL void get(net::byte_reader& in) const;
+  };
 };
-
-namespace detail {
-
-inline void write(net::byte_writer& out, const table_request& m) { out.put(m.step).put(m.piece); }
-CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m);
-
-}  // namespace detail
 
 }  // namespace swarm_wire
 
@@ -54860,32 +55766,16 @@ class swarm_table_fetch {
 
 // Bodies of parallel/swarm/swarm_table_exchange.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire { namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m) {
-  out.put(m.step).put(m.piece).put(m.version).put_bytes(std::as_bytes(std::span{m.values}));
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-  m.version = in.get<std::uint64_t>();
+CAUSEWAY_DECL void swarm_wire::table_piece::blob::get(net::byte_reader& in) const {
   const auto bytes = in.get_bytes(table_piece_values * sizeof(float));
   if (bytes.size() % sizeof(float) != 0) in.refuse();
   if (!in.ok()) return;
-  m.values.resize(bytes.size() / sizeof(float));
-  if (!bytes.empty()) std::memcpy(m.values.data(), bytes.data(), bytes.size());
-  if (!std::all_of(m.values.begin(), m.values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
+  values.resize(bytes.size() / sizeof(float));
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
 }
-
-}}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked, std::span<const float> table,
                                              std::uint64_t version) {
@@ -55008,9 +55898,9 @@ class batch_set {
   CAUSEWAY_DECL void unite(const batch_set& other) noexcept;
   friend bool operator==(const batch_set&, const batch_set&) = default;
 
-  CAUSEWAY_DECL void write(net::byte_writer& out) const;
+  CAUSEWAY_DECL void put(net::byte_writer& out) const;
   /// Allocates no more than the input backs; bits beyond the size are refused.
-  CAUSEWAY_DECL static batch_set read(net::byte_reader& in);
+  CAUSEWAY_DECL void get(net::byte_reader& in);
 
  private:
   std::uint32_t size_ = 0;
@@ -55022,6 +55912,8 @@ struct stage_sum {
   std::uint64_t step = 0;
   double squares = -1;          ///< of the sum's 2-norm; negative: there is none
   std::vector<double> asked{};  ///< this stage's part of what a policy asks all stages for (swarm_round::sum)
+
+  void fields(auto& wire) { wire(step, squares, net::list{asked, most_asked}); }
 };
 
 /// Its squares, and the first `count` of what was asked for.
@@ -55043,11 +55935,18 @@ struct status {
   /// steps, since it was started.
   std::uint64_t committed = 0;
   stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
+
+  void fields(auto& wire) {
+    wire(net::below{stage, most_stages}, net::below{serving, 2}, turn, term, net::below{coordinates, 2}, queued, seconds,
+         sums[0], sums[1], part, committed, decided);
+  }
 };
 
 /// From a peer that becomes the coordinator.
 struct claim {
   std::uint32_t term = 0;
+
+  void fields(auto& wire) { wire(term); }
 };
 
 /// The answer, also unasked when something was dropped: what of a turn is in this peer's hands.
@@ -55057,6 +55956,12 @@ struct report {
   batch_set done;                ///< in its gradient; in an evaluation: computed
   batch_set begun;               ///< computed forward, not back
   std::vector<double> losses{};  ///< on the last stage: of the micro-batches in `done`, ascending
+
+  void fields(auto& wire) {
+    wire(term, turn, done, begun);
+    wire(net::list{losses, done.count()});
+    wire.must(done.size() == begun.size() && (losses.empty() || losses.size() == done.count()));
+  }
 };
 
 /// What the neighbours have to do for a stage of a micro-batch's path.
@@ -55076,6 +55981,16 @@ struct order {
   /// By stage: the version with which it last began the micro-batch anew. Never falls from one stage to the next. 0: peers
   /// of a stage compute alike, and none ever has to.
   std::vector<std::uint64_t> passes{};
+
+  void fields(auto& wire) { wire(turn, net::below{micro_batch, most_micro_batches}, version, path_field{*this}); }
+
+ private:
+  struct path_field {
+    order& m;
+
+    CAUSEWAY_DECL void put(net::byte_writer& out) const;
+    CAUSEWAY_DECL void get(net::byte_reader& in) const;
+  };
 };
 
 /// A boundary tensor follows as data.
@@ -55085,6 +56000,10 @@ struct tensor_announcement {
   std::uint8_t backward = 0;
   std::uint64_t serial = 0;  ///< names the data among those of its sender
   std::uint64_t pass = 0;    ///< of the upper of the two stages
+
+  void fields(auto& wire) {
+    wire(turn, net::below{micro_batch, most_micro_batches}, net::below{backward, 2}, serial, pass);
+  }
 };
 
 /// A micro-batch is in this peer's gradient, or in an evaluation computed. To the coordinator.
@@ -55093,6 +56012,8 @@ struct contributed {
   std::uint32_t micro_batch = 0;
   double seconds = 0;  ///< 0: not of a training step
   double loss = 0;     ///< summed over tokens, on the last stage
+
+  void fields(auto& wire) { wire(turn, net::below{micro_batch, most_micro_batches}, seconds, loss); }
 };
 
 /// Whether the coordinator knows every micro-batch of the step in the gradient of a living peer of every stage that it
@@ -55101,17 +56022,25 @@ struct verdict {
   std::uint64_t turn = 0;
   std::uint8_t complete = 0;
   double loss = 0;  ///< of the whole turn, summed over tokens
+
+  void fields(auto& wire) { wire(turn, net::below{complete, 2}, loss); }
 };
 
 /// Where to find others.
 struct addresses {
   std::vector<std::string> list{};
+
+  void fields(auto& wire) {
+    wire(net::list{list, most_addresses, [](auto& w, std::string& a) { w(net::text{a, longest_address}); }});
+  }
 };
 
 /// The coordinator asks a peer to serve another stage.
 struct move_request {
   std::uint32_t term = 0;
   std::uint32_t stage = 0;
+
+  void fields(auto& wire) { wire(term, net::below{stage, most_stages}); }
 };
 
 /// What came from a peer for a micro-batch cannot be decoded. To the coordinator.
@@ -55119,14 +56048,20 @@ struct refusal {
   std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
   net::peer_id from = 0;
+
+  void fields(auto& wire) { wire(turn, net::below{micro_batch, most_micro_batches}, from); }
 };
 
 /// To be sent back at once, so that its sender learns how far away the other is.
 struct probe {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 struct echo {
   std::uint64_t mark = 0;
+
+  void fields(auto& wire) { wire(mark); }
 };
 
 /// What that came to, for all peers within reach. To the coordinator.
@@ -55134,8 +56069,15 @@ struct delays {
   struct one {
     net::peer_id to = 0;
     double seconds = 0;  ///< half a round trip
+
+    void fields(auto& wire) {
+      wire(to, seconds);
+      wire.must(seconds >= 0);
+    }
   };
   std::vector<one> list{};
+
+  void fields(auto& wire) { wire(net::list{list, most_addresses}); }
 };
 
 /// The place in the list is the kind on the wire: append, never reorder.
@@ -55144,57 +56086,14 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"swarm message", "model or seed, codec or number of micro-batches or local steps",
-                                         5};
-
-using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const status& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, status& m);
-
-inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
-inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const report& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, report& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const order& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, order& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const tensor_announcement& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, tensor_announcement& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m);
-
-inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
-CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m);
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
-
-inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
-CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m);
-
-inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
-CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m);
-
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
+inline constexpr net::envelope::kind messages{
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 5};
 
 }  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
-/// As envelope::open.
+/// As net::envelope::open.
 CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
@@ -55239,20 +56138,20 @@ CAUSEWAY_DECL void batch_set::unite(const batch_set& other) noexcept {
   for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
 }
 
-CAUSEWAY_DECL void batch_set::write(net::byte_writer& out) const {
+CAUSEWAY_DECL void batch_set::put(net::byte_writer& out) const {
   out.put(size_);
   for (const std::uint64_t w : words_) out.put(w);
 }
 
-CAUSEWAY_DECL batch_set batch_set::read(net::byte_reader& in) {
+CAUSEWAY_DECL void batch_set::get(net::byte_reader& in) {
+  *this = {};
   const auto size = in.get<std::uint32_t>();
   const std::size_t words = (std::size_t{size} + 63U) / 64U;
   if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
-  if (!in.ok()) return {};
-  batch_set s{size};
-  for (auto& w : s.words_) w = in.get<std::uint64_t>();
-  if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
-  return s;
+  if (!in.ok()) return;
+  *this = batch_set{size};
+  for (auto& w : words_) w = in.get<std::uint64_t>();
+  if (size % 64U != 0 && words_.back() >> (size % 64U) != 0) in.refuse();
 }
 
 CAUSEWAY_DECL std::vector<double> numbers_of(const stage_sum& sum, std::size_t count) {
@@ -55261,167 +56160,30 @@ CAUSEWAY_DECL std::vector<double> numbers_of(const stage_sum& sum, std::size_t c
   return numbers;
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire { namespace detail {
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const stage_sum& m) {
-  put_real(out.put(m.step), m.squares);
-  out.put(static_cast<std::uint32_t>(m.asked.size()));
-  for (const double v : m.asked) put_real(out, v);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, stage_sum& m) {
-  m.step = in.get<std::uint64_t>();
-  m.squares = get_real(in);
-  const auto n = in.get<std::uint32_t>();
-  if (n > most_asked || std::size_t{n} * 8 > in.remaining()) in.refuse();
-  m.asked.clear();
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.asked.push_back(get_real(in));
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const status& m) {
-  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.coordinates);
-  put_real(out, m.queued);
-  put_real(out, m.seconds);
-  for (const stage_sum& s : m.sums) write(out, s);
-  out.put(m.part).put(m.committed);
-  write(out, m.decided);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
-  m.stage = get_below(in, most_stages);
-  m.serving = get_flag(in);
-  m.turn = in.get<std::uint64_t>();
-  m.term = in.get<std::uint32_t>();
-  m.coordinates = get_flag(in);
-  m.queued = get_real(in);
-  m.seconds = get_real(in);
-  for (stage_sum& s : m.sums) read(in, s);
-  m.part = in.get<std::uint64_t>();
-  m.committed = in.get<std::uint64_t>();
-  read(in, m.decided);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const report& m) {
-  out.put(m.term).put(m.turn);
-  m.done.write(out);
-  m.begun.write(out);
-  out.put(static_cast<std::uint32_t>(m.losses.size()));
-  for (const double l : m.losses) put_real(out, l);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, report& m) {
-  m.term = in.get<std::uint32_t>();
-  m.turn = in.get<std::uint64_t>();
-  m.done = batch_set::read(in);
-  m.begun = batch_set::read(in);
-  const auto n = in.get<std::uint32_t>();
-  if (m.done.size() != m.begun.size() || (n != 0 && n != m.done.count()) || std::size_t{n} * 8 > in.remaining())
-    in.refuse();
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.losses.push_back(get_real(in));
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const order& m) {
-  out.put(m.turn).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
+CAUSEWAY_DECL void order::path_field::put(net::byte_writer& out) const {
+  out.put(static_cast<std::uint32_t>(m.path.size()));
   for (std::size_t s = 0; s < m.path.size(); ++s) {
     out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s])).put(m.passes[s]);
   }
 }
 
-CAUSEWAY_DECL void read(net::byte_reader& in, order& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.version = in.get<std::uint64_t>();
-  const auto stages = get_below(in, most_stages + 1);
+CAUSEWAY_DECL void order::path_field::get(net::byte_reader& in) const {
+  net::field_reader wire{in};
+  std::uint32_t stages = 0;
+  wire(net::below{stages, most_stages + 1});
+  m.path.clear(), m.needs.clear(), m.passes.clear();
   for (std::uint32_t s = 0; s < stages && in.ok(); ++s) {
-    m.path.push_back(in.get<std::uint64_t>());
-    const auto need = in.get<std::uint8_t>();
-    if (need > 2) in.refuse();
-    m.needs.push_back(static_cast<stage_need>(need));
-    m.passes.push_back(in.get<std::uint64_t>());
-    if (m.passes.back() > m.version || (s > 0 && m.passes.back() < m.passes[s - 1])) in.refuse();
+    wire(m.path.emplace_back(), net::below{m.needs.emplace_back(), 3}, m.passes.emplace_back());
+    wire.must(m.passes[s] <= m.version && (s == 0 || m.passes[s] >= m.passes[s - 1]));
   }
 }
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const tensor_announcement& m) {
-  out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial).put(m.pass);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, tensor_announcement& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.backward = get_flag(in);
-  m.serial = in.get<std::uint64_t>();
-  m.pass = in.get<std::uint64_t>();
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m) {
-  out.put(m.turn).put(m.micro_batch);
-  put_real(out, m.seconds);
-  put_real(out, m.loss);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.seconds = get_real(in);
-  m.loss = get_real(in);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.complete = get_flag(in);
-  m.loss = get_real(in);
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const std::string& a : m.list) out.put_text(a);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m) {
-  const auto n = get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m) {
-  m.term = in.get<std::uint32_t>();
-  m.stage = get_below(in, most_stages);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.from = in.get<std::uint64_t>();
-}
-
-CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const auto& d : m.list) put_real(out.put(d.to), d.seconds);
-}
-
-CAUSEWAY_DECL void read(net::byte_reader& in, delays& m) {
-  const auto n = get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) {
-    const auto to = in.get<std::uint64_t>();
-    m.list.push_back({to, get_real(in)});
-    if (m.list.back().seconds < 0) in.refuse();
-  }
-}
-
-}}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire {
 
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return envelope::seal(detail::messages, run, m,
-                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
+  return net::envelope::seal(detail::messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return envelope::open<message>(detail::messages, run, bytes,
-                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
+  return net::envelope::open<message>(detail::messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
@@ -55809,6 +56571,7 @@ struct swarm_plan {
   std::vector<swarm_part> parts;  ///< by peer of the exchange
   std::uint64_t step = 0;
   bool complete = false;         ///< the parts make the whole; else nothing may be exchanged
+  bool late = false;             ///< the parts are for the rows of the next exchange
   std::size_t adds_part = none;  ///< who adds the first stage's part of a tied table's gradient
 
   static constexpr std::size_t none = SIZE_MAX;
@@ -55816,9 +56579,11 @@ struct swarm_plan {
 
 /// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
-/// table; the first peer that has the first stage's part adds it to whatever else it puts in.
+/// table; the first peer that has the first stage's part adds it to whatever else it puts in. `late`: a sum that somebody
+/// has is of the rows of the step before, and parts are made as without it; what lacks then stays lacking.
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                                   const swarm_wire::batch_set& wanted, bool needs_part = false);
+                                                   const swarm_wire::batch_set& wanted, bool needs_part = false,
+                                                   bool late = false);
 
 /// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
 CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
@@ -55883,23 +56648,25 @@ CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                     const swarm_wire::batch_set& wanted, bool needs_part) {
-  swarm_plan plan{std::vector(all.size(), swarm_part::nothing), step};
-  for (std::size_t p = 0; p < all.size(); ++p) {
-    if (!all[p].sum || all[p].step != step) continue;
-    plan.parts[p] = swarm_part::sum;
-    plan.complete = true;
-    return plan;
-  }
+                                     const swarm_wire::batch_set& wanted, bool needs_part, bool late) {
+  swarm_plan plan{.parts = std::vector(all.size(), swarm_part::nothing), .step = step, .late = late};
   swarm_wire::batch_set covered{wanted.size()};
+  const auto has_sum = [step](const swarm_holding& h) { return h.sum && h.step == step; };
+  if (const auto with = std::find_if(all.begin(), all.end(), has_sum); with != all.end()) {
+    plan.parts[static_cast<std::size_t>(with - all.begin())] = swarm_part::sum;
+    plan.complete = true;
+    if (!late) return plan;
+    if (with->done.size() == wanted.size()) covered = with->done;
+  }
   for (std::size_t p = 0; p < all.size(); ++p) {
+    if (plan.parts[p] == swarm_part::sum) continue;
     if (all[p].step != step || all[p].done.size() != wanted.size() || all[p].done.count() == 0) continue;
     const bool doubled = all[p].done.meets(covered);
     plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
     if (!doubled) covered.unite(all[p].done);
   }
   const auto lets_go = [step](const swarm_holding& h) { return h.released && h.step == step; };
-  plan.complete = covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
+  plan.complete = plan.complete || covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
   if (!needs_part) return plan;
   const auto has_part = [step](const swarm_holding& h) { return h.part && h.step == step; };
   const auto first = std::find_if(all.begin(), all.end(), has_part);
@@ -55915,7 +56682,7 @@ CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_
 }
 
 CAUSEWAY_DECL bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
-  if (plan.parts[self] == swarm_part::dropped) return true;
+  if (plan.parts[self] == swarm_part::dropped || plan.late) return plan.parts[self] == swarm_part::dropped;
   const bool known = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum) != plan.parts.end();
   return known && all[self].done.count() > 0 && plan.parts[self] != swarm_part::sum && !is_in_result(all, plan, self);
 }
@@ -55943,7 +56710,7 @@ CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all,
     if (!known && counts) weights[p] = static_cast<double>(all[p].samples);
     together += weights[p];
   }
-  if (!known && together == 0) {  // nobody has anything new to say
+  if (!known && together == 0 && !plan.late) {  // nobody has anything new to say
     const bool any = std::any_of(all.begin(), all.end(), [](const swarm_holding& h) { return !h.lacks_values; });
     for (std::size_t p = 0; p < all.size(); ++p) together += weights[p] = any && all[p].lacks_values ? 0 : 1;
   }
@@ -55998,7 +56765,7 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   out.put(h.step).put(
       static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0) | (h.lacks_values ? 8 : 0)));
   out.put(h.samples).put(h.row_of).put(h.sum_of);
-  h.done.write(out);
+  h.done.put(out);
   return std::move(out).take();
 }
 
@@ -56015,7 +56782,7 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   h.samples = in.get<std::uint64_t>();
   h.row_of = in.get<std::uint32_t>();
   h.sum_of = in.get<std::uint32_t>();
-  h.done = swarm_wire::batch_set::read(in);
+  h.done.get(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;
 }
@@ -56129,8 +56896,8 @@ class swarm_round {
   virtual void tie(swarm_tied_table table) = 0;
   /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
   /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
-  /// errc::unsupported with a tied table.
-  virtual result<void> exchange_means() = 0;
+  /// `late`: rows are exchanged in the step after that which they are of. errc::unsupported with a tied table.
+  virtual result<void> exchange_means(bool late) = 0;
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
   virtual void committed(bool adopted) = 0;
@@ -56450,7 +57217,8 @@ class swarm {
 
  public:
   static constexpr std::string_view name = "swarm";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .stands_in = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
@@ -56478,7 +57246,10 @@ class swarm {
   }
 
   /// Of the whole model, as the membership agreed on it.
-  result<float> norm(auto&) { return peer_->norm(); }
+  result<float> norm(auto& ctx) {
+    if (ctx.entry().nobody_counts()) ctx.skip_inner_step();
+    return peer_->norm();
+  }
   result<void> after_step(auto& ctx) {
     if (peer_->put_table()) ctx.parameters_changed();
     return {};
@@ -57340,8 +58111,8 @@ CAUSEWAY_DECL std::optional<swarm_move> stage_balance::look(time_point now, std:
 #ifndef CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
 #define CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
 
-// What a policy asks all stages of a swarm for before it decides something, and what they came to. docs/design/swarm.md,
-// L18, says why one stage decides.
+// What a policy asks all stages of a swarm for before it decides something, and what the stages came to.
+// docs/design/swarm.md says why one stage decides (L18), and why that is kept where nothing was asked for, too (L20).
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -57356,21 +58127,23 @@ class stage_decisions {
   /// What was asked for since `begin`, one after the other: this stage's part.
   CAUSEWAY_DECL [[nodiscard]] std::vector<double> asked() const;
 
-  /// What the barrier before the end of an exchange waits for: what all stages came to in `step`. Where something was
-  /// asked for, that is what somebody has committed; in stage 0, which commits first, the sum that `known` has.
+  /// What the barrier before the end of an exchange waits for: what all stages came to in `step`. That is what somebody has
+  /// committed, or else the sum that `known` has; where something was asked for, that counts in stage 0 alone, which
+  /// commits first.
   CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(const peer_directory& known, std::uint32_t stage,
                                                                          std::uint64_t step) const;
 
-  /// Memory for the last decision, of at most so many numbers: a part of what the peers of a stage vote on.
+  /// Memory for what the last exchange came to, and at most so many numbers: a part of what the peers of a stage vote on.
+  /// Without, nothing is kept.
   CAUSEWAY_DECL [[nodiscard]] std::span<std::byte> memory(std::size_t most);
-  /// `all`: what was asked for, of all stages. It is given out, and kept in that memory.
+  /// `all`: of all stages the squared norm, then what was asked for. That is given out, and all kept in that memory.
   CAUSEWAY_DECL void decide(std::uint64_t step, std::span<const double> all);
   /// What that memory holds, with the step that it is of.
   CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> last() const;
 
  private:
   std::vector<std::span<double>> asked_;
-  std::vector<double> memory_;  // 1 + the step, 0 before the first decision; then the numbers
+  std::vector<double> memory_;  // 1 + the step, 0 before the first exchange; then the squared norm and the numbers
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -57394,21 +58167,21 @@ CAUSEWAY_DECL std::vector<double> stage_decisions::asked() const {
 
 CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::total(const peer_directory& known, std::uint32_t stage,
                                                                           std::uint64_t step) const {
-  if (asked_.empty()) return known.total(step);
   const auto decided = known.decided(step);
-  return decided || stage > 0 ? decided : known.total(step);
+  return decided || (stage > 0 && !asked_.empty()) ? decided : known.total(step);
 }
 
 CAUSEWAY_DECL std::span<std::byte> stage_decisions::memory(std::size_t most) {
-  memory_.resize(1 + most);
+  memory_.resize(2 + most);
   return std::as_writable_bytes(std::span{memory_});
 }
 
 CAUSEWAY_DECL void stage_decisions::decide(std::uint64_t step, std::span<const double> all) {
-  if (asked_.empty()) return;
-  CAUSEWAY_EXPECT(all.size() < memory_.size());
+  if (memory_.empty()) return;
+  CAUSEWAY_EXPECT(!all.empty() && all.size() < memory_.size());
   memory_.front() = static_cast<double>(step) + 1;
   std::fill(std::copy(all.begin(), all.end(), memory_.begin() + 1), memory_.end(), 0.0);
+  all = all.subspan(1);
   for (const auto& values : asked_) {
     std::copy_n(all.begin(), values.size(), values.begin());
     all = all.subspan(values.size());
@@ -57417,7 +58190,8 @@ CAUSEWAY_DECL void stage_decisions::decide(std::uint64_t step, std::span<const d
 
 CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::last() const {
   if (memory_.empty() || memory_.front() == 0) return std::nullopt;
-  return swarm_wire::stage_sum{static_cast<std::uint64_t>(memory_.front()) - 1, 0, {memory_.begin() + 1, memory_.end()}};
+  return swarm_wire::stage_sum{
+      static_cast<std::uint64_t>(memory_.front()) - 1, memory_[1], {memory_.begin() + 2, memory_.end()}};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -59206,13 +59980,14 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
 
-  result<void> exchange_means() override {
+  result<void> exchange_means(bool late) override {
     if (this->tied_.length > 0) {
       return fail(errc::unsupported, "swarm",
                   "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
                   "round apart; build the model with untied embeddings, or use comm::every_step without a codec");
     }
     averages_ = true;
+    late_ = late;
     return {};
   }
 
@@ -59300,7 +60075,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
-    const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
+    const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied(), late_);
     const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
     if (drops || plan.parts[self] == swarm_part::dropped) this->drop_everything();
     if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
@@ -59383,7 +60158,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void agreed(std::span<const double> all) override {
     norm_ = std::sqrt(all.front());
-    decisions_.decide(kept_.step, all.subspan(1));
+    decisions_.decide(kept_.step, all);
   }
   [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
 
@@ -59425,7 +60200,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     progress_ = with_lock([&] { return micro_batches_.done(); });
     const auto own = static_cast<float>(std::max(progress_.count(), 1U));
     gradients_.put_in_mean(static_cast<float>(this->wanted().count()) / own, computer_->gradients());
-    if (progress_ == row_of) return {};
+    if (late_ || progress_ == row_of) return {};
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
   }
 
@@ -59541,9 +60316,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   bool open_ = false;
-  bool averages_ = false;       // see exchange_means
-  std::size_t most_asked_ = 0;  // see decision
-  time_point again_from_;       // another attempt at the exchange
+  bool averages_ = false, late_ = false;  // see exchange_means
+  std::size_t most_asked_ = 0;            // see decision
+  time_point again_from_;                 // another attempt at the exchange
   duration waited_{0};
   duration say_at_;
 };

@@ -768,6 +768,8 @@ using operation = std::uint64_t;
 ///   operations with errc::peer_lost at once.
 /// - `done(op)` says, without waiting, whether the operation has ended, so that `wait` returns at once; true also for one
 ///   that is not under way. It takes nothing in: between two looks, something else must wait or compute.
+/// - `wait_any(ops, deadline)` blocks until `done` says so of one of them, which it says. False: the deadline passed first,
+///   or the transport was told to stop; `wait` then says which. It ends and cancels none of them.
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
@@ -780,6 +782,7 @@ concept Transport = Movable<T> &&
   { t.receive(peer, id, in) } -> std::same_as<operation>;
   { t.wait(op, deadline) } -> std::same_as<result<std::size_t>>;
   { c.done(op) } -> std::same_as<bool>;
+  { t.wait_any(std::span<const operation>{}, deadline) } -> std::same_as<bool>;
   { c.stats() } -> std::same_as<traffic>;
 };
 
@@ -804,6 +807,7 @@ class solo_transport {
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
   CAUSEWAY_DECL static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
+  static constexpr bool wait_any(std::span<const operation>, time_point) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
 static_assert(Transport<solo_transport>);
@@ -836,6 +840,7 @@ class any_transport {
   CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
+  bool wait_any(std::span<const operation> ops, time_point deadline) { return model_->wait_any(ops, deadline); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
   /// False where it models no SumsItself; then `sum` is not called.
   [[nodiscard]] bool sums() const { return model_->sums(); }
@@ -850,6 +855,7 @@ class any_transport {
     virtual operation receive(peer_index, const message_id&, std::span<std::byte>) = 0;
     virtual result<std::size_t> wait(operation, time_point) = 0;
     virtual bool done(operation) const = 0;
+    virtual bool wait_any(std::span<const operation>, time_point) = 0;
     virtual traffic stats() const = 0;
     virtual bool sums() const = 0;
     virtual operation sum(std::span<float>) = 0;
@@ -868,6 +874,9 @@ class any_transport {
     }
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
     bool done(operation op) const override { return transport.done(op); }
+    bool wait_any(std::span<const operation> ops, time_point deadline) override {
+      return transport.wait_any(ops, deadline);
+    }
     traffic stats() const override { return transport.stats(); }
     bool sums() const override {
       if constexpr (SumsItself<T>) return transport.sums();
@@ -4465,9 +4474,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 inline constexpr std::uint32_t first_lasting_epoch = std::uint32_t{1} << 31U;
 
-/// The lasting epoch of a round.
-constexpr std::uint32_t lasting_epoch(std::uint64_t round) noexcept {
-  return static_cast<std::uint32_t>(round) | first_lasting_epoch;
+/// The lasting epoch of what has this number: numbers only grow.
+constexpr std::uint32_t lasting_epoch(std::uint64_t number) noexcept {
+  return static_cast<std::uint32_t>(number) | first_lasting_epoch;
 }
 
 /// Which epochs are over, of each kind. A regular value.
@@ -7245,6 +7254,7 @@ class transport {
   CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(net::operation op, time_point deadline) { return fabric_->wait(op, deadline); }
   [[nodiscard]] bool done(net::operation op) const { return fabric_->done(op); }
+  CAUSEWAY_DECL bool wait_any(std::span<const net::operation> ops, time_point deadline);
   [[nodiscard]] traffic stats() const { return fabric_->stats(); }
 
  private:
@@ -7322,6 +7332,11 @@ CAUSEWAY_DECL net::operation transport::send(net::peer_index to, const net::mess
 CAUSEWAY_DECL net::operation transport::receive(net::peer_index from, const net::message_id& id,
                                                 std::span<std::byte> buffer) {
   return fabric_->receive(link_of(from), id, buffer);
+}
+
+CAUSEWAY_DECL bool transport::wait_any(std::span<const net::operation> ops, time_point deadline) {
+  const auto ended = [&] { return std::any_of(ops.begin(), ops.end(), [&](auto op) { return fabric_->done(op); }); };
+  return fabric_->block(ended, deadline).value_or(false);
 }
 
 CAUSEWAY_DECL net::peer_index transport::link_of(net::peer_index peer) const {

@@ -1047,6 +1047,8 @@ using operation = std::uint64_t;
 ///   operations with errc::peer_lost at once.
 /// - `done(op)` says, without waiting, whether the operation has ended, so that `wait` returns at once; true also for one
 ///   that is not under way. It takes nothing in: between two looks, something else must wait or compute.
+/// - `wait_any(ops, deadline)` blocks until `done` says so of one of them, which it says. False: the deadline passed first,
+///   or the transport was told to stop; `wait` then says which. It ends and cancels none of them.
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
@@ -1059,6 +1061,7 @@ concept Transport = Movable<T> &&
   { t.receive(peer, id, in) } -> std::same_as<operation>;
   { t.wait(op, deadline) } -> std::same_as<result<std::size_t>>;
   { c.done(op) } -> std::same_as<bool>;
+  { t.wait_any(std::span<const operation>{}, deadline) } -> std::same_as<bool>;
   { c.stats() } -> std::same_as<traffic>;
 };
 
@@ -1083,6 +1086,7 @@ class solo_transport {
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
   CAUSEWAY_DECL static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
+  static constexpr bool wait_any(std::span<const operation>, time_point) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
 static_assert(Transport<solo_transport>);
@@ -1115,6 +1119,7 @@ class any_transport {
   CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
+  bool wait_any(std::span<const operation> ops, time_point deadline) { return model_->wait_any(ops, deadline); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
   /// False where it models no SumsItself; then `sum` is not called.
   [[nodiscard]] bool sums() const { return model_->sums(); }
@@ -1129,6 +1134,7 @@ class any_transport {
     virtual operation receive(peer_index, const message_id&, std::span<std::byte>) = 0;
     virtual result<std::size_t> wait(operation, time_point) = 0;
     virtual bool done(operation) const = 0;
+    virtual bool wait_any(std::span<const operation>, time_point) = 0;
     virtual traffic stats() const = 0;
     virtual bool sums() const = 0;
     virtual operation sum(std::span<float>) = 0;
@@ -1147,6 +1153,9 @@ class any_transport {
     }
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
     bool done(operation op) const override { return transport.done(op); }
+    bool wait_any(std::span<const operation> ops, time_point deadline) override {
+      return transport.wait_any(ops, deadline);
+    }
     traffic stats() const override { return transport.stats(); }
     bool sums() const override {
       if constexpr (SumsItself<T>) return transport.sums();
@@ -2765,9 +2774,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 inline constexpr std::uint32_t first_lasting_epoch = std::uint32_t{1} << 31U;
 
-/// The lasting epoch of a round.
-constexpr std::uint32_t lasting_epoch(std::uint64_t round) noexcept {
-  return static_cast<std::uint32_t>(round) | first_lasting_epoch;
+/// The lasting epoch of what has this number: numbers only grow.
+constexpr std::uint32_t lasting_epoch(std::uint64_t number) noexcept {
+  return static_cast<std::uint32_t>(number) | first_lasting_epoch;
 }
 
 /// Which epochs are over, of each kind. A regular value.
@@ -3527,6 +3536,213 @@ CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
 #endif  // CAUSEWAY_NET_IMPL_DEADLINE_IPP
 #endif
 
+// ---- causeway/net/fields.hpp ----
+#ifndef CAUSEWAY_NET_FIELDS_HPP
+#define CAUSEWAY_NET_FIELDS_HPP
+
+// A message lists its fields once, in their order on the wire, and is written and read by that list:
+//
+//   void fields(auto& wire) { wire(step, below{stage, most_stages}, loss); }
+//
+// A field is an unsigned integer; a bool or an enum; a float or double, refused where it is not finite; something that has
+// `fields` itself, or `put(byte_writer&)` and `get(byte_reader&)`, as the ones below. What a stranger sent is never
+// believed: a list takes no memory before its elements have come.
+
+#include <cmath>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+
+/// The integer whose bytes stand for a T.
+template <class T>
+constexpr auto integer_like() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return std::uint8_t{};
+  } else if constexpr (std::is_enum_v<T>) {
+    return std::make_unsigned_t<std::underlying_type_t<T>>{};
+  } else if constexpr (std::floating_point<T>) {
+    return std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>{};
+  } else if constexpr (std::unsigned_integral<T>) {
+    return T{};
+  }
+}
+template <class T>
+using integer_of = decltype(integer_like<T>());
+
+}  // namespace detail
+
+/// Leaves what it writes as it is.
+class field_writer {
+ public:
+  static constexpr bool reads = false;
+
+  explicit field_writer(byte_writer& out) noexcept : out_{&out} {}
+
+  template <class... Fields>
+  void operator()(Fields&&... fields) {
+    (one(fields), ...);
+  }
+  /// Of what was read: whether it can be.
+  void must(bool) const noexcept {}
+
+ private:
+  template <class T>
+  void one(T& field) {
+    using integer = detail::integer_of<T>;
+    if constexpr (std::floating_point<T>) {
+      out_->put(std::bit_cast<integer>(field));
+    } else if constexpr (!std::is_void_v<integer>) {
+      out_->put(static_cast<integer>(field));
+    } else if constexpr (requires { field.put(*out_); }) {
+      field.put(*out_);
+    } else {
+      field.fields(*this);
+    }
+  }
+
+  byte_writer* out_;
+};
+
+class field_reader {
+ public:
+  static constexpr bool reads = true;
+
+  explicit field_reader(byte_reader& in) noexcept : in_{&in} {}
+
+  template <class... Fields>
+  void operator()(Fields&&... fields) {
+    (one(fields), ...);
+  }
+  void must(bool holds) const noexcept {
+    if (!holds) in_->refuse();
+  }
+
+ private:
+  template <class T>
+  void one(T& field) {
+    using integer = detail::integer_of<T>;
+    if constexpr (std::is_same_v<T, bool>) {
+      const auto byte = in_->get<std::uint8_t>();
+      field = byte == 1;
+      must(byte <= 1);
+    } else if constexpr (std::floating_point<T>) {
+      field = std::bit_cast<T>(in_->get<integer>());
+      must(std::isfinite(field));
+    } else if constexpr (!std::is_void_v<integer>) {
+      field = static_cast<T>(in_->get<integer>());
+    } else if constexpr (requires { field.get(*in_); }) {
+      field.get(*in_);
+    } else {
+      field.fields(*this);
+    }
+  }
+
+  byte_reader* in_;
+};
+
+/// Whether a message asks for what both sides know.
+template <class Message, class Wire, class... Context>
+concept ListedWith = requires(Message& m, Wire& wire, const Context&... context) {
+  m.fields(wire, context...);
+};
+
+/// `context` is for those that ask for it.
+template <class Message, class Wire, class... Context>
+void list_fields(Message& m, Wire& wire, const Context&... context) {
+  if constexpr (ListedWith<Message, Wire, Context...>) {
+    m.fields(wire, context...);
+  } else {
+    m.fields(wire);
+  }
+}
+
+template <class Message, class... Context>
+void put_fields(byte_writer& out, const Message& m, const Context&... context) {
+  field_writer wire{out};
+  list_fields(const_cast<Message&>(m), wire, context...);  // a writer only reads it
+}
+
+template <class Message, class... Context>
+void get_fields(byte_reader& in, Message& m, const Context&... context) {
+  field_reader wire{in};
+  list_fields(m, wire, context...);
+}
+
+template <class Message>
+[[nodiscard]] std::vector<std::byte> encode_fields(const Message& m) {
+  byte_writer out;
+  put_fields(out, m);
+  return std::move(out).take();
+}
+
+/// `what` names it in an error: errc::corrupt or errc::too_large.
+template <class Message>
+[[nodiscard]] result<Message> decode_fields(std::span<const std::byte> bytes, std::string_view what) {
+  byte_reader in{bytes};
+  Message m;
+  get_fields(in, m);
+  CAUSEWAY_TRY(in.finish(what));
+  return m;
+}
+
+// ---- fields with a limit -----------------------------------------------------------------------------------------------
+
+/// An integer or an enum below `limit`.
+template <class T>
+struct below {
+  T& value;
+  std::uint64_t limit;
+
+  below(T& field, std::uint64_t bound) noexcept : value{field}, limit{bound} {}
+  void put(byte_writer& out) const { field_writer{out}(value); }
+  void get(byte_reader& in) const {
+    field_reader{in}(value);
+    if (static_cast<std::uint64_t>(value) >= limit) in.refuse();
+  }
+};
+
+/// Printable text of at most `limit` bytes, as byte_reader::get_text.
+struct text {
+  std::string& value;
+  std::size_t limit;
+
+  void put(byte_writer& out) const { out.put_text(value); }
+  void get(byte_reader& in) const { value = in.get_text(limit); }
+};
+
+namespace detail {
+struct one_field {
+  void operator()(auto& wire, auto& element) const { wire(element); }
+};
+}  // namespace detail
+
+/// At most `most` elements behind their number, a u32. `each(wire, element)` lists the fields of one.
+template <class T, class Each = detail::one_field>
+struct list {
+  std::vector<T>& values;
+  std::size_t most;
+  Each each;
+
+  list(std::vector<T>& elements, std::size_t bound, Each fields = {}) : values{elements}, most{bound}, each{fields} {}
+  void put(byte_writer& out) const {
+    out.put(static_cast<std::uint32_t>(values.size()));
+    field_writer wire{out};
+    for (T& v : values) each(wire, v);
+  }
+  void get(byte_reader& in) const {
+    const std::size_t count = in.get<std::uint32_t>();
+    if (count > most || count > in.remaining()) in.refuse();
+    values.clear();
+    field_reader wire{in};
+    for (std::size_t i = 0; i < count && in.ok(); ++i) each(wire, values.emplace_back());
+  }
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FIELDS_HPP
+
 // ---- causeway/net/asio_meeting.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_MEETING_HPP
 #define CAUSEWAY_NET_ASIO_MEETING_HPP
@@ -3552,6 +3768,7 @@ struct introduction {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
   CAUSEWAY_DECL static result<introduction> decode(std::span<const std::byte> bytes);
+  void fields(auto& wire) { wire(id, incarnation, nonce, streams, chunk, text{host, 255}, port); }
 };
 
 /// The body of `want`: what the peer with the larger id knows of earlier connections.
@@ -3562,6 +3779,7 @@ struct wish {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
   CAUSEWAY_DECL static result<wish> decode(std::span<const std::byte> bytes);
+  void fields(auto& wire) { wire(nonce, last, alive); }
 };
 
 /// The body of `take`: the answer to a wish.
@@ -3571,6 +3789,7 @@ struct decision {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
   CAUSEWAY_DECL static result<decision> decode(std::span<const std::byte> bytes);
+  void fields(auto& wire) { wire(nonce, serial); }
 };
 
 /// One link among all that there ever were with a peer.
@@ -3579,6 +3798,7 @@ struct link_key {
   std::uint64_t incarnation = 0;  ///< of the other side
   std::uint64_t serial = 0;
 
+  void fields(auto& wire) { wire(id, incarnation, serial); }
   friend bool operator==(const link_key&, const link_key&) = default;
 };
 
@@ -3589,6 +3809,7 @@ struct stream_request {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
   CAUSEWAY_DECL static result<stream_request> decode(std::span<const std::byte> bytes);
+  void fields(auto& wire) { wire(key, index); }
 };
 
 /// What the peer with the smaller id knows of its link to the other: for `may_replace`.
@@ -3616,75 +3837,27 @@ CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarna
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-CAUSEWAY_DECL std::vector<std::byte> introduction::encode() const {
-  byte_writer out;
-  out.put(id).put(incarnation).put(nonce).put(streams).put(chunk).put_text(host).put(port);
-  return std::move(out).take();
-}
+CAUSEWAY_DECL std::vector<std::byte> introduction::encode() const { return encode_fields(*this); }
 
 CAUSEWAY_DECL result<introduction> introduction::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  introduction who;
-  who.id = in.get<std::uint64_t>();
-  who.incarnation = in.get<std::uint64_t>();
-  who.nonce = in.get<std::uint64_t>();
-  who.streams = in.get<std::uint32_t>();
-  who.chunk = in.get<std::uint32_t>();
-  who.host = in.get_text(255);
-  who.port = in.get<std::uint16_t>();
-  CAUSEWAY_TRY(in.finish("introduction"));
+  CAUSEWAY_ASSIGN(introduction who, decode_fields<introduction>(bytes, "introduction"));
   const bool fits = who.chunk >= min_chunk_bytes && who.chunk <= max_chunk_bytes && who.streams != 0 &&
                     who.streams <= most_data_streams && who.port != 0;
   if (who.id == 0 || !fits) return fail(errc::protocol, "introduction", "it makes no sense");
   return who;
 }
 
-CAUSEWAY_DECL std::vector<std::byte> wish::encode() const {
-  byte_writer out;
-  out.put(nonce).put(last).put(alive);
-  return std::move(out).take();
-}
+CAUSEWAY_DECL std::vector<std::byte> wish::encode() const { return encode_fields(*this); }
+CAUSEWAY_DECL result<wish> wish::decode(std::span<const std::byte> bytes) { return decode_fields<wish>(bytes, "wish"); }
 
-CAUSEWAY_DECL result<wish> wish::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  wish w;
-  w.nonce = in.get<std::uint64_t>();
-  w.last = in.get<std::uint64_t>();
-  w.alive = in.get<std::uint8_t>();
-  CAUSEWAY_TRY(in.finish("wish"));
-  return w;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> decision::encode() const {
-  byte_writer out;
-  out.put(nonce).put(serial);
-  return std::move(out).take();
-}
-
+CAUSEWAY_DECL std::vector<std::byte> decision::encode() const { return encode_fields(*this); }
 CAUSEWAY_DECL result<decision> decision::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  decision d;
-  d.nonce = in.get<std::uint64_t>();
-  d.serial = in.get<std::uint64_t>();
-  CAUSEWAY_TRY(in.finish("decision"));
-  return d;
+  return decode_fields<decision>(bytes, "decision");
 }
 
-CAUSEWAY_DECL std::vector<std::byte> stream_request::encode() const {
-  byte_writer out;
-  out.put(key.id).put(key.incarnation).put(key.serial).put(index);
-  return std::move(out).take();
-}
-
+CAUSEWAY_DECL std::vector<std::byte> stream_request::encode() const { return encode_fields(*this); }
 CAUSEWAY_DECL result<stream_request> stream_request::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  stream_request r;
-  r.key.id = in.get<std::uint64_t>();
-  r.key.incarnation = in.get<std::uint64_t>();
-  r.key.serial = in.get<std::uint64_t>();
-  r.index = in.get<std::uint32_t>();
-  CAUSEWAY_TRY(in.finish("stream request"));
-  return r;
+  return decode_fields<stream_request>(bytes, "stream request");
 }
 
 CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept {
@@ -4842,6 +5015,8 @@ class engine {
   CAUSEWAY_DECL result<std::size_t> wait(operation handle, time_point deadline);
 
   CAUSEWAY_DECL [[nodiscard]] bool done(operation handle) const;
+
+  CAUSEWAY_DECL bool wait_any(std::span<const operation> handles, time_point deadline);
 
   CAUSEWAY_DECL void interrupt();
 
@@ -6558,6 +6733,13 @@ CAUSEWAY_DECL bool engine::done(operation handle) const {
   return shared_.operations.done(handle);
 }
 
+CAUSEWAY_DECL bool engine::wait_any(std::span<const operation> handles, time_point deadline) {
+  std::unique_lock lock{shared_.mutex};
+  const auto ended = [&](operation handle) { return shared_.operations.done(handle); };
+  const auto any = [&] { return std::any_of(handles.begin(), handles.end(), ended); };
+  return loop_.drive(lock, deadline, [&] { return interrupted_ || any(); }) && any();
+}
+
 CAUSEWAY_DECL void engine::interrupt() {
   const std::lock_guard lock{shared_.mutex};
   interrupted_ = true;
@@ -7480,6 +7662,7 @@ class asio_transport {
   /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
   CAUSEWAY_DECL [[nodiscard]] bool done(operation op) const;
+  CAUSEWAY_DECL bool wait_any(std::span<const operation> ops, time_point deadline);
 
   CAUSEWAY_DECL [[nodiscard]] traffic stats() const;
 
@@ -7582,6 +7765,10 @@ CAUSEWAY_DECL result<std::size_t> asio_transport::wait(operation op, time_point 
 
 CAUSEWAY_DECL bool asio_transport::done(operation op) const { return engine_->done(op); }
 
+CAUSEWAY_DECL bool asio_transport::wait_any(std::span<const operation> ops, time_point deadline) {
+  return engine_->wait_any(ops, deadline);
+}
+
 CAUSEWAY_DECL traffic asio_transport::stats() const { return engine_->stats(); }
 
 CAUSEWAY_DECL std::string asio_transport::describe_waits() const { return engine_->describe_waits(); }
@@ -7682,6 +7869,7 @@ struct hello {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
   CAUSEWAY_DECL static result<hello> decode(std::span<const std::byte> bytes);
+  void fields(auto& wire) { wire(model_hash, wanted, text{announce, 255}, port, has_bbr); }
 };
 
 /// Who is where. An empty host means the machine at which the reader reached the host of the run.
@@ -7692,6 +7880,9 @@ struct address_table {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
   CAUSEWAY_DECL static result<address_table> decode(std::span<const std::byte> bytes);
+  void fields(auto& wire) {
+    wire(token, streams, list{addresses, most_peers, [](auto& w, endpoint& e) { w(text{e.host, 255}, e.port); }});
+  }
 };
 
 }  // namespace detail
@@ -7709,51 +7900,81 @@ struct address_table {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-CAUSEWAY_DECL std::vector<std::byte> hello::encode() const {
-  byte_writer out;
-  out.put(model_hash).put(wanted).put_text(announce).put(port).put(has_bbr);
-  return std::move(out).take();
-}
+CAUSEWAY_DECL std::vector<std::byte> hello::encode() const { return encode_fields(*this); }
+CAUSEWAY_DECL result<hello> hello::decode(std::span<const std::byte> bytes) { return decode_fields<hello>(bytes, "hello"); }
 
-CAUSEWAY_DECL result<hello> hello::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  hello h;
-  h.model_hash = in.get<std::uint64_t>();
-  h.wanted = in.get<std::uint32_t>();
-  h.announce = in.get_text(255);
-  h.port = in.get<std::uint16_t>();
-  h.has_bbr = in.get<std::uint8_t>();
-  CAUSEWAY_TRY(in.finish("hello"));
-  return h;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> address_table::encode() const {
-  byte_writer out;
-  out.put(token).put(streams).put(static_cast<std::uint32_t>(addresses.size()));
-  for (const endpoint& e : addresses) out.put_text(e.host).put(e.port);
-  return std::move(out).take();
-}
-
+CAUSEWAY_DECL std::vector<std::byte> address_table::encode() const { return encode_fields(*this); }
 CAUSEWAY_DECL result<address_table> address_table::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  address_table t;
-  t.token = in.get<std::uint64_t>();
-  t.streams = in.get<std::uint32_t>();
-  const auto count = in.get<std::uint32_t>();
-  if (count > most_peers) return fail(errc::too_large, "address table", "it names more than 1024 peers");
-  for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
-    endpoint e{in.get_text(255), 0};
-    e.port = in.get<std::uint16_t>();
-    t.addresses.push_back(std::move(e));
-  }
-  CAUSEWAY_TRY(in.finish("address table"));
-  return t;
+  return decode_fields<address_table>(bytes, "address table");
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_IMPL_ASIO_GREETING_IPP
 #endif
+
+// ---- causeway/net/envelope.hpp ----
+#ifndef CAUSEWAY_NET_ENVELOPE_HPP
+#define CAUSEWAY_NET_ENVELOPE_HPP
+
+// What all control messages between peers have in common: format, run, kind, fields. A message is a variant; the place of a
+// kind in it is its number on the wire, so kinds are appended, never reordered.
+
+#include <variant>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace envelope {
+
+/// A family of messages.
+struct kind {
+  std::string_view name;     ///< for errors: "swarm message"
+  std::string_view differs;  ///< what else may differ where the run does: ", or of another model"
+  std::uint8_t format = 1;
+};
+
+namespace detail {
+
+template <std::size_t I = 0, class Message, class... Context>
+void read_kind(byte_reader& in, std::size_t which, Message& m, const Context&... context) {
+  if constexpr (I < std::variant_size_v<Message>) {
+    if (which != I) return read_kind<I + 1>(in, which, m, context...);
+    get_fields(in, m.template emplace<I>(), context...);
+  } else {
+    in.refuse();
+  }
+}
+
+}  // namespace detail
+
+/// `context` is for those kinds whose `fields` take it.
+template <class Message, class... Context>
+[[nodiscard]] std::vector<std::byte> seal(const kind& k, std::uint64_t run, const Message& m, const Context&... context) {
+  byte_writer out;
+  out.put(k.format).put(run).put(static_cast<std::uint8_t>(m.index()));
+  std::visit([&](const auto& which) { put_fields(out, which, context...); }, m);
+  return std::move(out).take();
+}
+
+/// errc::version_mismatch, errc::wrong_run for another run's, errc::corrupt or errc::too_large for what no encoder makes.
+template <class Message, class... Context>
+[[nodiscard]] result<Message> open(const kind& k, std::uint64_t run, std::span<const std::byte> bytes,
+                                   const Context&... context) {
+  byte_reader in{bytes};
+  if (in.get<std::uint8_t>() != k.format) {
+    return fail(errc::version_mismatch, std::string{k.name}, "another format; all peers must run the same version");
+  }
+  if (in.get<std::uint64_t>() != run && in.ok()) {
+    return fail(errc::wrong_run, std::string{k.name}, "it is of another run" + std::string{k.differs});
+  }
+  const auto which = in.get<std::uint8_t>();
+  result<Message> m{Message{}};
+  detail::read_kind(in, which, *m, context...);
+  if (const auto end = in.finish(k.name); !end) return end.error();
+  return m;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::envelope
+
+#endif  // CAUSEWAY_NET_ENVELOPE_HPP
 
 // ---- causeway/net/float_packing.hpp ----
 #ifndef CAUSEWAY_NET_FLOAT_PACKING_HPP
@@ -7997,6 +8218,7 @@ class link_transport {
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
 
   [[nodiscard]] bool done(operation op) const { return op == no_operation || fabric_->done(op); }
+  CAUSEWAY_DECL bool wait_any(std::span<const operation> ops, time_point deadline);
 
   /// Of the whole fabric: control messages and other views count too.
   [[nodiscard]] traffic stats() const { return fabric_->stats(); }
@@ -8048,6 +8270,11 @@ CAUSEWAY_DECL result<std::size_t> link_transport::wait(operation op, time_point 
   return fabric_->wait(op, deadline);
 }
 
+CAUSEWAY_DECL bool link_transport::wait_any(std::span<const operation> ops, time_point deadline) {
+  const auto ended = [&] { return std::any_of(ops.begin(), ops.end(), [&](operation op) { return done(op); }); };
+  return fabric_->block(ended, deadline).value_or(false);
+}
+
 CAUSEWAY_DECL message_id link_transport::of_this_view(message_id id) const noexcept {
   id.epoch = epoch_;
   return id;
@@ -8090,6 +8317,8 @@ class memory_hub {
   CAUSEWAY_DECL result<std::size_t> wait(peer_index self, operation wanted, time_point deadline);
 
   CAUSEWAY_DECL [[nodiscard]] bool done(peer_index self, operation wanted) const;
+
+  CAUSEWAY_DECL bool wait_any(peer_index self, std::span<const operation> wanted, time_point deadline);
 
   CAUSEWAY_DECL void lost(peer_index peer);
 
@@ -8145,6 +8374,10 @@ class memory_hub {
     std::condition_variable changed;
   };
 
+  CAUSEWAY_DECL static void look_again_later(std::unique_lock<std::mutex>& lock, peer_state& me, duration most);
+
+  CAUSEWAY_DECL static bool ended(const peer_state& me, operation wanted);
+
   static std::string name(peer_index peer) { return "peer " + std::to_string(peer); }
 
   // The parent is not part of the match: a message about another parent must be refused, not overlooked.
@@ -8196,6 +8429,7 @@ class memory_transport {
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   result<std::size_t> wait(operation op, time_point deadline) { return hub_->wait(self_, op, deadline); }
   [[nodiscard]] bool done(operation op) const { return hub_->done(self_, op); }
+  bool wait_any(std::span<const operation> ops, time_point deadline) { return hub_->wait_any(self_, ops, deadline); }
   [[nodiscard]] traffic stats() const { return hub_->stats(self_); }
 
  private:
@@ -8292,16 +8526,34 @@ CAUSEWAY_DECL result<std::size_t> memory_hub::wait(peer_index self, operation wa
       me.started.erase(op);
       return fail(errc::timeout, name(other), "no answer before the deadline; raise it or look at that peer");
     }
-    // The clock may be a virtual one that nobody tells us about: look at it again after a moment.
-    me.changed.wait_for(lock, std::min<duration>(deadline - now, std::chrono::milliseconds{2}));
+    look_again_later(lock, me, deadline - now);
   }
+}
+
+// The clock may be a virtual one that nobody tells us about: look at it again after a moment.
+CAUSEWAY_DECL void memory_hub::look_again_later(std::unique_lock<std::mutex>& lock, peer_state& me, duration most) {
+  me.changed.wait_for(lock, std::min<duration>(most, std::chrono::milliseconds{2}));
+}
+
+CAUSEWAY_DECL bool memory_hub::ended(const peer_state& me, operation wanted) {
+  const auto op = std::find_if(me.started.begin(), me.started.end(), [&](auto& p) { return p.number == wanted; });
+  return op == me.started.end() || op->done.has_value();
 }
 
 CAUSEWAY_DECL bool memory_hub::done(peer_index self, operation wanted) const {
   const std::lock_guard lock{mutex_};
-  const auto& started = peers_[self].started;
-  const auto op = std::find_if(started.begin(), started.end(), [&](auto& p) { return p.number == wanted; });
-  return op == started.end() || op->done.has_value();
+  return ended(peers_[self], wanted);
+}
+
+CAUSEWAY_DECL bool memory_hub::wait_any(peer_index self, std::span<const operation> wanted, time_point deadline) {
+  std::unique_lock lock{mutex_};
+  peer_state& me = peers_[self];
+  for (;;) {
+    if (std::any_of(wanted.begin(), wanted.end(), [&](operation op) { return ended(me, op); })) return true;
+    const time_point now = options_.clock.now();
+    if (now >= deadline) return false;
+    look_again_later(lock, me, deadline - now);
+  }
 }
 
 CAUSEWAY_DECL void memory_hub::lost(peer_index peer) {
@@ -9593,6 +9845,8 @@ class scoped_operation {
 
   /// Whether there is one that was not waited for.
   [[nodiscard]] bool started() const noexcept { return op_ != 0; }
+  /// 0 where there is none.
+  [[nodiscard]] operation number() const noexcept { return op_; }
   /// Whether `wait` would return at once.
   [[nodiscard]] bool done() const { return op_ == 0 || ways_->done(on_, op_); }
   /// Bytes moved; 0 where there is none. Afterwards there is none: what takes longer is cancelled.
@@ -10200,8 +10454,6 @@ CAUSEWAY_DECL float mean_factor(double total_weight);
 
 // Bodies of collective/exchange_message.hpp.
 
-#include <cmath>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL void write_header(std::span<std::byte> room, float weight, std::size_t values, const refusal& bad) {
@@ -10352,8 +10604,6 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 #define CAUSEWAY_CORE_IMPL_RNG_IPP
 
 // Bodies of core/rng.hpp.
-
-#include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -10520,10 +10770,18 @@ inline bool request_amx() noexcept {
 }  // namespace detail
 #endif
 
+namespace detail {
+inline simd_level simd_limit = simd_level::amx_bf16;
+}
+
+/// Leaves out what is above `most`, as on a machine without it: for measurements and tests. Before anything else is called
+/// of this library.
+inline void limit_simd_level(simd_level most) noexcept { detail::simd_limit = most; }
+
 /// The best level of this machine. Asks the processor, and Linux for the use of AMX, once a process.
 inline simd_level detect_simd_level() noexcept {
 #if CAUSEWAY_X86_SIMD
-  static const simd_level level = [] {
+  static const simd_level level = std::min(detail::simd_limit, [] {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return simd_level::portable;
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -10531,7 +10789,7 @@ inline simd_level detect_simd_level() noexcept {
     if (!avx512) return simd_level::avx2;
     if (!__builtin_cpu_supports("avx512bf16")) return simd_level::avx512;
     return detail::request_amx() ? simd_level::amx_bf16 : simd_level::avx512_bf16;
-  }();
+  }());
   return level;
 #else
   return simd_level::portable;
@@ -10603,9 +10861,15 @@ CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 kernel_result<Kernel, Args...> run_avx5
   return Kernel::run(args...);
 }
 
+/// A kernel may have a form of its own, `run_wide`, for machines with registers for 64 bytes, whose vectors of 64 bytes
+/// compilers also compare and narrow in single instructions.
 template <class Kernel, class... Args>
 CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx512_exact(Args... args) {
-  return Kernel::run(args...);
+  if constexpr (requires { Kernel::run_wide(args...); }) {
+    return Kernel::run_wide(args...);
+  } else {
+    return Kernel::run(args...);
+  }
 }
 #endif
 
@@ -10812,8 +11076,6 @@ inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
 // come out of one of two ways.
 // Everything takes and returns vectors by reference: a vector by value in a function that is not compiled for its register
 // size has no settled calling convention, and compilers say so, even where all is inlined.
-
-#include <cmath>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>  // not immintrin.h, which has 39,000 lines: every program reads this one
@@ -13001,6 +13263,13 @@ class conversation {
 
   CAUSEWAY_DECL void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 
+  /// Of the transport; 0 where the place is empty.
+  [[nodiscard]] net::operation at(std::size_t place) const { return places_[place].number(); }
+  /// Whether `wait` returns at once.
+  [[nodiscard]] bool done(std::size_t place) const { return places_[place].done(); }
+  /// As Transport::wait_any.
+  bool wait_any(std::span<const net::operation> ops, time_point deadline) { return transport_->wait_any(ops, deadline); }
+
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
   CAUSEWAY_DECL result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
 
@@ -13232,6 +13501,7 @@ class group_view {
   CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
   CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
+  CAUSEWAY_DECL bool wait_any(std::span<const net::operation> ops, time_point deadline);
 
   /// Of the whole transport.
   [[nodiscard]] traffic stats() const { return over_->stats(); }
@@ -13295,6 +13565,10 @@ CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net
 CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
   if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
   return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool group_view::wait_any(std::span<const net::operation> ops, time_point deadline) {
+  return std::find(ops.begin(), ops.end(), no_operation) != ops.end() || over_->wait_any(ops, deadline);
 }
 
 CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
@@ -15631,8 +15905,6 @@ class split_mean {
   explicit split_mean(split_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
       : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)} {}
 
-  /// For the next round, on all peers alike: as the group or its bandwidths change. See bandwidth_shares.
-  void set_shares(std::vector<double> shares) { options_.shares = std::move(shares); }
   [[nodiscard]] const split_options& options() const noexcept { return options_; }
 
   template <MessageContext X>
@@ -15717,7 +15989,7 @@ class split_mean {
     const std::span<const double> shares = options_.shares.empty() ? equal : options_.shares;
     if (shares.size() != peers_) {
       return fail(errc::invalid_argument, "split_mean",
-                  std::to_string(shares.size()) + " shares for " + std::to_string(peers_) + " peers; set_shares first");
+                  std::to_string(shares.size()) + " shares for " + std::to_string(peers_) + " peers");
     }
     double total = 0;
     for (const double s : shares) total += s >= 0 ? s : std::nan("");
@@ -15967,9 +16239,8 @@ CAUSEWAY_DECL net::message_id transport_site::of_kind(std::uint32_t kind) const 
 // What goes by third peers of the rows that travel along a tree: the end of a row, while too much waits for the direct line
 // (NETSTORM's auxiliary paths, 2024; collective/relay_paths.hpp). A relay passes bytes on as they are, so that sums and
 // means have the same bits with and without. Who sends a row sends something by each of its paths, if only an empty
-// message: so everybody knows from the tree what comes, and nobody asks. All peers take what they wait for in one order,
-// that of the tree's links: nobody can wait for another in a circle. What comes to a relay before its turn is kept till
-// then.
+// message: so everybody knows from the tree what comes, and nobody asks. Whatever a peer waits for, it passes on meanwhile
+// what comes to it for others, in the order in which it comes: so nobody can wait for another in a circle.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -15980,6 +16251,8 @@ struct relay_options {
   std::size_t message_bytes = 4'000'000;  ///< a row is cut into these, at least 1; the last may be smaller
 };
 
+class tree_relays;
+
 /// What one peer has handed over to its lines in several exchanges, in messages of a row. Not thread-safe.
 class line_queues {
  public:
@@ -15988,6 +16261,9 @@ class line_queues {
   CAUSEWAY_DECL void note(net::peer_index to, net::operation sent, std::size_t messages);
   /// To this peer, and not out yet. A row's messages that go by one path count until the last of them is out.
   CAUSEWAY_DECL [[nodiscard]] std::size_t handed_over(net::peer_index to);
+
+  /// Whose messages are passed on while anybody waits.
+  [[nodiscard]] std::vector<tree_relays*>& relays() noexcept { return relays_; }
 
  private:
   struct entry {
@@ -15998,6 +16274,7 @@ class line_queues {
   const net::any_transport* lines_ = nullptr;
   std::uint32_t epoch_ = 0;
   std::vector<entry> entries_;
+  std::vector<tree_relays*> relays_;
 };
 
 /// Which way a row goes along the link between a peer and its parent.
@@ -16007,12 +16284,16 @@ enum class tree_way : std::uint8_t { up, down };
 /// link are used in each direction, none that is slower than 2 · limit + 2 messages on the link itself, and one fewer than
 /// a row has messages: rows of one message go directly, and nothing is sent to relays. Bytes: what goes by a path, once
 /// more for each peer in between; empty messages by the others. Memory: (limit + 1) · message_bytes for each path that ends
-/// here or leads through here. Not thread-safe.
+/// here or leads through here. Stays where it is. Not thread-safe.
 class tree_relays {
  public:
   explicit tree_relays(const relay_options& options = {}) : options_{options} {}
+  tree_relays(const tree_relays&) = delete;
+  tree_relays& operator=(const tree_relays&) = delete;
+  ~tree_relays() { close(); }
 
-  /// Queues that several exchanges of this peer have in common; without, only this one's count.
+  /// Queues that several exchanges of this peer have in common: who waits for one of them passes on what comes for any.
+  /// Without, only this one's count. Before `open`.
   void share(std::shared_ptr<line_queues> queues) { queues_ = std::move(queues); }
   /// What links cost from the next conversation on, equal on all peers; none: all alike.
   CAUSEWAY_DECL void follow(std::vector<double> costs);
@@ -16023,22 +16304,22 @@ class tree_relays {
   /// rest, `row`'s beginning, and notes it.
   CAUSEWAY_DECL std::span<const std::byte> push(tree_way way, net::peer_index to, std::span<const std::byte> row);
   CAUSEWAY_DECL void note(net::peer_index to, net::operation sent, std::size_t bytes);
-  /// Passes on what is before this child's link in the order. Before its row is waited for: that may depend on it.
-  CAUSEWAY_DECL result<void> pass_on_before(tree_way way, net::peer_index child, time_point deadline);
+  /// As talk.wait, of a conversation on the same port; meanwhile whatever comes for others is passed on.
+  CAUSEWAY_DECL result<std::size_t> wait(conversation& talk, std::size_t place, net::peer_index peer, time_point deadline);
   /// Appends to the `got` bytes of the row on this child's link in `room` what came by third peers. Their number now; 0 if
   /// that is more than a row may have.
   CAUSEWAY_DECL result<std::size_t> collect(tree_way way, net::peer_index child, std::span<std::byte> room, std::size_t got,
                                             time_point deadline);
-  /// Passes on all that is left of this way.
+  /// Passes on all that is left of this way, whatever comes first.
   CAUSEWAY_DECL result<void> pass_on(tree_way way, time_point deadline);
   /// Waits for what was sent, and ends the conversation.
   CAUSEWAY_DECL result<void> finish(time_point deadline);
-  void close() { talk_.close(); }
+  CAUSEWAY_DECL void close();
 
  private:
   /// A message that comes here: to be passed on, or, where `next` is this peer, at its end.
   struct hop {
-    std::uint32_t rank;  ///< of the link in the order
+    tree_way way;
     net::peer_index child, before, next;
   };
   /// An auxiliary path that begins here.
@@ -16048,17 +16329,19 @@ class tree_relays {
   };
 
   CAUSEWAY_DECL void plan(const std::vector<net::peer_index>& parents);
-  CAUSEWAY_DECL void plan_link(tree_way way, net::peer_index child, std::uint32_t rank);
-  /// Takes the next message and sends it on; where it ends here, gives its bytes.
-  CAUSEWAY_DECL result<std::span<const std::byte>> take_next(tree_way way, time_point deadline);
+  CAUSEWAY_DECL void plan_link(tree_way way, net::peer_index child);
+  /// Until `wait` returns at once.
+  CAUSEWAY_DECL result<void> until(conversation& talk, std::size_t place, time_point deadline);
+  /// Passes on what has come. Whom it came from no more, `until` says.
+  CAUSEWAY_DECL void pass_on_what_came();
+  [[nodiscard]] bool waits_for(std::size_t i) const {
+    return talk_.is_open() && hops_[i].next != self_ && talk_.at(i) != 0;
+  }
 
   [[nodiscard]] std::size_t messages(std::size_t bytes) const {
     return (bytes + options_.message_bytes - 1) / options_.message_bytes;
   }
-  // Hops up, then those down; each has a place to receive in, a place to send from, and a slot. Then the starts.
-  [[nodiscard]] static std::size_t index(tree_way way) { return static_cast<std::size_t>(way); }
-  [[nodiscard]] std::size_t number(tree_way way, std::size_t i) const { return index(way) * hops_[0].size() + i; }
-  [[nodiscard]] std::size_t hop_count() const { return hops_[0].size() + hops_[1].size(); }
+  // Each hop has a place to receive in, a place to send from, and a slot; then come the places of the starts.
   [[nodiscard]] std::span<std::byte> slot(std::size_t i) { return {memory_.data() + i * slot_bytes_, slot_bytes_}; }
   [[nodiscard]] static part part_of(tree_way way, net::peer_index child) {
     return {2 + static_cast<std::uint32_t>(way), child};
@@ -16072,11 +16355,11 @@ class tree_relays {
   net::peer_index self_ = 0;
   std::vector<net::peer_index> parents_;
   std::size_t most_paths_ = 0;
-  std::array<std::vector<hop>, 2> hops_;
-  std::array<std::vector<std::uint32_t>, 2> ranks_;  ///< of each child's link
+  std::vector<hop> hops_;
   std::vector<start> starts_;
 
-  std::array<std::size_t, 2> at_{};  ///< the next hop
+  result<void> passed_on_;
+  std::vector<net::operation> awaited_;
   std::size_t slot_bytes_ = 0;
   aligned_buffer<std::byte> memory_;
   conversation talk_;  // last: goes first, and cancels what uses the rest
@@ -16099,6 +16382,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL void line_queues::open(const exchange_port& port) {
   if (lines_ != &port.transport || epoch_ != port.id.epoch) entries_.clear();
+  if (lines_ != &port.transport) relays_.clear();
   lines_ = &port.transport;
   epoch_ = port.id.epoch;
 }
@@ -16121,32 +16405,18 @@ CAUSEWAY_DECL void tree_relays::follow(std::vector<double> costs) {
   parents_.clear();  // what was planned is out of date
 }
 
-/// Links in the order in which rows pass them: up, the deepest first; down, the root's. Of equally deep ones by index,
-/// counted from the root.
 CAUSEWAY_DECL void tree_relays::plan(const std::vector<net::peer_index>& parents) {
   parents_ = parents;
-  const auto peers = static_cast<std::uint32_t>(parents.size());
-  std::vector<std::uint32_t> depth(peers, 0);
-  std::vector<net::peer_index> children;
-  const net::peer_index root = root_of(parents);
-  for (std::uint32_t i = 1; i < peers; ++i) {
-    children.push_back((root + i) % peers);
-    for (net::peer_index a = children.back(); a != root; a = parents[a]) ++depth[children.back()];
-  }
-  std::stable_sort(children.begin(), children.end(), [&](auto a, auto b) { return depth[a] < depth[b]; });
+  hops_.clear();
   starts_.clear();
-  for (const tree_way way : {tree_way::down, tree_way::up}) {
-    hops_[index(way)].clear();
-    ranks_[index(way)].assign(peers, 0);
-    if (way == tree_way::up) {
-      std::stable_sort(children.begin(), children.end(), [&](auto a, auto b) { return depth[a] > depth[b]; });
-    }
-    for (std::uint32_t rank = 0; rank < children.size(); ++rank) plan_link(way, children[rank], rank);
+  for (net::peer_index child = 0; child < parents.size(); ++child) {
+    if (parents[child] == child) continue;
+    plan_link(tree_way::up, child);
+    plan_link(tree_way::down, child);
   }
 }
 
-CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child, std::uint32_t rank) {
-  ranks_[index(way)][child] = rank;
+CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child) {
   const bool is_up = way == tree_way::up;
   const net::peer_index from = is_up ? child : parents_[child];
   const net::peer_index to = is_up ? parents_[child] : child;
@@ -16158,7 +16428,7 @@ CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child, s
     path.push_back(to);
     for (std::size_t i = 0; i < path.size(); ++i) {
       if (path[i] != self_) continue;
-      hops_[index(way)].push_back({rank, child, i == 0 ? from : path[i - 1], i + 1 < path.size() ? path[i + 1] : self_});
+      hops_.push_back({way, child, i == 0 ? from : path[i - 1], i + 1 < path.size() ? path[i + 1] : self_});
     }
   }
 }
@@ -16178,16 +16448,19 @@ CAUSEWAY_DECL void tree_relays::open(const exchange_port& port, const std::vecto
     most_paths_ = most;
     plan(parents);
   }
-  at_ = {};
   slot_bytes_ = (std::min((options_.limit + std::size_t{1}) * options_.message_bytes, row_bytes) + 63) / 64 * 64;
-  if (memory_.size() < hop_count() * slot_bytes_) memory_ = aligned_buffer<std::byte>{hop_count() * slot_bytes_};
-  talk_.open(port, 2 * hop_count() + starts_.size());
-  for (const tree_way way : {tree_way::up, tree_way::down}) {
-    for (std::size_t i = 0; i < hops_[index(way)].size(); ++i) {
-      const hop& h = hops_[index(way)][i];
-      talk_.receive(number(way, i), h.before, part_of(way, h.child), slot(number(way, i)));
-    }
+  if (memory_.size() < hops_.size() * slot_bytes_) memory_ = aligned_buffer<std::byte>{hops_.size() * slot_bytes_};
+  passed_on_ = {};
+  queues_->relays().push_back(this);
+  talk_.open(port, 2 * hops_.size() + starts_.size());
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    talk_.receive(i, hops_[i].before, part_of(hops_[i].way, hops_[i].child), slot(i));
   }
+}
+
+CAUSEWAY_DECL void tree_relays::close() {
+  if (queues_) std::erase(queues_->relays(), this);
+  talk_.close();
 }
 
 CAUSEWAY_DECL std::span<const std::byte> tree_relays::push(tree_way way, net::peer_index to,
@@ -16205,7 +16478,7 @@ CAUSEWAY_DECL std::span<const std::byte> tree_relays::push(tree_way way, net::pe
   for (auto s = first; s != last; ++s) {
     const std::size_t by_it = counts[static_cast<std::size_t>(s - first) + 1];
     const std::span<const std::byte> bytes = row.subspan(at, std::min(by_it * options_.message_bytes, row.size() - at));
-    const std::size_t place = 2 * hop_count() + static_cast<std::size_t>(s - starts_.begin());
+    const std::size_t place = 2 * hops_.size() + static_cast<std::size_t>(s - starts_.begin());
     note(s->first, talk_.send(place, s->first, part_of(way, child), bytes), bytes.size());
     at += bytes.size();
   }
@@ -16216,52 +16489,70 @@ CAUSEWAY_DECL void tree_relays::note(net::peer_index to, net::operation sent, st
   if (options_.limit > 0 && bytes > 0) queues_->note(to, sent, messages(bytes));
 }
 
-CAUSEWAY_DECL result<std::span<const std::byte>> tree_relays::take_next(tree_way way, time_point deadline) {
-  const std::size_t i = number(way, at_[index(way)]);
-  const hop& h = hops_[index(way)][at_[index(way)]++];
-  CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(i, h.before, deadline));
-  const std::span<const std::byte> bytes = slot(i).first(moved);
-  if (h.next == self_) return bytes;
-  note(h.next, talk_.send(hop_count() + i, h.next, part_of(way, h.child), bytes), moved);
-  return std::span<const std::byte>{};
+CAUSEWAY_DECL void tree_relays::pass_on_what_came() {
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    if (!waits_for(i) || !talk_.done(i)) continue;
+    const hop& h = hops_[i];
+    const auto moved = talk_.wait(i, h.before, time_point{});
+    if (!moved) {
+      passed_on_ = moved.error();
+      return;
+    }
+    note(h.next, talk_.send(hops_.size() + i, h.next, part_of(h.way, h.child), slot(i).first(*moved)), *moved);
+  }
 }
 
-CAUSEWAY_DECL result<void> tree_relays::pass_on_before(tree_way way, net::peer_index child, time_point deadline) {
-  const std::vector<hop>& hops = hops_[index(way)];
-  const std::uint32_t end = ranks_[index(way)][child];
-  while (at_[index(way)] < hops.size() && hops[at_[index(way)]].rank < end) CAUSEWAY_TRY(take_next(way, deadline));
-  return {};
+CAUSEWAY_DECL result<void> tree_relays::until(conversation& talk, std::size_t place, time_point deadline) {
+  for (;;) {
+    const bool is_there = talk.done(place);  // asked first: what comes meanwhile may be for others, and is passed on below
+    awaited_.clear();
+    for (tree_relays* const r : queues_->relays()) {
+      r->pass_on_what_came();
+      for (std::size_t i = 0; i < r->hops_.size(); ++i) {
+        if (r->waits_for(i)) awaited_.push_back(r->talk_.at(i));
+      }
+    }
+    CAUSEWAY_TRY(passed_on_);
+    if (is_there || talk.at(place) == 0) return {};  // or it was one of these
+    awaited_.push_back(talk.at(place));
+    if (!talk.wait_any(awaited_, deadline)) return {};
+  }
+}
+
+CAUSEWAY_DECL result<std::size_t> tree_relays::wait(conversation& talk, std::size_t place, net::peer_index peer,
+                                                    time_point deadline) {
+  CAUSEWAY_TRY(until(talk, place, deadline));
+  return talk.wait(place, peer, deadline);
 }
 
 CAUSEWAY_DECL result<std::size_t> tree_relays::collect(tree_way way, net::peer_index child, std::span<std::byte> room,
                                                        std::size_t got, time_point deadline) {
-  const std::vector<hop>& hops = hops_[index(way)];
-  const std::uint32_t rank = ranks_[index(way)][child];
   bool fits = true;
-  while (at_[index(way)] < hops.size() && hops[at_[index(way)]].rank == rank) {
-    CAUSEWAY_ASSIGN(const std::span<const std::byte> bytes, take_next(way, deadline));
-    fits = fits && bytes.size() <= room.size() - got;
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    const hop& h = hops_[i];
+    if (h.way != way || h.child != child || h.next != self_) continue;
+    CAUSEWAY_ASSIGN(const std::size_t moved, wait(talk_, i, h.before, deadline));
+    fits = fits && moved <= room.size() - got;
     if (!fits) continue;
-    std::copy(bytes.begin(), bytes.end(), room.begin() + static_cast<std::ptrdiff_t>(got));
-    got += bytes.size();
+    std::copy_n(slot(i).begin(), moved, room.begin() + static_cast<std::ptrdiff_t>(got));
+    got += moved;
   }
   return fits ? got : 0;
 }
 
 CAUSEWAY_DECL result<void> tree_relays::pass_on(tree_way way, time_point deadline) {
-  while (at_[index(way)] < hops_[index(way)].size()) CAUSEWAY_TRY(take_next(way, deadline));
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    if (hops_[i].way != way || !waits_for(i)) continue;
+    CAUSEWAY_TRY(until(talk_, i, deadline));
+    if (waits_for(i)) CAUSEWAY_TRY(talk_.finish(i, hops_[i].before, deadline));  // it did not come
+  }
   return {};
 }
 
 CAUSEWAY_DECL result<void> tree_relays::finish(time_point deadline) {
-  for (const tree_way way : {tree_way::up, tree_way::down}) {
-    for (std::size_t i = 0; i < hops_[index(way)].size(); ++i) {
-      const hop& h = hops_[index(way)][i];
-      if (h.next != self_) CAUSEWAY_TRY(talk_.finish(hop_count() + number(way, i), h.next, deadline));
-    }
-  }
+  for (std::size_t i = 0; i < hops_.size(); ++i) CAUSEWAY_TRY(talk_.finish(hops_.size() + i, hops_[i].next, deadline));
   for (std::size_t s = 0; s < starts_.size(); ++s) {
-    CAUSEWAY_TRY(talk_.finish(2 * hop_count() + s, starts_[s].first, deadline));
+    CAUSEWAY_TRY(talk_.finish(2 * hops_.size() + s, starts_[s].first, deadline));
   }
   close();
   return {};
@@ -16305,7 +16596,10 @@ class tree_mean {
       .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = false};
 
   explicit tree_mean(tree_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
-      : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)}, relays_{options_.relays} {}
+      : options_{std::move(options)},
+        up_{std::move(up)},
+        down_{std::move(down)},
+        relays_{std::make_unique<tree_relays>(options_.relays)} {}
 
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row,
@@ -16318,7 +16612,7 @@ class tree_mean {
     take_place();
     lay_out(row.values.size(), ctx);
     talk_.open(port, kinds * peers_);
-    relays_.open(port, parents_, std::max(up_slot_, down_slot_));
+    relays_->open(port, parents_, std::max(up_slot_, down_slot_));
     for (std::size_t i = 0; i < children_.size(); ++i) {
       talk_.receive(place(sum_in, children_[i]), children_[i], part{0}, from_child(i));
     }
@@ -16344,17 +16638,17 @@ class tree_mean {
   }
 
   void cancel() {
-    relays_.close();
+    relays_->close();
     talk_.close();
   }
 
   /// The tree from the next conversation on, and what links cost; equal on all peers.
   void follow(std::vector<net::peer_index> parents, const std::vector<double>& costs) {
     options_.parents = std::move(parents);
-    relays_.follow(costs);
+    relays_->follow(costs);
   }
   /// Queues of messages that several exchanges have in common.
-  void share(std::shared_ptr<line_queues> queues) { relays_.share(std::move(queues)); }
+  void share(std::shared_ptr<line_queues> queues) { relays_->share(std::move(queues)); }
 
  private:
   enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
@@ -16392,9 +16686,9 @@ class tree_mean {
 
   /// Sends what of a row goes directly, and by third peers the rest.
   void send(kind what, tree_way way, net::peer_index to, std::span<const std::byte> row) {
-    const std::span<const std::byte> direct = relays_.push(way, to, row);
+    const std::span<const std::byte> direct = relays_->push(way, to, row);
     const part message{static_cast<std::uint32_t>(way)};
-    relays_.note(to, talk_.send(place(what, to), to, message, direct), direct.size());
+    relays_->note(to, talk_.send(place(what, to), to, message, direct), direct.size());
   }
 
   template <class X>
@@ -16420,13 +16714,12 @@ class tree_mean {
     } else if (!children_.empty()) {
       send_sum(row, ctx);
     }
-    return relays_.pass_on(tree_way::up, port.options.deadline);
+    return relays_->pass_on(tree_way::up, port.options.deadline);
   }
 
   result<void> take_sum(time_point deadline, net::peer_index child, std::size_t i) {
-    CAUSEWAY_TRY(relays_.pass_on_before(tree_way::up, child, deadline));
-    CAUSEWAY_ASSIGN(std::size_t moved, talk_.wait(place(sum_in, child), child, deadline));
-    CAUSEWAY_ASSIGN(moved, relays_.collect(tree_way::up, child, from_child(i), moved, deadline));
+    CAUSEWAY_ASSIGN(std::size_t moved, relays_->wait(talk_, place(sum_in, child), child, deadline));
+    CAUSEWAY_ASSIGN(moved, relays_->collect(tree_way::up, child, from_child(i), moved, deadline));
     sums_.push_back(detail::read_message(child, from_child(i).first(moved), count_, peers_));
     return {};
   }
@@ -16491,18 +16784,17 @@ class tree_mean {
 
   result<void> take_down(time_point deadline) {
     if (!is_root()) {
-      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
-      CAUSEWAY_TRY(relays_.pass_on_before(tree_way::down, self_, deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, relays_.collect(tree_way::down, self_, mean_message(), mean_bytes_, deadline));
+      CAUSEWAY_TRY(relays_->wait(talk_, place(sum_out, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, relays_->wait(talk_, place(mean_in, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, relays_->collect(tree_way::down, self_, mean_message(), mean_bytes_, deadline));
       pass_down();
     }
-    return relays_.pass_on(tree_way::down, deadline);
+    return relays_->pass_on(tree_way::down, deadline);
   }
 
   result<void> finish_sends(time_point deadline) {
     for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(mean_out, p), p, deadline));
-    CAUSEWAY_TRY(relays_.finish(deadline));
+    CAUSEWAY_TRY(relays_->finish(deadline));
     talk_.close();
     return {};
   }
@@ -16532,9 +16824,9 @@ class tree_mean {
   std::size_t mean_bytes_ = 0;
   aligned_buffer<std::byte> memory_;
   aligned_buffer<float> sum_;
-  std::vector<peer_message> sums_;  // of the children, in their order
-  tree_relays relays_;
-  conversation talk_;  // these two last: they go first, and cancel what uses the rest
+  std::vector<peer_message> sums_;       // of the children, in their order
+  std::unique_ptr<tree_relays> relays_;  // stays where it is
+  conversation talk_;                    // these two last: they go first, and cancel what uses the rest
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -16583,7 +16875,7 @@ class held_transport {
 /// peers as there are regions, and a row encoded by DownCodec to each peer of its region; 16 bytes more for each message. 2
 /// latencies within a region and those of `Across`.
 ///
-/// Regions are those of `set_regions`, or, after `set_label`, those that the peers say, in a message of 4 bytes to each
+/// Regions are the given ones, or, after `set_label`, those that the peers say, in a message of 4 bytes to each
 /// other peer, which `begin` waits for: a latency more, of the longest line. The result is the same, whatever the regions.
 ///
 /// The residual is what the own message left out. What `Across` loses of a region's mean is lost, unless it keeps that
@@ -16603,8 +16895,6 @@ class two_level_mean {
                           DownCodec down = DownCodec{})
       : regions_{std::move(regions)}, up_{std::move(up)}, down_{std::move(down)}, across_{std::move(across)} {}
 
-  /// For the next round, on all peers alike: as the group changes.
-  void set_regions(region_list regions) { regions_ = std::move(regions); }
   /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
   void set_label(const region_label& label) { label_ = label, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
@@ -16858,8 +17148,7 @@ CAUSEWAY_DECL result<void> gather_regions(const exchange_port& port, const regio
 
 CAUSEWAY_DECL result<std::size_t> region_of(net::peer_index peer, const region_list& regions, std::uint32_t peers) {
   if (!has_each_once(regions, peers)) {
-    return fail(errc::invalid_argument, "two_level_mean",
-                "regions must name every peer of the group once; set_regions first");
+    return fail(errc::invalid_argument, "two_level_mean", "regions must name every peer of the group once");
   }
   std::size_t region = 0;
   while (std::find(regions[region].begin(), regions[region].end(), peer) == regions[region].end()) ++region;
@@ -16977,7 +17266,6 @@ static_assert(std::endian::native == std::endian::little, "codecs write numbers 
 /// What a codec says about itself, for rules that decide which combinations are allowed.
 struct codec_traits {
   bool lossy = true;            ///< decode(encode(x)) may differ from x: feed the residual back, or lose it
-  bool additive = false;        ///< sums of encoded values can be made without decoding them
   bool per_block = false;       ///< values share a scale with their neighbours, so blocks must not be cut
   bool per_tensor = false;      ///< all values share what they are counted from: encode each tensor's apart
   bool sparse = false;          ///< a message may leave values out (messages only, see message.hpp; so the next two)
@@ -17994,6 +18282,7 @@ class mpi_transport {
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
   CAUSEWAY_DECL [[nodiscard]] bool done(operation op) const;
+  CAUSEWAY_DECL bool wait_any(std::span<const operation> ops, time_point deadline);
   CAUSEWAY_DECL [[nodiscard]] bool sums() const noexcept;
   /// See SumsItself. Bytes move while this rank waits, looks or starts something, as those of messages.
   CAUSEWAY_DECL operation sum(std::span<float> data);
@@ -18041,6 +18330,7 @@ class mpi_engine {
   [[nodiscard]] bool sums() const { return options_.own_sums; }
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
   CAUSEWAY_DECL bool done(operation op);
+  CAUSEWAY_DECL bool wait_any(std::span<const operation> ops, time_point deadline);
   [[nodiscard]] traffic stats() const { return counters_; }
   CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
 
@@ -18168,6 +18458,10 @@ CAUSEWAY_DECL result<std::size_t> mpi_transport::wait(operation op, time_point d
 }
 
 CAUSEWAY_DECL bool mpi_transport::done(operation op) const { return engine_->done(op); }
+
+CAUSEWAY_DECL bool mpi_transport::wait_any(std::span<const operation> ops, time_point deadline) {
+  return engine_->wait_any(ops, deadline);
+}
 CAUSEWAY_DECL traffic mpi_transport::stats() const { return engine_->stats(); }
 CAUSEWAY_DECL std::string mpi_transport::describe_waits() const { return engine_->describe(); }
 
@@ -18500,6 +18794,17 @@ CAUSEWAY_DECL result<std::size_t> mpi_engine::give_up(slot_index slot, error why
 CAUSEWAY_DECL bool mpi_engine::done(operation op) {
   if (!table_.done(op) && line_.process->usable()) (void)progress();
   return table_.done(op) || line_.process->failure.has_value();
+}
+
+CAUSEWAY_DECL bool mpi_engine::wait_any(std::span<const operation> ops, time_point deadline) {
+  const auto any = mpi_poll(line_.clock, *line_.process, deadline, [&](mpi_pause& pause) -> result<bool> {
+    if (line_.process->failure || std::any_of(ops.begin(), ops.end(), [&](operation op) { return table_.done(op); })) {
+      return true;
+    }
+    CAUSEWAY_TRY(look(pause));
+    return false;
+  });
+  return any.value_or(false);
 }
 
 CAUSEWAY_DECL std::string mpi_engine::describe() const {

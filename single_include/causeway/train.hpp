@@ -2452,6 +2452,8 @@ using operation = std::uint64_t;
 ///   operations with errc::peer_lost at once.
 /// - `done(op)` says, without waiting, whether the operation has ended, so that `wait` returns at once; true also for one
 ///   that is not under way. It takes nothing in: between two looks, something else must wait or compute.
+/// - `wait_any(ops, deadline)` blocks until `done` says so of one of them, which it says. False: the deadline passed first,
+///   or the transport was told to stop; `wait` then says which. It ends and cancels none of them.
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
@@ -2464,6 +2466,7 @@ concept Transport = Movable<T> &&
   { t.receive(peer, id, in) } -> std::same_as<operation>;
   { t.wait(op, deadline) } -> std::same_as<result<std::size_t>>;
   { c.done(op) } -> std::same_as<bool>;
+  { t.wait_any(std::span<const operation>{}, deadline) } -> std::same_as<bool>;
   { c.stats() } -> std::same_as<traffic>;
 };
 
@@ -2488,6 +2491,7 @@ class solo_transport {
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
   CAUSEWAY_DECL static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
+  static constexpr bool wait_any(std::span<const operation>, time_point) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
 static_assert(Transport<solo_transport>);
@@ -2520,6 +2524,7 @@ class any_transport {
   CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
+  bool wait_any(std::span<const operation> ops, time_point deadline) { return model_->wait_any(ops, deadline); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
   /// False where it models no SumsItself; then `sum` is not called.
   [[nodiscard]] bool sums() const { return model_->sums(); }
@@ -2534,6 +2539,7 @@ class any_transport {
     virtual operation receive(peer_index, const message_id&, std::span<std::byte>) = 0;
     virtual result<std::size_t> wait(operation, time_point) = 0;
     virtual bool done(operation) const = 0;
+    virtual bool wait_any(std::span<const operation>, time_point) = 0;
     virtual traffic stats() const = 0;
     virtual bool sums() const = 0;
     virtual operation sum(std::span<float>) = 0;
@@ -2552,6 +2558,9 @@ class any_transport {
     }
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
     bool done(operation op) const override { return transport.done(op); }
+    bool wait_any(std::span<const operation> ops, time_point deadline) override {
+      return transport.wait_any(ops, deadline);
+    }
     traffic stats() const override { return transport.stats(); }
     bool sums() const override {
       if constexpr (SumsItself<T>) return transport.sums();
@@ -2635,6 +2644,8 @@ class memory_hub {
 
   CAUSEWAY_DECL [[nodiscard]] bool done(peer_index self, operation wanted) const;
 
+  CAUSEWAY_DECL bool wait_any(peer_index self, std::span<const operation> wanted, time_point deadline);
+
   CAUSEWAY_DECL void lost(peer_index peer);
 
   CAUSEWAY_DECL void join(peer_index peer);
@@ -2689,6 +2700,10 @@ class memory_hub {
     std::condition_variable changed;
   };
 
+  CAUSEWAY_DECL static void look_again_later(std::unique_lock<std::mutex>& lock, peer_state& me, duration most);
+
+  CAUSEWAY_DECL static bool ended(const peer_state& me, operation wanted);
+
   static std::string name(peer_index peer) { return "peer " + std::to_string(peer); }
 
   // The parent is not part of the match: a message about another parent must be refused, not overlooked.
@@ -2740,6 +2755,7 @@ class memory_transport {
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   result<std::size_t> wait(operation op, time_point deadline) { return hub_->wait(self_, op, deadline); }
   [[nodiscard]] bool done(operation op) const { return hub_->done(self_, op); }
+  bool wait_any(std::span<const operation> ops, time_point deadline) { return hub_->wait_any(self_, ops, deadline); }
   [[nodiscard]] traffic stats() const { return hub_->stats(self_); }
 
  private:
@@ -2836,16 +2852,34 @@ CAUSEWAY_DECL result<std::size_t> memory_hub::wait(peer_index self, operation wa
       me.started.erase(op);
       return fail(errc::timeout, name(other), "no answer before the deadline; raise it or look at that peer");
     }
-    // The clock may be a virtual one that nobody tells us about: look at it again after a moment.
-    me.changed.wait_for(lock, std::min<duration>(deadline - now, std::chrono::milliseconds{2}));
+    look_again_later(lock, me, deadline - now);
   }
+}
+
+// The clock may be a virtual one that nobody tells us about: look at it again after a moment.
+CAUSEWAY_DECL void memory_hub::look_again_later(std::unique_lock<std::mutex>& lock, peer_state& me, duration most) {
+  me.changed.wait_for(lock, std::min<duration>(most, std::chrono::milliseconds{2}));
+}
+
+CAUSEWAY_DECL bool memory_hub::ended(const peer_state& me, operation wanted) {
+  const auto op = std::find_if(me.started.begin(), me.started.end(), [&](auto& p) { return p.number == wanted; });
+  return op == me.started.end() || op->done.has_value();
 }
 
 CAUSEWAY_DECL bool memory_hub::done(peer_index self, operation wanted) const {
   const std::lock_guard lock{mutex_};
-  const auto& started = peers_[self].started;
-  const auto op = std::find_if(started.begin(), started.end(), [&](auto& p) { return p.number == wanted; });
-  return op == started.end() || op->done.has_value();
+  return ended(peers_[self], wanted);
+}
+
+CAUSEWAY_DECL bool memory_hub::wait_any(peer_index self, std::span<const operation> wanted, time_point deadline) {
+  std::unique_lock lock{mutex_};
+  peer_state& me = peers_[self];
+  for (;;) {
+    if (std::any_of(wanted.begin(), wanted.end(), [&](operation op) { return ended(me, op); })) return true;
+    const time_point now = options_.clock.now();
+    if (now >= deadline) return false;
+    look_again_later(lock, me, deadline - now);
+  }
 }
 
 CAUSEWAY_DECL void memory_hub::lost(peer_index peer) {
@@ -5958,10 +5992,18 @@ inline bool request_amx() noexcept {
 }  // namespace detail
 #endif
 
+namespace detail {
+inline simd_level simd_limit = simd_level::amx_bf16;
+}
+
+/// Leaves out what is above `most`, as on a machine without it: for measurements and tests. Before anything else is called
+/// of this library.
+inline void limit_simd_level(simd_level most) noexcept { detail::simd_limit = most; }
+
 /// The best level of this machine. Asks the processor, and Linux for the use of AMX, once a process.
 inline simd_level detect_simd_level() noexcept {
 #if CAUSEWAY_X86_SIMD
-  static const simd_level level = [] {
+  static const simd_level level = std::min(detail::simd_limit, [] {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return simd_level::portable;
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -5969,7 +6011,7 @@ inline simd_level detect_simd_level() noexcept {
     if (!avx512) return simd_level::avx2;
     if (!__builtin_cpu_supports("avx512bf16")) return simd_level::avx512;
     return detail::request_amx() ? simd_level::amx_bf16 : simd_level::avx512_bf16;
-  }();
+  }());
   return level;
 #else
   return simd_level::portable;
@@ -6041,9 +6083,15 @@ CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 kernel_result<Kernel, Args...> run_avx5
   return Kernel::run(args...);
 }
 
+/// A kernel may have a form of its own, `run_wide`, for machines with registers for 64 bytes, whose vectors of 64 bytes
+/// compilers also compare and narrow in single instructions.
 template <class Kernel, class... Args>
 CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx512_exact(Args... args) {
-  return Kernel::run(args...);
+  if constexpr (requires { Kernel::run_wide(args...); }) {
+    return Kernel::run_wide(args...);
+  } else {
+    return Kernel::run(args...);
+  }
 }
 #endif
 
@@ -9240,7 +9288,7 @@ void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
 #ifndef CAUSEWAY_OPTIM_ADAM_STATE_HPP
 #define CAUSEWAY_OPTIM_ADAM_STATE_HPP
 
-// What Adam and its kin keep of each parameter, and how a gradient moves it.
+// What Adam and its kin keep of each parameter; kernels/adamw_kernel.hpp has how a gradient moves it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim { namespace detail {
 
@@ -9267,25 +9315,6 @@ struct adam_state {
     ar(first, second, clock);
   }
 };
-
-/// gradient = gradient_scale·g; m = beta1·m + rest1·gradient; v = beta2·v + rest2·gradient², of the lanes at `i`: what
-/// optimizers of other steps than AdamW's begin with. Leaves the gradient, m and the root of v.
-template <class Part, class Factors>
-CAUSEWAY_ALWAYS_INLINE void move_moments(kernels::detail::f32x16& gradient, kernels::detail::f32x16& first,
-                                         kernels::detail::f32x16& root, const float* g, float* m, float* v, std::int64_t i,
-                                         Part part, const Factors& c) {
-  CAUSEWAY_EXACT_BODY
-  using kernels::detail::load, kernels::detail::store;
-  load(gradient, g + i, part);
-  load(first, m + i, part);
-  load(root, v + i, part);
-  gradient *= c.gradient_scale;
-  first = c.beta1 * first + c.rest1 * gradient;
-  root = c.beta2 * root + c.rest2 * (gradient * gradient);
-  store(m + i, first, part);
-  store(v + i, root, part);
-  kernels::detail::square_root(root);
-}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::optim::detail
 
@@ -9409,13 +9438,29 @@ CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, fl
 #endif  // CAUSEWAY_KERNELS_OPTIMIZER_HPP
 
 // ---- causeway/kernels/adamw_kernel.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
 #define CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
 
-// AdamW over one piece, for those who write other things along with it.
+// AdamW over one piece, for those who write other things along with it, and what other optimizers have in common with it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// gradient = gradient_scale·g; m = beta1·m + rest1·gradient; v = beta2·v + rest2·gradient², of the lanes at `i`: what
+/// Adam and its kin begin with. Leaves the gradient, m and the root of v.
+template <class Part, class Factors>
+CAUSEWAY_ALWAYS_INLINE void move_moments(f32x16& gradient, f32x16& first, f32x16& root, const float* g, float* m, float* v,
+                                         std::int64_t i, Part part, const Factors& c) {
+  CAUSEWAY_EXACT_BODY
+  load(gradient, g + i, part);
+  load(first, m + i, part);
+  load(root, v + i, part);
+  gradient *= c.gradient_scale;
+  first = c.beta1 * first + c.rest1 * gradient;
+  root = c.beta2 * root + c.rest2 * (gradient * gradient);
+  store(m + i, first, part);
+  store(v + i, root, part);
+  square_root(root);
+}
 
 /// `c`: adamw_factors, which kernels/optimizer.hpp has beside what includes this. `copies`: the new values once more, in
 /// other types.
@@ -9426,18 +9471,10 @@ struct adamw_kernel {
                                          To*... copies) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, first, second;
+      f32x16 value, gradient, first, root;
       load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(first, m + i, part);
-      load(second, v + i, part);
-      gradient *= c.gradient_scale;
-      first = c.beta1 * first + c.rest1 * gradient;
-      second = c.beta2 * second + c.rest2 * (gradient * gradient);
-      store(m + i, first, part);
-      store(v + i, second, part);
-      square_root(second);
-      value = value * c.decay - c.step * (first / (second * c.root_scale + c.epsilon));
+      move_moments(gradient, first, root, g, m, v, i, part, c);
+      value = value * c.decay - c.step * (first / (root * c.root_scale + c.epsilon));
       store(p + i, value, part);
       (store(copies + i, value, part), ...);
     });
@@ -9447,7 +9484,6 @@ struct adamw_kernel {
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 #endif  // CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
-#endif
 
 // ---- causeway/kernels/impl/optimizer.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
@@ -13314,7 +13350,7 @@ struct nadam_kernel {
       CAUSEWAY_EXACT_BODY
       kernels::detail::f32x16 value, gradient, first, root;
       kernels::detail::load(value, p + i, part);
-      move_moments(gradient, first, root, g, m, v, i, part, c);
+      kernels::detail::move_moments(gradient, first, root, g, m, v, i, part, c);
       const auto direction = c.moment_step * first + c.gradient_step * gradient;
       kernels::detail::store(p + i, value * c.decay - direction / (root * c.root_scale + c.epsilon), part);
     });
@@ -13631,6 +13667,12 @@ struct sgd_options {
   float weight_decay = 0.0F;  ///< added to the gradient; not for vectors
 };
 
+/// What a buffer that may be empty has of the parameters (optim::Divisible).
+[[nodiscard]] inline std::vector<std::span<float>> moments_in(state_buffer& state) {
+  if (state.size() == 0) return {};
+  return {{state.data(), static_cast<std::size_t>(state.size())}};
+}
+
 /// u = momentum·u + g + wd·p; p -= lr·u (PyTorch's SGD without dampening). Moves 12 bytes a parameter, 20 with momentum,
 /// which also keeps 4 bytes a parameter.
 class sgd {
@@ -13644,6 +13686,9 @@ class sgd {
   [[nodiscard]] const sgd_options& options() const noexcept { return options_; }
 
   void reset(std::int64_t length) { velocity_ = state_buffer{options_.momentum != 0.0F ? length : 0}; }
+  /// Of the parameters, in their layout, if it has momentum. It counts no steps.
+  [[nodiscard]] std::vector<std::span<float>> moments() noexcept { return moments_in(velocity_); }
+  void resume(std::int64_t length, std::uint64_t) { reset(length); }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
     const bool momentum = options_.momentum != 0.0F;
@@ -13837,7 +13882,6 @@ static_assert(std::endian::native == std::endian::little, "codecs write numbers 
 /// What a codec says about itself, for rules that decide which combinations are allowed.
 struct codec_traits {
   bool lossy = true;            ///< decode(encode(x)) may differ from x: feed the residual back, or lose it
-  bool additive = false;        ///< sums of encoded values can be made without decoding them
   bool per_block = false;       ///< values share a scale with their neighbours, so blocks must not be cut
   bool per_tensor = false;      ///< all values share what they are counted from: encode each tensor's apart
   bool sparse = false;          ///< a message may leave values out (messages only, see message.hpp; so the next two)
@@ -14289,6 +14333,25 @@ CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::det
   std::byte packed[2 * Bits];
   pack<Bits>(packed, kept, kernels::detail::whole{});
   std::memcpy(to, packed, packed_size(count, Bits));
+}
+
+/// Codes of two bits in lanes of 32. `Wide`: for a kernel's `run_wide`, where one instruction narrows lanes of 64 bits to
+/// bytes; elsewhere compilers take such a conversion apart into single elements.
+template <bool Wide, class Part>
+CAUSEWAY_ALWAYS_INLINE void pack_lanes(std::byte* to, const kernels::detail::i32x16& codes, Part part) {
+  if constexpr (Wide && std::is_same_v<Part, kernels::detail::whole>) {
+    using u64x8 [[gnu::vector_size(64)]] = std::uint64_t;
+    u64x8 pairs = reinterpret_cast<u64x8>(codes);
+    pairs |= pairs >> 30U;
+    auto x = reinterpret_cast<std::uint64_t>(__builtin_convertvector(pairs, u8x8));
+    x = (x | x >> 4U) & comb(16, 8);
+    x = (x | x >> 8U) & comb(32, 16);
+    store_bytes<4>(to, x | x >> 16U);
+  } else {
+    u8x16 narrow;
+    narrow_codes(narrow, codes);
+    pack<2>(to, narrow, part);
+  }
 }
 
 /// The two halves of 2·Bits bytes, each at the bottom; from 5 bits on with bits of the other half above the lower one. Two
@@ -15193,6 +15256,12 @@ CAUSEWAY_ALWAYS_INLINE float sum_of_squares(const float* x, std::int64_t count, 
       [mean](float v) CAUSEWAY_INLINE_LAMBDA { return (v - mean) * (v - mean); });
 }
 
+/// Brings [at, at + length) of `count` values into the second-level cache.
+CAUSEWAY_ALWAYS_INLINE void fetch(const float* x, std::int64_t at, std::int64_t length, std::int64_t count) {
+  constexpr std::int64_t line = 16;
+  for (const std::int64_t end = std::min(at + length, count); at < end; at += line) __builtin_prefetch(x + at, 0, 2);
+}
+
 /// The mean, and the sum of squared differences from it. Part by part, each read once while it is in the first cache, and
 /// joined in f64 (Chan et al., 1979), so that long rows do not wait for memory twice, nor f32 sums lose their small values.
 struct mean_and_squares_of {
@@ -15208,6 +15277,7 @@ CAUSEWAY_ALWAYS_INLINE mean_and_squares_of mean_and_squares(const float* x, std:
     const double off = static_cast<double>(own) - mean,
                  share = static_cast<double>(length) / static_cast<double>(at + length);
     mean += off * share;
+    fetch(x, at + part, part, count);  // memory is idle during the second look
     squares += static_cast<double>(sum_of_squares(x + at, length, own)) + off * off * static_cast<double>(at) * share;
   }
   return {static_cast<float>(mean), static_cast<float>(squares)};
@@ -15252,26 +15322,42 @@ struct bucket_means {
   }
 };
 
+/// As lane_sum, where the machine has registers for sixteen lanes.
+class wide_sum {
+ public:
+  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& v) { lanes_ += v; }
+  [[nodiscard]] CAUSEWAY_ALWAYS_INLINE float total() const { return kernels::detail::horizontal_sum(lanes_); }
+
+ private:
+  kernels::detail::f32x16 lanes_{};
+};
+
 /// How far values are from the mean of all, summed for each of four buckets, in registers: neighbours share a bucket so
 /// often that sums in memory would wait for each other. Each value is added to all, as zero where it does not belong.
+template <bool Wide>
 class sums_of_four {
  public:
-  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& off, const kernels::detail::i32x16& code,
+  /// `code`: the buckets of sixteen values, by `off` · `inverse`, to the nearest integer, ties to even.
+  CAUSEWAY_ALWAYS_INLINE void add(kernels::detail::i32x16& code, const kernels::detail::f32x16& off, float inverse,
                                   kernels::detail::whole) {
+    CAUSEWAY_EXACT_BODY
     using kernels::detail::f32x16, kernels::detail::i32x16;
-    const i32x16 all = reinterpret_cast<i32x16>(off), upper = -(code >> 1);
-    const i32x16 odd = all & -(code & 1), even = all ^ odd;
-    const i32x16 third = odd & upper, first = odd ^ third, second = even & upper, zeroth = even ^ second;
+    const f32x16 rounded = off * inverse + 0x1.8p23F;  // the integer is left in the low bits
+    const i32x16 nearest = reinterpret_cast<i32x16>(rounded) - 0x4B400000, all = reinterpret_cast<i32x16>(off);
+    const i32x16 below = nearest >> 31, far_below = (nearest + 1) >> 31, above = -nearest >> 31;
+    const i32x16 lower = all & below, upper = all ^ lower, zeroth = all & far_below, third = all & above;
+    const i32x16 first = lower ^ zeroth, second = upper ^ third;
     zeroth_.add(reinterpret_cast<f32x16>(zeroth));
     first_.add(reinterpret_cast<f32x16>(first));
     second_.add(reinterpret_cast<f32x16>(second));
     third_.add(reinterpret_cast<f32x16>(third));
+    code = below + far_below - above + 2;
   }
-  CAUSEWAY_ALWAYS_INLINE void add(const kernels::detail::f32x16& off, const kernels::detail::i32x16& code,
+  CAUSEWAY_ALWAYS_INLINE void add(kernels::detail::i32x16& code, const kernels::detail::f32x16& off, float inverse,
                                   kernels::detail::tail part) {
     kernels::detail::f32x16 kept = off;
     for (auto lane = part.count; lane < kernels::detail::vector_lanes; ++lane) kept[lane] = 0.0F;
-    add(kept, code, kernels::detail::whole{});
+    add(code, kept, inverse, kernels::detail::whole{});
   }
   CAUSEWAY_ALWAYS_INLINE void add_to(double (&sums)[4]) const {
     sums[0] += static_cast<double>(zeroth_.total());
@@ -15281,7 +15367,7 @@ class sums_of_four {
   }
 
  private:
-  kernels::detail::lane_sum zeroth_, first_, second_, third_;
+  std::conditional_t<Wide, wide_sum, kernels::detail::lane_sum> zeroth_, first_, second_, third_;
 };
 
 /// Four buckets: sums_of_four of one tile after another, joined in f64.
@@ -15290,7 +15376,8 @@ struct bucket_means<2> {
   double sums[4] = {};
   std::int64_t numbers[4] = {};
 
-  CAUSEWAY_ALWAYS_INLINE void add(const sums_of_four& tile, const std::byte* codes, std::int64_t count) {
+  template <bool Wide>
+  CAUSEWAY_ALWAYS_INLINE void add(const sums_of_four<Wide>& tile, const std::byte* codes, std::int64_t count) {
     tile.add_to(sums);
     count_codes(codes, count);
   }
@@ -15329,6 +15416,17 @@ struct encode_buckets {
 
   CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
                                          float range, std::int64_t following = 0) {
+    pass<false>(x, codebook, codes, count, range, following);
+  }
+  CAUSEWAY_ALWAYS_INLINE static void run_wide(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
+                                              float range, std::int64_t following = 0) {
+    pass<true>(x, codebook, codes, count, range, following);
+  }
+
+ private:
+  template <bool Wide>
+  CAUSEWAY_ALWAYS_INLINE static void pass(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
+                                          float range, std::int64_t following) {
     const auto [mean, squares] = mean_and_squares(x, count);
     if (!(squares <= std::numeric_limits<float>::max())) return refuse(codebook, codes, count);
     const float deviation = count > 1 ? std::sqrt(squares / static_cast<float>(count - 1)) : 0.0F;
@@ -15338,14 +15436,13 @@ struct encode_buckets {
     bucket_means<Bits> means;
     for (std::int64_t at = 0; at < count; at += tile) {
       const std::int64_t length = std::min(tile, count - at);
-      fetch_ahead(x, at + ahead, count);
-      fetch_ahead(x + count, at, following);
-      encode_tile(means, x + at, codes + at / 8 * Bits, length, mean, inverse);
+      fetch(x, at + ahead, tile, count);  // memory is idle while values are added up
+      fetch(x + count, at, tile, following);
+      encode_tile<Wide>(means, x + at, codes + at / 8 * Bits, length, mean, inverse);
     }
     means.store(codebook, mean);
   }
 
- private:
   /// A codebook of NaN: decode refuses it.
   static void refuse(std::byte* codebook, std::byte* codes, std::int64_t count) {
     for (std::int64_t e = 0; e < entries; ++e) {
@@ -15354,34 +15451,34 @@ struct encode_buckets {
     std::memset(codes, 0, packed_size(static_cast<std::size_t>(count), Bits));
   }
 
-  /// Memory is idle while values are added up, so a tile of what follows comes into the second-level cache meanwhile.
-  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const float* next, std::int64_t at, std::int64_t count) {
-    constexpr std::int64_t line = 16;
-    for (const std::int64_t end = std::min(at + tile, count); at < end; at += line) __builtin_prefetch(next + at, 0, 2);
-  }
-
   /// No value is more than 2^22 buckets from the mean, beyond which rounding would not work: n values lie within √n
   /// deviations.
+  template <bool Wide>
   CAUSEWAY_ALWAYS_INLINE static void encode_tile(bucket_means<Bits>& means, const float* x, std::byte* codes,
                                                  std::int64_t count, float mean, float inverse) {
-    [[maybe_unused]] sums_of_four sums;
+    [[maybe_unused]] sums_of_four<Wide> sums;
     std::uint8_t room[Bits > 2 && Bits < 8 ? tile : 1];
     std::uint8_t* const buckets = Bits == 8 ? reinterpret_cast<std::uint8_t*>(codes) : room;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      constexpr auto middle = static_cast<std::int32_t>(entries / 2);
       kernels::detail::f32x16 off;
+      kernels::detail::i32x16 code;
       kernels::detail::load(off, x + i, part);
       off = off - mean;
-      // To the nearest integer, ties to even, which is left in the low bits.
-      const kernels::detail::f32x16 rounded = off * inverse + 0x1.8p23F;
-      kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(rounded) - (0x4B400000 - middle);
-      clamp_lanes(code, 0, static_cast<std::int32_t>(entries - 1));
-      if constexpr (Bits == 2) sums.add(off, code, part);
-      u8x16 narrow;
-      narrow_codes(narrow, code);
-      if constexpr (Bits > 2) pack<8>(reinterpret_cast<std::byte*>(buckets + i), narrow, part);
-      if constexpr (Bits < 8) pack<Bits>(codes + i / 8 * Bits, narrow, part);
+      if constexpr (Bits == 2) {
+        sums.add(code, off, inverse, part);
+        pack_lanes<Wide>(codes + i / 4, code, part);
+      } else {
+        constexpr auto middle = static_cast<std::int32_t>(entries / 2);
+        // To the nearest integer, ties to even, which is left in the low bits.
+        const kernels::detail::f32x16 rounded = off * inverse + 0x1.8p23F;
+        code = reinterpret_cast<kernels::detail::i32x16>(rounded) - (0x4B400000 - middle);
+        clamp_lanes(code, 0, static_cast<std::int32_t>(entries - 1));
+        u8x16 narrow;
+        narrow_codes(narrow, code);
+        pack<8>(reinterpret_cast<std::byte*>(buckets + i), narrow, part);
+        if constexpr (Bits < 8) pack<Bits>(codes + i / 8 * Bits, narrow, part);
+      }
     });
     if constexpr (Bits == 2) {
       means.add(sums, codes, count);
@@ -17425,17 +17522,21 @@ CAUSEWAY_ALWAYS_INLINE float mean_magnitude(const float* x, std::int64_t count) 
   return sum / static_cast<float>(count);
 }
 
+/// Whether all values were finite, too.
 struct encode_signs {
   static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* codes, std::int64_t count) {
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::byte* codes, std::int64_t count) {
+    kernels::detail::exponent_watch<float> watch;
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       kernels::detail::f32x16 v;
       kernels::detail::load(v, x + i, part);
+      watch.see(x + i, part);
       const kernels::detail::u32x16 minus = reinterpret_cast<kernels::detail::u32x16>(v) >> 31U;
       u8x16 narrow;
       narrow_codes(narrow, reinterpret_cast<kernels::detail::i32x16>(minus));
       pack<1>(codes + i / 8, narrow, part);
     });
+    return watch.all_finite();
   }
 };
 
@@ -17507,8 +17608,7 @@ class sign : public detail::decodes_to_sink<sign> {
                                                                std::int64_t{options_.bucket});
         return;
       }
-      kernels::detail::dispatch<detail::encode_signs>(level, x, codes + r.begin / 8, r.size());
-      const bool good = kernels::detail::dispatch<kernels::detail::finite_kernel>(level, x, r.size());
+      const bool good = kernels::detail::dispatch<detail::encode_signs>(level, x, codes + r.begin / 8, r.size());
       if (!good) finite.store(false, std::memory_order_relaxed);
     });
     if (!options_.scaled && !values.empty()) room[0] = finite.load(std::memory_order_relaxed) ? std::byte{0} : std::byte{1};
@@ -20005,8 +20105,6 @@ template <class GemmType = default_gemm>
   requires Gemm<GemmType>
 class basic_cpu_backend {
  public:
-  using gemm_type = GemmType;
-
   explicit basic_cpu_backend(unsigned threads = 1, GemmType gemm = GemmType{}) : pool_{threads}, gemm_{std::move(gemm)} {}
 
   [[nodiscard]] thread_pool& pool() noexcept { return pool_; }
@@ -22458,6 +22556,8 @@ class scoped_operation {
 
   /// Whether there is one that was not waited for.
   [[nodiscard]] bool started() const noexcept { return op_ != 0; }
+  /// 0 where there is none.
+  [[nodiscard]] operation number() const noexcept { return op_; }
   /// Whether `wait` would return at once.
   [[nodiscard]] bool done() const { return op_ == 0 || ways_->done(on_, op_); }
   /// Bytes moved; 0 where there is none. Afterwards there is none: what takes longer is cancelled.
@@ -24299,6 +24399,13 @@ class conversation {
 
   CAUSEWAY_DECL void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 
+  /// Of the transport; 0 where the place is empty.
+  [[nodiscard]] net::operation at(std::size_t place) const { return places_[place].number(); }
+  /// Whether `wait` returns at once.
+  [[nodiscard]] bool done(std::size_t place) const { return places_[place].done(); }
+  /// As Transport::wait_any.
+  bool wait_any(std::span<const net::operation> ops, time_point deadline) { return transport_->wait_any(ops, deadline); }
+
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
   CAUSEWAY_DECL result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
 
@@ -25448,8 +25555,6 @@ class split_mean {
   explicit split_mean(split_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
       : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)} {}
 
-  /// For the next round, on all peers alike: as the group or its bandwidths change. See bandwidth_shares.
-  void set_shares(std::vector<double> shares) { options_.shares = std::move(shares); }
   [[nodiscard]] const split_options& options() const noexcept { return options_; }
 
   template <MessageContext X>
@@ -25534,7 +25639,7 @@ class split_mean {
     const std::span<const double> shares = options_.shares.empty() ? equal : options_.shares;
     if (shares.size() != peers_) {
       return fail(errc::invalid_argument, "split_mean",
-                  std::to_string(shares.size()) + " shares for " + std::to_string(peers_) + " peers; set_shares first");
+                  std::to_string(shares.size()) + " shares for " + std::to_string(peers_) + " peers");
     }
     double total = 0;
     for (const double s : shares) total += s >= 0 ? s : std::nan("");
@@ -25851,9 +25956,8 @@ CAUSEWAY_DECL std::vector<std::size_t> messages_by_path(std::size_t messages, st
 // What goes by third peers of the rows that travel along a tree: the end of a row, while too much waits for the direct line
 // (NETSTORM's auxiliary paths, 2024; collective/relay_paths.hpp). A relay passes bytes on as they are, so that sums and
 // means have the same bits with and without. Who sends a row sends something by each of its paths, if only an empty
-// message: so everybody knows from the tree what comes, and nobody asks. All peers take what they wait for in one order,
-// that of the tree's links: nobody can wait for another in a circle. What comes to a relay before its turn is kept till
-// then.
+// message: so everybody knows from the tree what comes, and nobody asks. Whatever a peer waits for, it passes on meanwhile
+// what comes to it for others, in the order in which it comes: so nobody can wait for another in a circle.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -25864,6 +25968,8 @@ struct relay_options {
   std::size_t message_bytes = 4'000'000;  ///< a row is cut into these, at least 1; the last may be smaller
 };
 
+class tree_relays;
+
 /// What one peer has handed over to its lines in several exchanges, in messages of a row. Not thread-safe.
 class line_queues {
  public:
@@ -25872,6 +25978,9 @@ class line_queues {
   CAUSEWAY_DECL void note(net::peer_index to, net::operation sent, std::size_t messages);
   /// To this peer, and not out yet. A row's messages that go by one path count until the last of them is out.
   CAUSEWAY_DECL [[nodiscard]] std::size_t handed_over(net::peer_index to);
+
+  /// Whose messages are passed on while anybody waits.
+  [[nodiscard]] std::vector<tree_relays*>& relays() noexcept { return relays_; }
 
  private:
   struct entry {
@@ -25882,6 +25991,7 @@ class line_queues {
   const net::any_transport* lines_ = nullptr;
   std::uint32_t epoch_ = 0;
   std::vector<entry> entries_;
+  std::vector<tree_relays*> relays_;
 };
 
 /// Which way a row goes along the link between a peer and its parent.
@@ -25891,12 +26001,16 @@ enum class tree_way : std::uint8_t { up, down };
 /// link are used in each direction, none that is slower than 2 · limit + 2 messages on the link itself, and one fewer than
 /// a row has messages: rows of one message go directly, and nothing is sent to relays. Bytes: what goes by a path, once
 /// more for each peer in between; empty messages by the others. Memory: (limit + 1) · message_bytes for each path that ends
-/// here or leads through here. Not thread-safe.
+/// here or leads through here. Stays where it is. Not thread-safe.
 class tree_relays {
  public:
   explicit tree_relays(const relay_options& options = {}) : options_{options} {}
+  tree_relays(const tree_relays&) = delete;
+  tree_relays& operator=(const tree_relays&) = delete;
+  ~tree_relays() { close(); }
 
-  /// Queues that several exchanges of this peer have in common; without, only this one's count.
+  /// Queues that several exchanges of this peer have in common: who waits for one of them passes on what comes for any.
+  /// Without, only this one's count. Before `open`.
   void share(std::shared_ptr<line_queues> queues) { queues_ = std::move(queues); }
   /// What links cost from the next conversation on, equal on all peers; none: all alike.
   CAUSEWAY_DECL void follow(std::vector<double> costs);
@@ -25907,22 +26021,22 @@ class tree_relays {
   /// rest, `row`'s beginning, and notes it.
   CAUSEWAY_DECL std::span<const std::byte> push(tree_way way, net::peer_index to, std::span<const std::byte> row);
   CAUSEWAY_DECL void note(net::peer_index to, net::operation sent, std::size_t bytes);
-  /// Passes on what is before this child's link in the order. Before its row is waited for: that may depend on it.
-  CAUSEWAY_DECL result<void> pass_on_before(tree_way way, net::peer_index child, time_point deadline);
+  /// As talk.wait, of a conversation on the same port; meanwhile whatever comes for others is passed on.
+  CAUSEWAY_DECL result<std::size_t> wait(conversation& talk, std::size_t place, net::peer_index peer, time_point deadline);
   /// Appends to the `got` bytes of the row on this child's link in `room` what came by third peers. Their number now; 0 if
   /// that is more than a row may have.
   CAUSEWAY_DECL result<std::size_t> collect(tree_way way, net::peer_index child, std::span<std::byte> room, std::size_t got,
                                             time_point deadline);
-  /// Passes on all that is left of this way.
+  /// Passes on all that is left of this way, whatever comes first.
   CAUSEWAY_DECL result<void> pass_on(tree_way way, time_point deadline);
   /// Waits for what was sent, and ends the conversation.
   CAUSEWAY_DECL result<void> finish(time_point deadline);
-  void close() { talk_.close(); }
+  CAUSEWAY_DECL void close();
 
  private:
   /// A message that comes here: to be passed on, or, where `next` is this peer, at its end.
   struct hop {
-    std::uint32_t rank;  ///< of the link in the order
+    tree_way way;
     net::peer_index child, before, next;
   };
   /// An auxiliary path that begins here.
@@ -25932,17 +26046,19 @@ class tree_relays {
   };
 
   CAUSEWAY_DECL void plan(const std::vector<net::peer_index>& parents);
-  CAUSEWAY_DECL void plan_link(tree_way way, net::peer_index child, std::uint32_t rank);
-  /// Takes the next message and sends it on; where it ends here, gives its bytes.
-  CAUSEWAY_DECL result<std::span<const std::byte>> take_next(tree_way way, time_point deadline);
+  CAUSEWAY_DECL void plan_link(tree_way way, net::peer_index child);
+  /// Until `wait` returns at once.
+  CAUSEWAY_DECL result<void> until(conversation& talk, std::size_t place, time_point deadline);
+  /// Passes on what has come. Whom it came from no more, `until` says.
+  CAUSEWAY_DECL void pass_on_what_came();
+  [[nodiscard]] bool waits_for(std::size_t i) const {
+    return talk_.is_open() && hops_[i].next != self_ && talk_.at(i) != 0;
+  }
 
   [[nodiscard]] std::size_t messages(std::size_t bytes) const {
     return (bytes + options_.message_bytes - 1) / options_.message_bytes;
   }
-  // Hops up, then those down; each has a place to receive in, a place to send from, and a slot. Then the starts.
-  [[nodiscard]] static std::size_t index(tree_way way) { return static_cast<std::size_t>(way); }
-  [[nodiscard]] std::size_t number(tree_way way, std::size_t i) const { return index(way) * hops_[0].size() + i; }
-  [[nodiscard]] std::size_t hop_count() const { return hops_[0].size() + hops_[1].size(); }
+  // Each hop has a place to receive in, a place to send from, and a slot; then come the places of the starts.
   [[nodiscard]] std::span<std::byte> slot(std::size_t i) { return {memory_.data() + i * slot_bytes_, slot_bytes_}; }
   [[nodiscard]] static part part_of(tree_way way, net::peer_index child) {
     return {2 + static_cast<std::uint32_t>(way), child};
@@ -25956,11 +26072,11 @@ class tree_relays {
   net::peer_index self_ = 0;
   std::vector<net::peer_index> parents_;
   std::size_t most_paths_ = 0;
-  std::array<std::vector<hop>, 2> hops_;
-  std::array<std::vector<std::uint32_t>, 2> ranks_;  ///< of each child's link
+  std::vector<hop> hops_;
   std::vector<start> starts_;
 
-  std::array<std::size_t, 2> at_{};  ///< the next hop
+  result<void> passed_on_;
+  std::vector<net::operation> awaited_;
   std::size_t slot_bytes_ = 0;
   aligned_buffer<std::byte> memory_;
   conversation talk_;  // last: goes first, and cancels what uses the rest
@@ -25983,6 +26099,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL void line_queues::open(const exchange_port& port) {
   if (lines_ != &port.transport || epoch_ != port.id.epoch) entries_.clear();
+  if (lines_ != &port.transport) relays_.clear();
   lines_ = &port.transport;
   epoch_ = port.id.epoch;
 }
@@ -26005,32 +26122,18 @@ CAUSEWAY_DECL void tree_relays::follow(std::vector<double> costs) {
   parents_.clear();  // what was planned is out of date
 }
 
-/// Links in the order in which rows pass them: up, the deepest first; down, the root's. Of equally deep ones by index,
-/// counted from the root.
 CAUSEWAY_DECL void tree_relays::plan(const std::vector<net::peer_index>& parents) {
   parents_ = parents;
-  const auto peers = static_cast<std::uint32_t>(parents.size());
-  std::vector<std::uint32_t> depth(peers, 0);
-  std::vector<net::peer_index> children;
-  const net::peer_index root = root_of(parents);
-  for (std::uint32_t i = 1; i < peers; ++i) {
-    children.push_back((root + i) % peers);
-    for (net::peer_index a = children.back(); a != root; a = parents[a]) ++depth[children.back()];
-  }
-  std::stable_sort(children.begin(), children.end(), [&](auto a, auto b) { return depth[a] < depth[b]; });
+  hops_.clear();
   starts_.clear();
-  for (const tree_way way : {tree_way::down, tree_way::up}) {
-    hops_[index(way)].clear();
-    ranks_[index(way)].assign(peers, 0);
-    if (way == tree_way::up) {
-      std::stable_sort(children.begin(), children.end(), [&](auto a, auto b) { return depth[a] > depth[b]; });
-    }
-    for (std::uint32_t rank = 0; rank < children.size(); ++rank) plan_link(way, children[rank], rank);
+  for (net::peer_index child = 0; child < parents.size(); ++child) {
+    if (parents[child] == child) continue;
+    plan_link(tree_way::up, child);
+    plan_link(tree_way::down, child);
   }
 }
 
-CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child, std::uint32_t rank) {
-  ranks_[index(way)][child] = rank;
+CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child) {
   const bool is_up = way == tree_way::up;
   const net::peer_index from = is_up ? child : parents_[child];
   const net::peer_index to = is_up ? parents_[child] : child;
@@ -26042,7 +26145,7 @@ CAUSEWAY_DECL void tree_relays::plan_link(tree_way way, net::peer_index child, s
     path.push_back(to);
     for (std::size_t i = 0; i < path.size(); ++i) {
       if (path[i] != self_) continue;
-      hops_[index(way)].push_back({rank, child, i == 0 ? from : path[i - 1], i + 1 < path.size() ? path[i + 1] : self_});
+      hops_.push_back({way, child, i == 0 ? from : path[i - 1], i + 1 < path.size() ? path[i + 1] : self_});
     }
   }
 }
@@ -26062,16 +26165,19 @@ CAUSEWAY_DECL void tree_relays::open(const exchange_port& port, const std::vecto
     most_paths_ = most;
     plan(parents);
   }
-  at_ = {};
   slot_bytes_ = (std::min((options_.limit + std::size_t{1}) * options_.message_bytes, row_bytes) + 63) / 64 * 64;
-  if (memory_.size() < hop_count() * slot_bytes_) memory_ = aligned_buffer<std::byte>{hop_count() * slot_bytes_};
-  talk_.open(port, 2 * hop_count() + starts_.size());
-  for (const tree_way way : {tree_way::up, tree_way::down}) {
-    for (std::size_t i = 0; i < hops_[index(way)].size(); ++i) {
-      const hop& h = hops_[index(way)][i];
-      talk_.receive(number(way, i), h.before, part_of(way, h.child), slot(number(way, i)));
-    }
+  if (memory_.size() < hops_.size() * slot_bytes_) memory_ = aligned_buffer<std::byte>{hops_.size() * slot_bytes_};
+  passed_on_ = {};
+  queues_->relays().push_back(this);
+  talk_.open(port, 2 * hops_.size() + starts_.size());
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    talk_.receive(i, hops_[i].before, part_of(hops_[i].way, hops_[i].child), slot(i));
   }
+}
+
+CAUSEWAY_DECL void tree_relays::close() {
+  if (queues_) std::erase(queues_->relays(), this);
+  talk_.close();
 }
 
 CAUSEWAY_DECL std::span<const std::byte> tree_relays::push(tree_way way, net::peer_index to,
@@ -26089,7 +26195,7 @@ CAUSEWAY_DECL std::span<const std::byte> tree_relays::push(tree_way way, net::pe
   for (auto s = first; s != last; ++s) {
     const std::size_t by_it = counts[static_cast<std::size_t>(s - first) + 1];
     const std::span<const std::byte> bytes = row.subspan(at, std::min(by_it * options_.message_bytes, row.size() - at));
-    const std::size_t place = 2 * hop_count() + static_cast<std::size_t>(s - starts_.begin());
+    const std::size_t place = 2 * hops_.size() + static_cast<std::size_t>(s - starts_.begin());
     note(s->first, talk_.send(place, s->first, part_of(way, child), bytes), bytes.size());
     at += bytes.size();
   }
@@ -26100,52 +26206,70 @@ CAUSEWAY_DECL void tree_relays::note(net::peer_index to, net::operation sent, st
   if (options_.limit > 0 && bytes > 0) queues_->note(to, sent, messages(bytes));
 }
 
-CAUSEWAY_DECL result<std::span<const std::byte>> tree_relays::take_next(tree_way way, time_point deadline) {
-  const std::size_t i = number(way, at_[index(way)]);
-  const hop& h = hops_[index(way)][at_[index(way)]++];
-  CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(i, h.before, deadline));
-  const std::span<const std::byte> bytes = slot(i).first(moved);
-  if (h.next == self_) return bytes;
-  note(h.next, talk_.send(hop_count() + i, h.next, part_of(way, h.child), bytes), moved);
-  return std::span<const std::byte>{};
+CAUSEWAY_DECL void tree_relays::pass_on_what_came() {
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    if (!waits_for(i) || !talk_.done(i)) continue;
+    const hop& h = hops_[i];
+    const auto moved = talk_.wait(i, h.before, time_point{});
+    if (!moved) {
+      passed_on_ = moved.error();
+      return;
+    }
+    note(h.next, talk_.send(hops_.size() + i, h.next, part_of(h.way, h.child), slot(i).first(*moved)), *moved);
+  }
 }
 
-CAUSEWAY_DECL result<void> tree_relays::pass_on_before(tree_way way, net::peer_index child, time_point deadline) {
-  const std::vector<hop>& hops = hops_[index(way)];
-  const std::uint32_t end = ranks_[index(way)][child];
-  while (at_[index(way)] < hops.size() && hops[at_[index(way)]].rank < end) CAUSEWAY_TRY(take_next(way, deadline));
-  return {};
+CAUSEWAY_DECL result<void> tree_relays::until(conversation& talk, std::size_t place, time_point deadline) {
+  for (;;) {
+    const bool is_there = talk.done(place);  // asked first: what comes meanwhile may be for others, and is passed on below
+    awaited_.clear();
+    for (tree_relays* const r : queues_->relays()) {
+      r->pass_on_what_came();
+      for (std::size_t i = 0; i < r->hops_.size(); ++i) {
+        if (r->waits_for(i)) awaited_.push_back(r->talk_.at(i));
+      }
+    }
+    CAUSEWAY_TRY(passed_on_);
+    if (is_there || talk.at(place) == 0) return {};  // or it was one of these
+    awaited_.push_back(talk.at(place));
+    if (!talk.wait_any(awaited_, deadline)) return {};
+  }
+}
+
+CAUSEWAY_DECL result<std::size_t> tree_relays::wait(conversation& talk, std::size_t place, net::peer_index peer,
+                                                    time_point deadline) {
+  CAUSEWAY_TRY(until(talk, place, deadline));
+  return talk.wait(place, peer, deadline);
 }
 
 CAUSEWAY_DECL result<std::size_t> tree_relays::collect(tree_way way, net::peer_index child, std::span<std::byte> room,
                                                        std::size_t got, time_point deadline) {
-  const std::vector<hop>& hops = hops_[index(way)];
-  const std::uint32_t rank = ranks_[index(way)][child];
   bool fits = true;
-  while (at_[index(way)] < hops.size() && hops[at_[index(way)]].rank == rank) {
-    CAUSEWAY_ASSIGN(const std::span<const std::byte> bytes, take_next(way, deadline));
-    fits = fits && bytes.size() <= room.size() - got;
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    const hop& h = hops_[i];
+    if (h.way != way || h.child != child || h.next != self_) continue;
+    CAUSEWAY_ASSIGN(const std::size_t moved, wait(talk_, i, h.before, deadline));
+    fits = fits && moved <= room.size() - got;
     if (!fits) continue;
-    std::copy(bytes.begin(), bytes.end(), room.begin() + static_cast<std::ptrdiff_t>(got));
-    got += bytes.size();
+    std::copy_n(slot(i).begin(), moved, room.begin() + static_cast<std::ptrdiff_t>(got));
+    got += moved;
   }
   return fits ? got : 0;
 }
 
 CAUSEWAY_DECL result<void> tree_relays::pass_on(tree_way way, time_point deadline) {
-  while (at_[index(way)] < hops_[index(way)].size()) CAUSEWAY_TRY(take_next(way, deadline));
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    if (hops_[i].way != way || !waits_for(i)) continue;
+    CAUSEWAY_TRY(until(talk_, i, deadline));
+    if (waits_for(i)) CAUSEWAY_TRY(talk_.finish(i, hops_[i].before, deadline));  // it did not come
+  }
   return {};
 }
 
 CAUSEWAY_DECL result<void> tree_relays::finish(time_point deadline) {
-  for (const tree_way way : {tree_way::up, tree_way::down}) {
-    for (std::size_t i = 0; i < hops_[index(way)].size(); ++i) {
-      const hop& h = hops_[index(way)][i];
-      if (h.next != self_) CAUSEWAY_TRY(talk_.finish(hop_count() + number(way, i), h.next, deadline));
-    }
-  }
+  for (std::size_t i = 0; i < hops_.size(); ++i) CAUSEWAY_TRY(talk_.finish(hops_.size() + i, hops_[i].next, deadline));
   for (std::size_t s = 0; s < starts_.size(); ++s) {
-    CAUSEWAY_TRY(talk_.finish(2 * hop_count() + s, starts_[s].first, deadline));
+    CAUSEWAY_TRY(talk_.finish(2 * hops_.size() + s, starts_[s].first, deadline));
   }
   close();
   return {};
@@ -26189,7 +26313,10 @@ class tree_mean {
       .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = false};
 
   explicit tree_mean(tree_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
-      : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)}, relays_{options_.relays} {}
+      : options_{std::move(options)},
+        up_{std::move(up)},
+        down_{std::move(down)},
+        relays_{std::make_unique<tree_relays>(options_.relays)} {}
 
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row,
@@ -26202,7 +26329,7 @@ class tree_mean {
     take_place();
     lay_out(row.values.size(), ctx);
     talk_.open(port, kinds * peers_);
-    relays_.open(port, parents_, std::max(up_slot_, down_slot_));
+    relays_->open(port, parents_, std::max(up_slot_, down_slot_));
     for (std::size_t i = 0; i < children_.size(); ++i) {
       talk_.receive(place(sum_in, children_[i]), children_[i], part{0}, from_child(i));
     }
@@ -26228,17 +26355,17 @@ class tree_mean {
   }
 
   void cancel() {
-    relays_.close();
+    relays_->close();
     talk_.close();
   }
 
   /// The tree from the next conversation on, and what links cost; equal on all peers.
   void follow(std::vector<net::peer_index> parents, const std::vector<double>& costs) {
     options_.parents = std::move(parents);
-    relays_.follow(costs);
+    relays_->follow(costs);
   }
   /// Queues of messages that several exchanges have in common.
-  void share(std::shared_ptr<line_queues> queues) { relays_.share(std::move(queues)); }
+  void share(std::shared_ptr<line_queues> queues) { relays_->share(std::move(queues)); }
 
  private:
   enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
@@ -26276,9 +26403,9 @@ class tree_mean {
 
   /// Sends what of a row goes directly, and by third peers the rest.
   void send(kind what, tree_way way, net::peer_index to, std::span<const std::byte> row) {
-    const std::span<const std::byte> direct = relays_.push(way, to, row);
+    const std::span<const std::byte> direct = relays_->push(way, to, row);
     const part message{static_cast<std::uint32_t>(way)};
-    relays_.note(to, talk_.send(place(what, to), to, message, direct), direct.size());
+    relays_->note(to, talk_.send(place(what, to), to, message, direct), direct.size());
   }
 
   template <class X>
@@ -26304,13 +26431,12 @@ class tree_mean {
     } else if (!children_.empty()) {
       send_sum(row, ctx);
     }
-    return relays_.pass_on(tree_way::up, port.options.deadline);
+    return relays_->pass_on(tree_way::up, port.options.deadline);
   }
 
   result<void> take_sum(time_point deadline, net::peer_index child, std::size_t i) {
-    CAUSEWAY_TRY(relays_.pass_on_before(tree_way::up, child, deadline));
-    CAUSEWAY_ASSIGN(std::size_t moved, talk_.wait(place(sum_in, child), child, deadline));
-    CAUSEWAY_ASSIGN(moved, relays_.collect(tree_way::up, child, from_child(i), moved, deadline));
+    CAUSEWAY_ASSIGN(std::size_t moved, relays_->wait(talk_, place(sum_in, child), child, deadline));
+    CAUSEWAY_ASSIGN(moved, relays_->collect(tree_way::up, child, from_child(i), moved, deadline));
     sums_.push_back(detail::read_message(child, from_child(i).first(moved), count_, peers_));
     return {};
   }
@@ -26375,18 +26501,17 @@ class tree_mean {
 
   result<void> take_down(time_point deadline) {
     if (!is_root()) {
-      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
-      CAUSEWAY_TRY(relays_.pass_on_before(tree_way::down, self_, deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, relays_.collect(tree_way::down, self_, mean_message(), mean_bytes_, deadline));
+      CAUSEWAY_TRY(relays_->wait(talk_, place(sum_out, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, relays_->wait(talk_, place(mean_in, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, relays_->collect(tree_way::down, self_, mean_message(), mean_bytes_, deadline));
       pass_down();
     }
-    return relays_.pass_on(tree_way::down, deadline);
+    return relays_->pass_on(tree_way::down, deadline);
   }
 
   result<void> finish_sends(time_point deadline) {
     for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(mean_out, p), p, deadline));
-    CAUSEWAY_TRY(relays_.finish(deadline));
+    CAUSEWAY_TRY(relays_->finish(deadline));
     talk_.close();
     return {};
   }
@@ -26416,9 +26541,9 @@ class tree_mean {
   std::size_t mean_bytes_ = 0;
   aligned_buffer<std::byte> memory_;
   aligned_buffer<float> sum_;
-  std::vector<peer_message> sums_;  // of the children, in their order
-  tree_relays relays_;
-  conversation talk_;  // these two last: they go first, and cancel what uses the rest
+  std::vector<peer_message> sums_;       // of the children, in their order
+  std::unique_ptr<tree_relays> relays_;  // stays where it is
+  conversation talk_;                    // these two last: they go first, and cancel what uses the rest
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -26455,6 +26580,7 @@ class group_view {
   CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
   CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
+  CAUSEWAY_DECL bool wait_any(std::span<const net::operation> ops, time_point deadline);
 
   /// Of the whole transport.
   [[nodiscard]] traffic stats() const { return over_->stats(); }
@@ -26518,6 +26644,10 @@ CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net
 CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
   if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
   return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool group_view::wait_any(std::span<const net::operation> ops, time_point deadline) {
+  return std::find(ops.begin(), ops.end(), no_operation) != ops.end() || over_->wait_any(ops, deadline);
 }
 
 CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
@@ -26633,7 +26763,7 @@ class held_transport {
 /// peers as there are regions, and a row encoded by DownCodec to each peer of its region; 16 bytes more for each message. 2
 /// latencies within a region and those of `Across`.
 ///
-/// Regions are those of `set_regions`, or, after `set_label`, those that the peers say, in a message of 4 bytes to each
+/// Regions are the given ones, or, after `set_label`, those that the peers say, in a message of 4 bytes to each
 /// other peer, which `begin` waits for: a latency more, of the longest line. The result is the same, whatever the regions.
 ///
 /// The residual is what the own message left out. What `Across` loses of a region's mean is lost, unless it keeps that
@@ -26653,8 +26783,6 @@ class two_level_mean {
                           DownCodec down = DownCodec{})
       : regions_{std::move(regions)}, up_{std::move(up)}, down_{std::move(down)}, across_{std::move(across)} {}
 
-  /// For the next round, on all peers alike: as the group changes.
-  void set_regions(region_list regions) { regions_ = std::move(regions); }
   /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
   void set_label(const region_label& label) { label_ = label, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
@@ -26908,8 +27036,7 @@ CAUSEWAY_DECL result<void> gather_regions(const exchange_port& port, const regio
 
 CAUSEWAY_DECL result<std::size_t> region_of(net::peer_index peer, const region_list& regions, std::uint32_t peers) {
   if (!has_each_once(regions, peers)) {
-    return fail(errc::invalid_argument, "two_level_mean",
-                "regions must name every peer of the group once; set_regions first");
+    return fail(errc::invalid_argument, "two_level_mean", "regions must name every peer of the group once");
   }
   std::size_t region = 0;
   while (std::find(regions[region].begin(), regions[region].end(), peer) == regions[region].end()) ++region;
@@ -29719,6 +29846,11 @@ class arrival_rules {
                 "causeway-A1: two values for one axis were given to comm::async_parameter_server; keep one. "
                 "docs/reference/rules.md#a1");
   static_assert(
+      (axis::has_codecs<Axes>() && ...),
+      "causeway-P8: axis::push is given a codec that is none: it lacks a member of compress::Codec. Codecs are in "
+      "compress/; a choice of entries, as compress::top_k, goes into compress::sparse. "
+      "docs/reference/rules.md#p8");
+  static_assert(
       a12,
       "causeway-A12: a group, topology or participation of comm::rounds was given to comm::async_parameter_server. Use "
       "axis::star or axis::regions, axis::push, axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
@@ -29815,13 +29947,26 @@ result<void> broadcast(T& transport, const net::message_id& id, net::peer_index 
 #ifndef CAUSEWAY_COMM_COMMON_STEPS_HPP
 #define CAUSEWAY_COMM_COMMON_STEPS_HPP
 
-// Where a newcomer's count of inner steps begins, among peers each of which has taken another number of them.
+// Where a newcomer's count of inner steps begins, and where that of a run ends, among peers each of which has taken another
+// number of them.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// As many as more than half of the peers say that they have taken, so that one which counts wrongly moves nobody; never
 /// fewer than `before`.
 CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before);
+
+/// `steps`, which this peer has taken, become the most that any of the exchange under way has: the same on all. 8 bytes to
+/// each, named by `part`; none where all take each step together.
+result<void> most_steps(auto& ctx, std::uint64_t& steps, std::uint64_t part) {
+  if (ctx.peers() == 1 || ctx.exchanges_at_once()) return {};
+  std::vector<std::uint64_t> all(ctx.peers());
+  CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::metrics, part),
+                                      std::as_bytes(std::span{&steps, 1}), std::as_writable_bytes(std::span{all}),
+                                      ctx.exchange_options()));
+  steps = *std::max_element(all.begin(), all.end());
+  return {};
+}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
@@ -30187,6 +30332,101 @@ CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_la
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
 #endif
 
+// ---- causeway/comm/outer_rows.hpp ----
+#ifndef CAUSEWAY_COMM_OUTER_ROWS_HPP
+#define CAUSEWAY_COMM_OUTER_ROWS_HPP
+
+// Rows that a policy keeps for each parameter, for peers whose part of the model changes during a run: which parts of an
+// outer optimizer's state are rows, how they lie in the order of the parameters, and what becomes of them.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Where the state of an optimizer lies, in parts.
+template <class Outer>
+std::vector<std::span<std::byte>> parts_of(Outer& outer) {
+  membership::image_collector parts;
+  parts(outer);
+  return parts.parts();
+}
+
+/// Which of its parts have a value for each parameter: those that are as long as what it is for.
+template <class Outer>
+std::vector<std::size_t> rows_of(Outer outer) {
+  constexpr std::size_t length = 1021;  // which no count of steps is
+  outer.reset(static_cast<std::int64_t>(length));
+  const auto parts = parts_of(outer);
+  std::vector<std::size_t> rows;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    if (parts[p].size() == length * sizeof(float)) rows.push_back(p);
+  }
+  return rows;
+}
+
+/// Rows as at the beginning; what is no row, such as a count of steps, stays. In place.
+template <class Outer>
+void reset_rows(Outer& outer, std::size_t length) {
+  std::vector<std::vector<std::byte>> kept;
+  for (const std::span<std::byte> part : parts_of(outer)) kept.emplace_back(part.begin(), part.end());
+  for (const std::size_t row : rows_of(outer)) kept[row].clear();
+  outer.reset(static_cast<std::int64_t>(length));
+  const auto is = parts_of(outer);
+  for (std::size_t p = 0; p < kept.size(); ++p) std::copy(kept[p].begin(), kept[p].end(), is[p].begin());
+}
+
+/// One row, of fragments each of which has its own, in the order of the parameters.
+class row_of_fragments {
+ public:
+  /// `values`: of one of them.
+  void add(const axis::fragment& cut, float* values) {
+    for (const index_range r : cut.ranges) {
+      row_.pieces.push_back({values, static_cast<std::size_t>(r.size())});
+      begins_.push_back(static_cast<std::size_t>(r.begin));
+      for (std::size_t i = begins_.size() - 1; i > 0 && begins_[i - 1] > begins_[i]; --i) {
+        std::swap(begins_[i - 1], begins_[i]);
+        std::swap(row_.pieces[i - 1], row_.pieces[i]);
+      }
+      values += r.size();
+    }
+  }
+  [[nodiscard]] parameter_row take() { return std::move(row_); }
+
+ private:
+  parameter_row row_;
+  std::vector<std::size_t> begins_;  // of its pieces, rising
+};
+
+/// Rows as they were, for when the model has another part.
+class kept_rows {
+ public:
+  void keep(const std::vector<parameter_row>& rows) {
+    for (const parameter_row& row : rows) {
+      auto& values = old_.emplace_back();
+      for (const std::span<float> piece : row.pieces) values.insert(values.end(), piece.begin(), piece.end());
+    }
+  }
+  /// Into `rows`: what both layouts have.
+  void put_common(const std::vector<parameter_row>& rows, std::span<const parameter_segment> before,
+                  std::span<const parameter_segment> now) const {
+    for_common_pieces(before, now, [&](const parameter_segment& from, const parameter_segment& to) {
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        auto value = old_[r].begin() + from.offset;
+        rows[r].visit(static_cast<std::size_t>(to.offset), static_cast<std::size_t>(to.size()),
+                      [&](std::span<float> piece) {
+                        std::copy_n(value, piece.size(), piece.begin());
+                        value += static_cast<std::ptrdiff_t>(piece.size());
+                      });
+      }
+    });
+  }
+
+ private:
+  std::vector<std::vector<float>> old_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_OUTER_ROWS_HPP
+
 // ---- causeway/comm/hub_copy.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_COPY_HPP
 #define CAUSEWAY_COMM_HUB_COPY_HPP
@@ -30225,6 +30465,29 @@ struct hub_copy {
     membership::image_collector all;
     all(shared, outers);
     return all.parts();
+  }
+
+  /// What has a value for each parameter, the shared ones first.
+  [[nodiscard]] std::vector<parameter_row> rows(std::span<const axis::fragment> cuts) {
+    std::vector<parameter_row> all;
+    all.push_back({{shared}});
+    for (const std::size_t part : rows_of(outers.front())) {
+      row_of_fragments row;
+      for (std::size_t f = 0; f < cuts.size(); ++f) {
+        row.add(cuts[f], reinterpret_cast<float*>(parts_of(outers[f])[part].data()));
+      }
+      all.push_back(row.take());
+    }
+    return all;
+  }
+  /// The model has another part than `before`, cut like this: what there was stays, the rest begins at `parameters`.
+  void divide(std::span<const axis::fragment> was, std::span<const axis::fragment> cuts, std::span<const float> parameters,
+              std::span<const parameter_segment> before, std::span<const parameter_segment> now) {
+    kept_rows old;
+    old.keep(rows(was));
+    shared.assign(parameters.begin(), parameters.end());
+    for (std::size_t f = 0; f < cuts.size(); ++f) reset_rows(outers[f], cuts[f].size);
+    old.put_common(rows(cuts), before, now);
   }
 
   void serialize(auto& ar) {
@@ -31199,24 +31462,58 @@ class hub_record {
     return copies_.regions.empty() ? std::span<const float>{} : std::span<const float>{copies_.trained()};
   }
   [[nodiscard]] std::span<const float> own() const noexcept { return copies_.of_region(region_); }
+  /// The same with what the outer optimizer keeps of it. Of a star.
+  [[nodiscard]] hub_copy<outer_type>& copy() noexcept { return copies_.regions.front(); }
+  [[nodiscard]] bool is_founded() const noexcept { return !copies_.regions.empty(); }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
   void shared(auto& ar) { ar(copies_, steps_, reign_, reign_before_, kept_); }
 
   /// The lines of the reign under way; none before the first record, and when the hub is lost.
-  [[nodiscard]] net::any_transport* lines() const noexcept { return lines_.get(); }
+  [[nodiscard]] net::any_transport* lines() const noexcept { return lines_; }
   /// Whether this peer has not been in a record, since it last took the others' state over.
   [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
+
+  /// Of a star: the record, and what was pushed since. Who goes on from a checkpoint is no hub, and pushes all of it again.
+  void serialize(auto& ar, auto& tier, const outer_type& prototype) {
+    std::uint64_t fragments = has_upper || !is_founded() ? 0 : copy().outers.size();
+    ar(fragments);
+    if (fragments == 0) return;
+    fresh_ = prototype;
+    copies_.regions.resize(1);
+    for (std::uint64_t f = 0; f < fragments; ++f) {  // one by one: a count without bytes behind it takes no memory
+      if (f == copy().outers.size()) copy().outers.push_back(prototype);
+      ar(copy().outers[f]);
+    }
+    ar(copy().shared, follows_);
+    tier.serialize_pushes(ar);
+  }
 
   /// Nothing is said in this reign any more.
   void hang_up(auto& tier) {
     tier.hang_up();
-    lines_.reset();
+    lines_ = nullptr;
   }
 
   /// The copies are other ones: what this peer pushed and served is nobody's business any more.
   void begin_anew(auto& tier, std::size_t fragments) {
     end_roles(tier);
     tier.begin_from(own(), fragments);
+    for (hub_leg& leg : tier.client().legs()) leg.residual.clear();
+  }
+
+  /// Where blocks move: after a record a reign begins with the attempt that follows, of those who hold the same blocks in
+  /// it. The first of them is the hub. In all stages that is the same replica: so no hub waits for one that waits for it.
+  template <class TermsOn>
+  result<void> open_lines(auto& ctx, auto& tier, std::size_t most, const TermsOn& terms_on) {
+    hang_up(tier);
+    const auto with = ctx.membership().lines();
+    if (!with) return {};
+    names_ = with->identities;
+    roles_ = hub_roles::of(std::vector<hub_claim>(names_.size()), names_, copies_.regions.size(),
+                           std::uint64_t{1} + with->attempt);
+    lines_ = with->transport;
+    follow(ctx, tier, terms_on(*lines_));
+    return set_groups(tier, terms_on(*lines_), most);
   }
 
   /// The same for a peer that keeps what others do not have: `live` has come as far from the copy. What it pushed they
@@ -31238,19 +31535,16 @@ class hub_record {
   result<void> exchange(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
                         const TermsOn& terms_on, const Flush& flush) {
     CAUSEWAY_TRY(ctx.enter_exchange());
-    end_reign(tier, rules, terms_on);
-    CAUSEWAY_ASSIGN(const auto claims, claims_of_all(ctx));
-    names_ = ctx.entry().identities;
-    roles_ = hub_roles::of(claims, names_, copies_.regions.size(), ctx.attempt());
     const auto terms = terms_on(ctx.transport());
-    follow(ctx, tier, terms);
-    auto outcome = talk(ctx, tier, rules, residual, most, terms, flush);
-    if (outcome) outcome = spread(ctx, tier);
-    tier.hang_up();  // the lines of an attempt end with it
-    CAUSEWAY_TRY(outcome);
+    if (!ctx.keeps_result()) {  // else `next_` is it
+      end_reign(tier, rules, terms_on);
+      CAUSEWAY_TRY(settle(ctx, tier, rules, residual, most, terms, flush));
+    }
     CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
-    apply(ctx, tier, claims, terms.cuts);
-    lines_ = std::make_unique<net::any_transport>(ctx.lasting_transport());
+    apply(ctx, tier, terms.cuts);
+    if (ctx.moves_blocks()) return {};  // who holds what in the next attempt is not known yet
+    lasting_ = ctx.membership().lasting();
+    lines_ = &lasting_;
     return set_groups(tier, terms_on(*lines_), most);
   }
 
@@ -31287,7 +31581,7 @@ class hub_record {
     hang_up(tier);
   }
 
-  result<std::vector<hub_claim>> claims_of_all(auto& ctx) {
+  result<void> claims_of_all(auto& ctx) {
     const hub_claim mine{.serves = serves_,
                          .follows = follows_,
                          .steps = ctx.step(),
@@ -31295,18 +31589,17 @@ class hub_record {
                          .serves_hubs = serves_hubs_,
                          .follows_hubs = follows_hubs_,
                          .hubs = hubs_};
-    std::vector<hub_claim> all(ctx.peers());
-    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
-                                        std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}),
-                                        ctx.exchange_options()));
-    return all;
+    claims_.assign(ctx.peers(), mine);
+    return collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
+                                  std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{claims_}),
+                                  ctx.exchange_options());
   }
 
   /// Where it is another hub than the one that this peer has pushed to, its pushes were in vain.
   void follow(auto& ctx, auto& tier, const hub_terms& terms) {
-    region_ = roles_.region_of[ctx.self()];
+    region_ = roles_.region_of[terms.transport.self()];
     const chosen_hub hub = own_hub();
-    const bool is_hub = hub.peer == ctx.self();
+    const bool is_hub = hub.peer == terms.transport.self();
     const std::string of = has_upper ? " of region " + std::to_string(region_) : "";
     if (take_role(ctx, tier.server(), is_hub, hub.time, serves_, of, copies_.regions[region_], terms)) {
       if constexpr (has_upper) tier.upper().begin_from(own(), terms.cuts.size());
@@ -31332,14 +31625,51 @@ class hub_record {
                  auto& copy, const hub_terms& terms) {
     if (serves && served == time) return false;
     server.dissolve();
-    served = serves ? time : 0;
+    const bool is_new = std::exchange(served, serves ? time : 0) == 0;
     if (!serves) return false;
     server.found_on(terms.cuts, copy.state());
-    ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub" + std::string{of});
+    if (is_new)
+      ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub" + std::string{of});
     return true;
   }
 
   // ---- a record -------------------------------------------------------------------------------------------------------
+
+  /// next_ ← what the hubs have come to with all that was pushed.
+  template <class Flush>
+  result<void> settle(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
+                      const hub_terms& terms, const Flush& flush) {
+    CAUSEWAY_TRY(claims_of_all(ctx));
+    names_ = ctx.entry().identities;
+    roles_ = hub_roles::of(claims_, names_, copies_.regions.size(), ctx.attempt());
+    follow(ctx, tier, terms);
+    auto outcome = talk(ctx, tier, rules, residual, most, terms, flush);
+    if (outcome) outcome = spread(ctx, tier);
+    tier.hang_up();  // the lines of an attempt end with it
+    if (outcome && ctx.moves_blocks()) return agree_on_counts(ctx);
+    return outcome;
+  }
+
+  /// Blocks may go from stage to stage: what an optimizer counts is in all stages what the first of them has. Stages differ
+  /// in it where a push was under way in one of them when the reign ended.
+  result<void> agree_on_counts(auto& ctx) {
+    const auto rows = rows_of(*fresh_);
+    const std::size_t each = parts_of(*fresh_).size();
+    std::vector<std::span<std::byte>> counts;
+    for (std::size_t p = 1; p < next_.front().size(); ++p) {
+      if (std::find(rows.begin(), rows.end(), (p - 1) % each) == rows.end()) counts.push_back(next_.front()[p]);
+    }
+    std::vector<double> bytes;
+    for (const auto count : counts) {
+      for (const std::byte b : count) bytes.push_back(ctx.stages().is_first() ? std::to_integer<int>(b) : 0);
+    }
+    CAUSEWAY_TRY(ctx.stages().sum(bytes, ctx.exchange_options()));
+    auto from = bytes.begin();
+    for (const auto count : counts) {
+      for (std::byte& b : count) b = static_cast<std::byte>(*from++);
+    }
+    return {};
+  }
 
   template <class Flush>
   result<void> talk(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
@@ -31398,18 +31728,13 @@ class hub_record {
     return {};
   }
 
-  void apply(auto& ctx, auto& tier, std::span<const hub_claim> claims, std::span<const axis::fragment> cuts) {
+  void apply(auto& ctx, auto& tier, std::span<const axis::fragment> cuts) {
     take_copies(cuts, ctx.is_last_exchange());
-    std::vector<std::uint64_t> steps;
-    for (const hub_claim& c : claims) steps.push_back(c.steps);
-    steps_ = common_steps(std::move(steps), steps_);
     std::copy(own().begin(), own().end(), ctx.parameters().begin());
     ctx.parameters_changed();
     tier.begin_from(own(), cuts.size());
-    for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
+    if (!ctx.moves_blocks()) note_reign(ctx);
     roles_.begin(ctx.attempt(), names_);
-    reign_before_ = std::exchange(reign_, ctx.attempt());
-    was_in_ = reign_;
     follows_ = own_hub().time;
     serves_ = own_hub().peer == ctx.self() ? follows_ : 0;
     if constexpr (has_upper) {
@@ -31418,6 +31743,16 @@ class hub_record {
       serves_hubs_ = roles_.top.peer == ctx.self() ? follows_hubs_ : 0;
       hubs_ = roles_.hubs;
     }
+  }
+
+  /// For who misses a record. Where blocks move it gives up what it has, and the pipelines have the step.
+  void note_reign(auto& ctx) {
+    std::vector<std::uint64_t> steps;
+    for (const hub_claim& c : claims_) steps.push_back(c.steps);
+    steps_ = common_steps(std::move(steps), steps_);
+    for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
+    reign_before_ = std::exchange(reign_, ctx.attempt());
+    was_in_ = reign_;
   }
 
   /// Regions that nobody is in begin where the others are; after the run's last record, all do.
@@ -31441,7 +31776,9 @@ class hub_record {
   std::vector<std::uint64_t> kept_;  ///< of each region, the time of its hub of which the record has the pushes
 
   std::optional<outer_type> fresh_;
-  std::unique_ptr<net::any_transport> lines_;
+  net::any_transport* lines_ = nullptr;
+  net::any_transport lasting_{};
+  std::vector<hub_claim> claims_;
   std::vector<std::uint64_t> names_;
   hub_roles roles_;  ///< in the exchange entered last, and from its end on
 
@@ -31573,15 +31910,32 @@ template <class Core>
 class elastic_pushes {
  public:
   result<void> start(auto& ctx, Core& c) {
+    const bool goes_on = ctx.moves_blocks() && record_.is_founded();  // from a checkpoint
     const auto outers = std::tuple_cat(std::tuple{c.outer}, c.hubs.outers());
-    record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers);
+    if (!goes_on) record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers);
     auto alone = net::any_transport{};
     c.tiers.configure(c.hubs.levels(0));
     CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
-    record_.begin_anew(c.tiers, c.cuts.size());
-    ctx.contribution().gather(c.hubs.record_samples);
+    if (!goes_on) record_.begin_anew(c.tiers, c.cuts.size());
+    ctx.contribution().gather(c.hubs.record_samples, true);
     c.schedule();
     return {};
+  }
+  void serialize(auto& ar, Core& c) { record_.serialize(ar, c.tiers, c.outer); }
+
+  // ---- where blocks of the model move between peers --------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<parameter_row> block_rows(Core& c) { return record_.copy().rows(c.cuts); }
+  result<void> divide(auto& ctx, Core& c, std::span<const parameter_segment> before) {
+    const std::vector<axis::fragment> was = std::exchange(c.cuts, {});
+    CAUSEWAY_ASSIGN(c.cuts, axis::cut_part(c.fragments, ctx));
+    record_.copy().divide(was, c.cuts, ctx.parameters(), before, ctx.view().segments);
+    divided_ = true;
+    return {};
+  }
+  /// Before an inner step: whoever has got blocks goes on from them.
+  void before_step(Core& c) {
+    if (std::exchange(divided_, false)) record_.begin_anew(c.tiers, c.cuts.size());
   }
 
   /// What training has come to, as of the last record; with a fixed set of peers nothing.
@@ -31607,6 +31961,7 @@ class elastic_pushes {
 
   /// Nobody waits for more than an answer, and for that only as long as it can be expected.
   result<void> after_step(auto& ctx, Core& c) {
+    if (ctx.moves_blocks() && record_.lines() == nullptr) CAUSEWAY_TRY(open_lines(ctx, c));
     if (record_.lines() != nullptr) {
       auto talked = serve_lines(ctx, c);
       for (std::size_t f = 0; f < c.cuts.size() && talked; ++f) talked = visit_lines(ctx, c, f);
@@ -31636,6 +31991,11 @@ class elastic_pushes {
   }
 
  private:
+  result<void> open_lines(auto& ctx, Core& c) {
+    const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
+    return record_.open_lines(ctx, c.tiers, c.most_bytes(c.terms_of(ctx)), on);
+  }
+
   result<void> make_record(auto& ctx, Core& c) {
     const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
     auto alone = net::any_transport{};
@@ -31653,7 +32013,7 @@ class elastic_pushes {
   result<void> visit_lines(auto& ctx, Core& c, std::size_t f) {
     hub_leg& leg = c.legs()[f];
     if (leg.pending && leg.answered && leg.waited >= c.merge_rule.steps) CAUSEWAY_TRY(c.apply(ctx, f));
-    if (leg.pending || leg.since < leg.due_after) return {};
+    if (leg.pending || leg.since < leg.due_after || c.cuts[f].size == 0) return {};
     gather_local(ctx, c, f);
     const auto terms = c.terms_of(ctx, *record_.lines());
     leg.spoilt = !collective::finite_values(c.row);
@@ -31673,7 +32033,7 @@ class elastic_pushes {
     if (!leg.answered && c.cuts.size() > 1) {
       CAUSEWAY_TRY(c.tiers.say_waiting(c.rules(), c.terms_of(ctx, *record_.lines()), f));
     }
-    while (!leg.answered && !ctx.announce_samples()) {
+    while (!leg.answered && !ctx.announce_samples() && !ctx.membership().exchange_waits()) {
       const duration waited = ctx.clock().now() - begin;
       if (begin + waited >= overdue) {
         answers_.overdue(waited);
@@ -31692,7 +32052,7 @@ class elastic_pushes {
     const auto terms = c.terms_of(ctx);
     for (std::size_t f = 0; f < c.cuts.size(); ++f) {
       hub_leg& leg = c.legs()[f];
-      if (leg.since == 0) continue;
+      if (leg.since == 0 || c.cuts[f].size == 0) continue;
       gather_local(ctx, c, f);
       if (!collective::finite_values(c.row)) {
         ctx.reset_inner();
@@ -31714,6 +32074,7 @@ class elastic_pushes {
 
   hub_record<typename Core::tiers_type> record_;
   net::arrival_statistics answers_;  ///< that were waited for
+  bool divided_ = false;             ///< the model has another part since the last step
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -32821,6 +33182,12 @@ class hub_tier<Outer, Upper...> {
     ar(is_hub_, client_);
     if (is_hub_) ar(server_, upper_);
   }
+  /// What is kept to be pushed again.
+  void serialize_pushes(auto& ar) {
+    work_.resize(client_.legs().size());
+    for (hub_work& w : work_) ar(w.samples, w.steps);
+    ar(pushed_);
+  }
 
  private:
   result<void> say(const auto& rules, const hub_terms& terms, std::vector<std::byte> bytes) {
@@ -32981,7 +33348,7 @@ struct push_core {
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(ctx.elastic() ? hubs.check_elastic() : hubs.check(ctx.peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
-    if (ctx.stages().count() > 1) CAUSEWAY_TRY(check_stages(ctx));
+    if (ctx.stages().count() > 1 || ctx.moves_blocks()) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
       if (merge_rule.steps < 1) {
         return fail(errc::invalid_argument, "merge rule",
@@ -32996,7 +33363,9 @@ struct push_core {
   result<void> check_stages(auto& ctx) const {
     const double first = 0;
     const bool waits = std::isinf(arrivals.closes_after({.arrived = {&first, 1}, .expected = 2}));
-    if (!waits && arrivals.most_ahead == axis::no_bound) return ctx.stages().refuse_copies(who, ctx.exchange_options());
+    if (!waits && arrivals.most_ahead == axis::no_bound) {
+      return ctx.elastic() ? result<void>{} : ctx.stages().refuse_copies(who, ctx.exchange_options());
+    }
     return fail(errc::unsupported, who,
                 "the hubs of a pipeline's stages must answer a push without waiting for others': use a quorum of 1 and "
                 "no `most_ahead`, or peers that hold the whole model");
@@ -33155,8 +33524,11 @@ struct comm_traits {
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool rounds_by_pace = false;   ///< where peers come and go: rounds come when the quickest has done enough
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
+  bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -33167,8 +33539,10 @@ struct parallel_traits {
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
+  bool stands_in = false;  ///< what a lost peer had begun of a micro-batch another one ends, from what neighbours have
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool drains = false;            ///< what is in flight has to come back first: it knows a step before that a round ends
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -33356,8 +33730,10 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
+                                      .moves_with_blocks = !core_type::tiers_type::has_upper,
+                                      .rounds_by_pace = true,
                                       .rounds_at_hand = rounds_at_hand};
-  static constexpr std::uint32_t state_version = 4;
+  static constexpr std::uint32_t state_version = 5;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
   explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
@@ -33392,7 +33768,10 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {};
   }
 
-  result<void> before_inner_step(auto&) { return {}; }
+  result<void> before_inner_step(auto& ctx) {
+    if (ctx.elastic()) elastic_.before_step(core_);
+    return {};
+  }
 
   result<void> after_inner_step(auto& ctx) {
     count(ctx);
@@ -33423,7 +33802,10 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {};
   }
 
-  void serialize(auto& ar) { ar(core_.tiers, core_.trigger, counted_); }
+  void serialize(auto& ar) {
+    ar(core_.tiers, core_.trigger, counted_);
+    elastic_.serialize(ar, core_);
+  }
 
   // ---- among peers that come and go: comm/elastic_pushes.hpp ----------------------------------------------------------
 
@@ -33437,6 +33819,13 @@ class async_parameter_server : arrival_rules<Axes...> {
   }
 
   result<void> catch_up(auto& ctx) { return elastic_.catch_up(ctx, core_); }
+
+  /// Where blocks of the model move between peers: what goes along.
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return elastic_.block_rows(core_); }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) { return elastic_.divide(ctx, core_, before); }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() const { return {}; }
+  result<void> forget(auto&) const { return {}; }
+  [[nodiscard]] bool exchanges_next() const noexcept { return false; }  ///< it is not known before
 
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
@@ -33662,10 +34051,11 @@ constexpr bool allows_late_steps(round_mix m) {
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
 /// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
 /// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
-/// memory of several rows. Modules of all paths are kept by everybody, whichever blocks it has.
+/// memory of several rows. Of modules all versions go along.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || by_path(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
-  if (m.before_inner_step) return m.waits_at_once && m.bit_parity && (m.single || !keeps_factors);
+  if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
+  const bool each_step = m.waits_at_once || m.waits_a_round;
+  if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
@@ -33822,16 +34212,15 @@ static_assert(rules::a18(mix),
 #define CAUSEWAY_COMM_BLOCK_ROWS_HPP
 
 // What comm::rounds keeps for each parameter between two exchanges, for peers whose part of the model changes during a run:
-// shared parameters and the outer optimizer's state, which belong to a block and move with it. A residual is a peer's own,
-// of rows that it sent, and is dropped when its part changes: with a newcomer it starts at zero, too.
+// shared parameters and the outer optimizer's state, which belong to a block and move with it; of models of modules those
+// of all versions, row by row: what has fewer of them stands in several rows. A residual is a peer's own, of rows that it
+// sent, and is dropped when its part changes: with a newcomer it starts at zero, too.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// Of a policy whose shared parameters and outer optimizer are in memory.
 template <class Core>
 class block_rows {
-  using outer_type = typename Core::outer_type;
-
  public:
   explicit block_rows(Core& core) : core_{core} {}
 
@@ -33841,7 +34230,10 @@ class block_rows {
     std::vector<parameter_row> rows;
     if constexpr (Core::content_type::anchored) {
       rows.push_back({{core_.rows.anchor()}});
-      for (const std::size_t part : rows_of_outer()) rows.push_back(of_outer(part));
+      for (std::size_t v = 0; v < versions(); ++v) {
+        if constexpr (Core::by_path) rows.push_back(of_states(v, [](state& s) { return s.module.data(); }));
+        for (const std::size_t part : rows_of(core_.outer)) rows.push_back(of_outer(v, part));
+      }
     } else if constexpr (Core::keeps_means) {
       for (auto& means : core_.rows.means()) rows.push_back({{means}});
     }
@@ -33851,9 +34243,9 @@ class block_rows {
   /// The model of `ctx` has another part than `before`, and its parameters are there. What was kept of those that stayed
   /// goes with them; of new ones the shared parameters are the live ones, and the optimizer's state is as when it begins.
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) const {
-    std::vector<std::vector<float>> old;
+    kept_rows old;
     if constexpr (!Core::content_type::before_inner_step) {
-      for (const parameter_row& row : all()) old.push_back(copy_of(row));
+      old.keep(all());
       begin_shared(ctx);
     }
     if constexpr (Core::content_type::sums_updates) {
@@ -33864,9 +34256,13 @@ class block_rows {
     for (std::size_t i = 0; i < core_.states.size(); ++i) {
       drop_own(core_.states[i]);
       CAUSEWAY_TRY(core_.prepare(ctx, i));
-      if constexpr (Core::content_type::anchored) reset_outer(core_.states[i]);
+      if constexpr (Core::content_type::anchored) reset_rows(core_.states[i].outer, core_.states[i].size());
     }
-    if constexpr (!Core::content_type::before_inner_step) keep_common(old, before, ctx.view().segments);
+    if constexpr (Core::by_path) {
+      core_.modules.found(core_.states, core_.cuts, ctx.parameters());
+      core_.modules.lay_out(core_.states);
+    }
+    if constexpr (!Core::content_type::before_inner_step) old.put_common(all(), before, ctx.view().segments);
     return {};
   }
 
@@ -33884,6 +34280,10 @@ class block_rows {
     }
     return {};
   }
+  /// Of results that are a round late: whether a row waits for the next exchange.
+  [[nodiscard]] std::optional<bool> row_waits() const {
+    return Core::applies_late ? std::optional{core_.states.front().pending} : std::nullopt;
+  }
 
  private:
   using state = typename Core::state;
@@ -33897,21 +34297,6 @@ class block_rows {
     }
   }
 
-  void keep_common(const std::vector<std::vector<float>>& old, std::span<const parameter_segment> before,
-                   std::span<const parameter_segment> now) const {
-    const auto rows = all();
-    for_common_pieces(before, now, [&](const parameter_segment& from, const parameter_segment& to) {
-      for (std::size_t r = 0; r < rows.size(); ++r) {
-        auto value = old[r].begin() + from.offset;
-        rows[r].visit(static_cast<std::size_t>(to.offset), static_cast<std::size_t>(to.size()),
-                      [&](std::span<float> piece) {
-                        std::copy_n(value, piece.size(), piece.begin());
-                        value += static_cast<std::ptrdiff_t>(piece.size());
-                      });
-      }
-    });
-  }
-
   /// What belongs to the rows that this peer sent, or was about to.
   void drop_own(state& s) const {
     s.cancel();
@@ -33922,58 +34307,37 @@ class block_rows {
     if constexpr (!Core::keeps_factors && Core::recipe_type::traits.stateful) s.exchange.emplace(core_.recipe.make(s.part));
   }
 
-  [[nodiscard]] static std::vector<float> copy_of(const parameter_row& row) {
-    std::vector<float> values;
-    for (const std::span<float> piece : row.pieces) values.insert(values.end(), piece.begin(), piece.end());
-    return values;
+  /// Of models of modules: the most that a fragment has.
+  [[nodiscard]] std::size_t versions() const {
+    std::size_t most = 1;
+    for (std::size_t i = 0; i < core_.states.size(); ++i) most = std::max(most, version_of(i) + 1);
+    return most;
+  }
+  [[nodiscard]] std::size_t version_of(std::size_t i) const {
+    const auto& all = core_.states;
+    std::size_t before = i;
+    while (Core::by_path && before > 0 && all[before - 1].fragment == all[i].fragment) --before;
+    return i - before;
+  }
+  /// Whether it is that version of its fragment, or the last, where that has fewer: rows have a value for each parameter.
+  [[nodiscard]] bool stands_for(std::size_t i, std::size_t version) const {
+    const std::size_t own = version_of(i);
+    const bool is_last = i + 1 == core_.states.size() || version_of(i + 1) == 0;
+    return own == version || (own < version && is_last);
   }
 
-  /// Which parts of an outer optimizer's state have a value for each parameter: those that are as long as what it is for.
-  [[nodiscard]] std::vector<std::size_t> rows_of_outer() const {
-    constexpr std::size_t length = 1021;  // which no count of steps is
-    outer_type outer = core_.outer;
-    outer.reset(static_cast<std::int64_t>(length));
-    membership::image_collector parts;
-    parts(outer);
-    std::vector<std::size_t> rows;
-    for (std::size_t p = 0; p < parts.parts().size(); ++p) {
-      if (parts.parts()[p].size() == length * sizeof(float)) rows.push_back(p);
-    }
-    return rows;
+  [[nodiscard]] parameter_row of_outer(std::size_t version, std::size_t part) const {
+    return of_states(version, [part](state& s) { return reinterpret_cast<float*>(parts_of(s.outer)[part].data()); });
   }
-
   /// Of all fragments, in the order of the parameters.
-  [[nodiscard]] parameter_row of_outer(std::size_t part) const {
-    parameter_row row;
-    std::vector<std::size_t> begins;  // of its pieces, rising
-    for (state& s : core_.states) {
-      membership::image_collector parts;
-      parts(s.outer);
-      auto* values = reinterpret_cast<float*>(parts.parts()[part].data());
-      for (const index_range r : s.cut->ranges) {
-        row.pieces.push_back({values, static_cast<std::size_t>(r.size())});
-        begins.push_back(static_cast<std::size_t>(r.begin));
-        for (std::size_t i = begins.size() - 1; i > 0 && begins[i - 1] > begins[i]; --i) {
-          std::swap(begins[i - 1], begins[i]);
-          std::swap(row.pieces[i - 1], row.pieces[i]);
-        }
-        values += r.size();
-      }
+  template <class Values>
+  [[nodiscard]] parameter_row of_states(std::size_t version, Values&& values_of) const {
+    row_of_fragments row;
+    for (std::size_t i = 0; i < core_.states.size(); ++i) {
+      state& s = core_.states[i];
+      if (stands_for(i, version)) row.add(*s.cut, values_of(s));
     }
-    return row;
-  }
-
-  /// Rows as at the beginning; what is no row, such as a count of steps, stays.
-  void reset_outer(state& s) const {
-    membership::image_collector was;
-    was(s.outer);
-    std::vector<std::vector<std::byte>> kept;
-    for (const std::span<std::byte> part : was.parts()) kept.emplace_back(part.begin(), part.end());
-    for (const std::size_t row : rows_of_outer()) kept[row].clear();
-    s.outer.reset(static_cast<std::int64_t>(s.size()));
-    membership::image_collector is;
-    is(s.outer);
-    for (std::size_t p = 0; p < kept.size(); ++p) std::copy(kept[p].begin(), kept[p].end(), is.parts()[p].begin());
+    return row.take();
   }
 
   Core& core_;
@@ -34714,12 +35078,6 @@ CAUSEWAY_DECL net::message_id transport_site::of_kind(std::uint32_t kind) const 
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Whether a policy has the hook `compute`, by which the trainer asks it for gradients.
-template <class P>
-inline constexpr bool looks_ahead = requires {
-  requires P::looks_ahead;
-};
-
 /// pass() at θ − η·sign(x), with x the input of each state that is under way and η the learning rate of the step before;
 /// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters. The host
 /// does it.
@@ -34972,7 +35330,7 @@ class site_context {
 /// `close` carries what goes on within the site (cuda::open_site); without it, the run's transport does.
 template <class Across = periodic<>>
 class by_site {
-  static_assert(!detail::looks_ahead<Across>,
+  static_assert(!Across::traits.looks_ahead,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
 
  public:
@@ -35450,6 +35808,12 @@ struct late_rows {
     return !s.pending && c.outer_steps == 0 && step + c.period(s) >= s.due_at;
   }
 
+  /// Whether a row is of the step before, or there is none: gradients, of stages of a model. While a step is attempted,
+  /// what it is made of may be given to others.
+  [[nodiscard]] static bool of_step_before(auto& ctx) {
+    return Core::applies_late && Core::content_type::before_inner_step && ctx.exchanges_at_once();
+  }
+
   /// Applies what `came`, and makes the rows of the next turn.
   static result<void> make(auto& ctx, Core& c, const auto& due, bool came) {
     for (state* s : due) {
@@ -35468,6 +35832,12 @@ struct late_rows {
       ctx.contribution().open();
     }
     return {};
+  }
+
+  /// Who has none when a turn comes makes it then, of the steps since it began: its rows are not late from then on.
+  static result<void> make_missing(auto& ctx, Core& c, const auto& due) {
+    if (!Core::applies_late || due.front()->pending || of_step_before(ctx)) return {};
+    return make(ctx, c, due, false);
   }
 
   /// What was moved since a row was made goes along with it, in the run's last exchange, which may be begun several times.
@@ -35799,7 +36169,8 @@ CAUSEWAY_DECL void path_roster::admit(const std::vector<std::uint64_t>& present,
 // Models of modules of which each peer trains one path (axis::module_groups), where peers come and go. Every peer keeps all
 // modules as they were committed last, with the state of their outer optimizers: so any one of those who are left has the
 // whole run, a newcomer can be given whatever path it gets by any of them, and a module that nobody trains stays as it is.
-// All peers take part in the exchange of every module; those whose path has it put something in.
+// All peers take part in the exchange of every module; those whose path has it put something in. Of pipelines every peer
+// keeps all versions of its stage, and it is its pipeline that has the path.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -35811,7 +36182,6 @@ struct no_modules {
   [[nodiscard]] std::size_t count(auto&&) const { return 0; }
   [[nodiscard]] std::size_t fragment_of(auto&&, std::size_t) const { return 0; }
   void invite(auto&&...) {}
-  [[nodiscard]] float length(auto&&...) const { return 1; }
   void serialize(auto&) {}
 };
 
@@ -35838,16 +36208,22 @@ class path_modules {
   /// Before the first step, also after a checkpoint, once states know their fragments.
   result<void> start(auto& ctx, state_list& states, const Group& group) {
     if (!ctx.elastic()) return {};
+    by_pipeline_ = ctx.moves_blocks();
     modules_ = group.modules();
-    std::size_t all = 0, at = 0;
+    std::size_t all = 0;
     for (const State& s : states) all += s.size();
     if (all != store_.size()) {
       return fail(errc::wrong_model, "module_groups",
                   "the checkpoint has other modules; start with the paths that it was written with");
     }
-    for (State& s : states) s.module = std::span<float>{store_}.subspan(std::exchange(at, at + s.size()), s.size());
+    lay_out(states);
     (void)take_path(ctx, states, group);
     return {};
+  }
+  /// Where each module lies.
+  void lay_out(state_list& states) {
+    std::size_t at = 0;
+    for (State& s : states) s.module = std::span<float>{store_}.subspan(std::exchange(at, at + s.size()), s.size());
   }
   void keep_in(const memory_source& memory) { move_to(memory, store_); }
 
@@ -35860,20 +36236,20 @@ class path_modules {
 
   /// Everybody takes part in the exchange of a module; where nobody has anything of it, nobody does.
   void invite(auto& ctx, const Group& group, State& s) {
-    s.terms.contributors = static_cast<std::uint32_t>(paths_in(ctx, group, s).size());
+    const auto those = paths_in(ctx, group, s);
+    s.terms.length = group.length_of(those);
+    s.terms.contributors = static_cast<std::uint32_t>(those.size());
     s.terms.members.resize(s.terms.contributors > 0 ? ctx.peers() : 1, ctx.self());
     if (s.terms.contributors > 0) std::iota(s.terms.members.begin(), s.terms.members.end(), net::peer_index{0});
     s.terms.weight *= weight(ctx, group, s);
     s.terms.contributes = s.terms.weight > 0;
-  }
-  [[nodiscard]] float length(auto& ctx, const Group& group, const State& s) {
-    return group.length_of(paths_in(ctx, group, s));
   }
 
   // ---- who has which path -----------------------------------------------------------------------------------------------
 
   /// That exchange is applied: newcomers get their paths.
   void admit(auto& ctx, state_list& states, const Group& group, auto& rows) {
+    if (by_pipeline_) return;
     const bool newcomer = path_ == path_roster::none;
     roster_.admit(ctx.entry().identities, group.paths.size());
     if (newcomer) follow(ctx, states, group, rows, {});
@@ -35886,6 +36262,15 @@ class path_modules {
     CAUSEWAY_TRY(ctx.left_exchange({}));  // what all hold alike is about to change
     admit(ctx, states, group, rows);
     return {};
+  }
+  /// Its pipeline has that one from now on, or it is in none. Whether it is another.
+  bool give(auto& ctx, state_list& states, const Group& group, auto& rows, std::optional<std::uint32_t> path) {
+    const bool another = path != this->path();
+    path_ = path.value_or(path_roster::none);
+    (void)take_path(ctx, states, group);
+    put(states, group, path.value_or(0), rows.anchor());
+    if (another) std::fill(rows.updates().begin(), rows.updates().end(), 0.0F);
+    return another;
   }
   /// All modules were replaced: the shared and the live parameters become this peer's path, on which what it trained since
   /// `previous` stays; that is empty where it has nothing of its own.
@@ -35916,11 +36301,16 @@ class path_modules {
   }
 
   /// What all hold alike.
-  void shared(auto& ar) { ar(store_, roster_); }
+  void shared(auto& ar) {
+    ar(store_);
+    if (!by_pipeline_) ar(roster_);
+  }
   void serialize(auto& ar) {
-    std::uint8_t there = store_.empty() ? 0 : 1;
-    ar(there);
-    if (there != 0) ar(store_, roster_);
+    std::uint8_t kind = store_.empty() ? 0 : by_pipeline_ ? 2 : 1;
+    ar(kind);
+    if (kind != 0) ar(store_);
+    if (kind == 1) ar(roster_);
+    if (kind == 2) ar(path_);
   }
 
  private:
@@ -35936,6 +36326,7 @@ class path_modules {
   }
   /// Of those who take part in the exchange that was entered.
   [[nodiscard]] const std::vector<std::uint32_t>& present(auto& ctx, const Group& group) {
+    if (by_pipeline_) return ctx.entry().paths;
     if (attempt_ != ctx.attempt() || attempt_ == 0) present_ = roster_.paths_of(ctx.entry().identities, group.paths.size());
     attempt_ = ctx.attempt();
     return present_;
@@ -35945,16 +36336,18 @@ class path_modules {
     std::vector<std::uint32_t> those;
     const auto& paths = present(ctx, group);
     for (net::peer_index p = 0; p < paths.size(); ++p) {
-      if (paths[p] != path_roster::none && group.has(paths[p], modules_[s.part]) && ctx.share_of(p) > 0)
-        those.push_back(paths[p]);
+      if (paths[p] == path_roster::none || !group.has(paths[p], modules_[s.part])) continue;
+      if (by_pipeline_ || ctx.share_of(p) > 0) those.push_back(paths[p]);
     }
     return those;
   }
   /// Whether it is another one than before. Who has none holds the first, and trains nothing.
   bool take_path(auto& ctx, state_list& states, const Group& group) {
-    const std::uint32_t before = std::exchange(path_, roster_.path_of(ctx.identity(), group.paths.size()));
+    const std::uint32_t before = path_;
+    if (!by_pipeline_) path_ = roster_.path_of(ctx.identity(), group.paths.size());
     const bool has_one = path_ != path_roster::none;
     for (State& s : states) s.elsewhere = !group.has(has_one ? path_ : 0, modules_[s.part]);
+    if (by_pipeline_) return path_ != before;  // pipelines say themselves who trains
     if (has_one) ctx.contribution().resume();
     if (!has_one) ctx.contribution().pause();
     return path_ != before;
@@ -35966,6 +36359,7 @@ class path_modules {
   std::uint32_t path_ = path_roster::none;
   std::vector<std::uint32_t> present_;
   std::uint64_t attempt_ = 0;  ///< that they are of
+  bool by_pipeline_ = false;
 };
 
 /// What a policy needs of them.
@@ -36003,7 +36397,7 @@ struct post_local_options {
 /// Not built: peers that come and go. A newcomer would need the others' inner optimizer until step W, and none after it.
 template <class Rounds>
 class post_local {
-  static_assert(!Rounds::traits.exchanges_gradients && !detail::looks_ahead<Rounds>,
+  static_assert(!Rounds::traits.exchanges_gradients && !Rounds::traits.looks_ahead,
                 "comm::post_local is given rounds of gradients, which are exchanged in every step already: leave it out");
 
  public:
@@ -36533,6 +36927,7 @@ struct talk_terms {
   float rescale = 1;                     ///< of a contributor's row, so that the mean over all is the one over them
   bool contributes = true;               ///< this peer
   float weight = 1;                      ///< of its row, if it does
+  float length = 1;                      ///< that the mean is made longer by, once
   std::uint64_t seed = 0;                ///< of the exchange
   net::message_id id;
   std::uint64_t part = 0;  ///< of the attempt, where the context exchanges
@@ -36616,7 +37011,13 @@ struct round_state {
 
   [[nodiscard]] std::size_t size() const noexcept { return cut->size; }
 
-  /// An exchange begins: what is trained from now on is for the next.
+  /// An exchange begins, whose result comes later.
+  void depart() noexcept {
+    pending = true;
+    waited = 0;
+    restart();
+  }
+  /// What is trained from now on is for the next.
   void restart() noexcept {
     since = 0;
     samples = 0;
@@ -36635,6 +37036,12 @@ struct round_state {
       move_to(memory, *values);
     }
     if constexpr (requires { outer.keep_in(memory); }) outer.keep_in(memory);
+  }
+
+  /// In place of a row, which others do not count.
+  result<void> compose_nothing(auto& ctx) {
+    input.resize(size());
+    return ctx.rows().zero(input);
   }
 
   /// x ← β·e + η·x, in `input`, which holds x.
@@ -36863,6 +37270,7 @@ struct round_core {
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
+  static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
       merge_rule_type::keeps_departure && laws::mix.anchored && !rows_type::keeps_in_parameters;
@@ -37022,6 +37430,7 @@ struct round_core {
       if (std::any_of(all.begin(), all.end(), contributes)) return all;
       return {q.self};  // nobody has anything to say
     } else {
+      if (applies_late && content_type::before_inner_step && ctx.entry().nobody_counts()) return {q.self};
       return has_modules(ctx) ? std::vector<net::peer_index>{} : s.group_axis.members(q);
     }
   }
@@ -37062,12 +37471,16 @@ struct round_core {
                .rescale = 1,
                .contributes = weight > 0,
                .weight = weight,
+               .length = 1,
                .seed = mix(q.seed, s.number),
                .id = id_of(ctx, s),
                .part = first_part + s.part,
                .reference = {}};
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
     if constexpr (!participation_type::always) draw_lots(ctx, participation, s.terms, q);
+    if constexpr (laws::mix.anchored && requires { group.length(q); }) {
+      if (!has_modules(ctx)) s.terms.length = group.length(q);
+    }
     if (has_modules(ctx)) modules.invite(ctx, group, s);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
@@ -37078,11 +37491,8 @@ struct round_core {
     CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? &s.cut->ranges : nullptr));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
-    if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {
-      const float length = has_modules(ctx) ? modules.length(ctx, group, s) : group.length(question(ctx, s));
-      if (length != 1.0F) return ctx.rows().scale(s.row, length);
-    }
-    return {};
+    const float length = std::exchange(s.terms.length, 1.0F);  // an earlier attempt's mean has it already
+    return length != 1.0F ? ctx.rows().scale(s.row, length) : result<void>{};
   }
   /// How far results that are there will move the whole model, for a trigger that watches that. All stages ask at once.
   result<void> measure(auto& ctx, std::span<state* const> due) {
@@ -37228,9 +37638,9 @@ class round_turns {
   }
 
   /// The first turns of a run.
-  void found(Core& c) {
+  void found(auto& ctx, Core& c) {
     for (state& s : c.states) {
-      if (applies_late) s.due_at += c.period(s);
+      if (applies_late && !late::of_step_before(ctx)) s.due_at += c.period(s);
     }
     choose_next(c);
   }
@@ -37238,8 +37648,7 @@ class round_turns {
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
     if constexpr (Core::meets) return c.trigger.is_time(ctx, c.states.front().since) ? exchange(ctx, c) : result<void>{};
-    if (ctx.exchanges_at_once() && c.at < next(c) && !ctx.run_ends()) return set_aside(ctx, c, c.at);
-    if (ctx.exchanges_at_once()) return exchange(ctx, c);
+    if (ctx.exchanges_at_once()) return c.at < next(c) && !ctx.run_ends() ? set_aside(ctx, c, c.at) : exchange(ctx, c);
     const due_list due = turn(c);
     const state& one = *due.front();
     if (applies_late && c.at < one.due_at) return before_apply(ctx, c, due);
@@ -37311,9 +37720,7 @@ class round_turns {
       for (state& s : c.states) {
         if (s.pending || s.due_at > step) continue;
         CAUSEWAY_TRY(compose(ctx, c, s));
-        s.pending = true;
-        s.waited = 0;
-        s.restart();
+        s.depart();
       }
     }
     return {};
@@ -37322,8 +37729,8 @@ class round_turns {
   result<void> prepare(auto& ctx, Core& c, const due_list& due) {
     for (state* s : due) {
       if (!s->pending) CAUSEWAY_TRY(compose(ctx, c, *s));
+      CAUSEWAY_TRY(ctx.check_own(s->input));
     }
-    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
     CAUSEWAY_TRY(ctx.enter_exchange());
     return {};
   }
@@ -37346,6 +37753,8 @@ class round_turns {
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
     if (due.empty()) return {};
+    const bool ends = ctx.is_last_exchange() && !Core::content_type::before_inner_step;
+    if (ends) CAUSEWAY_TRY(most_steps(ctx, ended_at_ = c.at, 1 + c.first_part));
     if constexpr (keeps_means) {
       if (ends_alike(ctx)) return mean_of_all(ctx, c);
     }
@@ -37451,6 +37860,7 @@ class round_turns {
  private:
   [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.merge_rule().steps : 0; }
   result<void> compose(auto& ctx, Core& c, state& s) {
+    if (late::of_step_before(ctx)) return s.compose_nothing(ctx);
     if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
     CAUSEWAY_TRY(c.rows.compose(ctx, s));
     return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
@@ -37494,11 +37904,7 @@ class round_turns {
 
   result<void> depart(auto& ctx, Core& c, due_list due) {
     CAUSEWAY_TRY(send(ctx, c, due));
-    for (state* s : due) {
-      s->pending = true;
-      s->waited = 0;
-      s->restart();
-    }
+    for (state* s : due) s->depart();
     return ctx.is_last_exchange() ? exchange(ctx, c) : result<void>{};
   }
 
@@ -37507,7 +37913,7 @@ class round_turns {
   result<void> send(auto& ctx, Core& c, due_list& due) {
     for (;;) {
       const std::uint64_t adopted = adoptions_;
-      if (applies_late && !due.front()->pending) CAUSEWAY_TRY(late::make(ctx, c, due, false));
+      CAUSEWAY_TRY(late::make_missing(ctx, c, due));
       CAUSEWAY_TRY(prepare(ctx, c, due));
       if (adoptions_ == adopted) return launch(ctx, c, due);
       due = turn(c);
@@ -37541,11 +37947,13 @@ class round_turns {
     if constexpr (Core::meets) {  // in the steps of one peer, for who begins with this state
       for (state* s : due) s->due_at = committed_at_ + c.trigger.mean_steps();
     }
-    committed_at_ = moved_from_ = due.front()->due_at;
+    const std::uint64_t due_at = due.front()->due_at;
+    committed_at_ = moved_from_ = std::min(due_at, std::exchange(ended_at_, never));
     for (state* s : due) {
       if (!applies_late && !std::exchange(s->pending, false)) s->restart();
       s->due_at += c.period(*s);
     }
+    for (state& s : c.states) s.due_at -= due_at - committed_at_;  // a run that ended sooner goes on from there
     choose_next(c);
   }
   /// Where the trigger says which fragment is next, the others are not due.
@@ -37556,8 +37964,9 @@ class round_turns {
     }
   }
 
-  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
+  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after, or the run ended with
   std::uint64_t moved_from_ = 0;    ///< the same, when this peer applied it or took it over
+  std::uint64_t ended_at_ = never;  ///< the steps of a run that ends with the exchange under way
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
   std::uint64_t adoptions_ = 0;     ///< of the others' state, by this peer
   bool applied_ = false;
@@ -37644,7 +38053,6 @@ class rounds : round_rules<Axes...> {
 
  public:
   static constexpr std::string_view name = "rounds";
-  static constexpr bool looks_ahead = requires { content_type::looks_ahead; };  ///< it has the hook `compute`
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
                                       .exchanges_gradients = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
@@ -37653,8 +38061,10 @@ class rounds : round_rules<Axes...> {
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
+                                      .trains_paths = core_type::by_path,
                                       .gathers_samples = accumulates,
                                       .rounds_by_clock = laws::mix.meets,
+                                      .looks_ahead = core_type::looks_ahead,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
       (laws::own_parameters || core_type::by_path                                             ? 5
@@ -37681,7 +38091,7 @@ class rounds : round_rules<Axes...> {
   result<void> start(auto& ctx) {
     const bool begins = core_.states.empty();
     CAUSEWAY_TRY(core_.start(ctx));
-    if (begins && ctx.elastic()) turns_.found(core_);
+    if (begins && ctx.elastic()) turns_.found(ctx, core_);
     if constexpr (laws::mix.watches_movement) ctx.stages().will_ask(2 * core_.states.size());
     if constexpr (laws::own_parameters) turns_.own().start(ctx, core_);
     if constexpr (accumulates) {
@@ -37702,7 +38112,7 @@ class rounds : round_rules<Axes...> {
   }
 
   template <class F>  ///< gradients where this peer expects the parameters to be once its last row has been applied
-  result<double> compute(auto& ctx, F&& pass) requires looks_ahead {
+  result<double> compute(auto& ctx, F&& pass) requires(core_type::looks_ahead) {
     static_assert(merge_rule_type::waits == axis::waiting::a_round,
                   "gradient_ahead is for results that are applied a round late");
     return detail::at_look_ahead(ctx, core_.states, before_pass_, pass);
@@ -37794,6 +38204,12 @@ class rounds : round_rules<Axes...> {
   result<void> admit(auto& ctx) requires core_type::by_path {
     return core_.modules.admit_alone(ctx, core_.states, core_.group, core_.rows);
   }
+  /// Where pipelines come and go: how many paths they share out, and the one that this peer's is on from now on, if it is
+  /// in one. Whether that is another than before: the shared parameters are that path's, and the live ones are not yet.
+  [[nodiscard]] std::size_t paths() const requires core_type::by_path { return core_.group.paths.size(); }
+  bool follow(auto& ctx, std::optional<std::uint32_t> path) requires core_type::by_path {
+    return core_.modules.give(ctx, core_.states, core_.group, core_.rows, path);
+  }
   /// Where peers come and go: this peer's path, if it has one by now; and the shared parameters of any.
   [[nodiscard]] std::optional<std::uint32_t> path() const requires core_type::by_path { return core_.modules.path(); }
   void parameters_of(std::uint32_t path, std::span<float> to) const requires core_type::by_path {
@@ -37825,19 +38241,15 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Where blocks of the model move between peers (comm/block_rows.hpp): what goes along.
-  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
-    return detail::block_rows<core_type>{core_}.all();
-  }
+  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) { return blocks().all(); }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
-    return detail::block_rows<core_type>{core_}.divide(ctx, before);
+    return blocks().divide(ctx, before);
   }
   /// What the exchange remembers of the one before, and to begin without it.
-  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) {
-    return detail::block_rows<core_type>{core_}.memory();
-  }
-  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
-    return detail::block_rows<core_type>{core_}.forget(ctx);
-  }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return blocks().memory(); }
+  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) { return blocks().forget(ctx); }
+  /// Of results that are a round late: whether a row waits for the next exchange.
+  [[nodiscard]] std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return blocks().row_waits(); }
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
@@ -37865,6 +38277,7 @@ class rounds : round_rules<Axes...> {
  private:
   template <class... Given>
   explicit rounds(std::tuple<Given...> values) : core_{std::move(values)} {}
+  [[nodiscard]] auto blocks() { return detail::block_rows<core_type>{core_}; }
 
   // ---- gradients of many steps, until all peers together have enough samples ------------------------------------------
 
@@ -38129,7 +38542,7 @@ template <class T>
 /// count by the samples since the last record, of whichever policy.
 template <class First, class Second>
 class stacked {
-  static_assert(!detail::looks_ahead<First> && !detail::looks_ahead<Second>,
+  static_assert(!First::traits.looks_ahead && !Second::traits.looks_ahead,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
   static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
   template <class P>
@@ -38946,18 +39359,20 @@ constexpr bool c4(comm_traits c, parallel_traits p) {
          (p.gathers_together && c.gathers_samples);
 }
 
-/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean that all wait for.
+/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean over all. And a forward at one
+/// peer's parameters and a backward at another's are the gradient of nothing.
 constexpr bool c5(comm_traits c, parallel_traits p) {
-  return !p.shares_gradient || c.sums_gradients || (c.exchanges_gradients && c.moves_with_blocks);
+  const bool rows = c.exchanges_gradients && c.moves_with_blocks && !(c.looks_ahead && p.stands_in);
+  return !p.shares_gradient || c.sums_gradients || rows;
 }
 
 /// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.allows_late_steps; }
 
 /// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
-/// gradients.
+/// gradients. Who has to drain a stream knows when a round ends.
 constexpr bool c7(comm_traits c, parallel_traits p) {
-  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
+  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients && !(p.drains && c.rounds_by_pace));
 }
 
 }  // namespace rules
@@ -38986,8 +39401,9 @@ struct compatible {
                 "that gathers samples. docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
-      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step, and "
-      "waited for. Use comm::every_step, or another policy of gradients of all peers. docs/reference/rules.md#c5");
+      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step; in a "
+      "swarm, at parameters that are the same at all peers. Use comm::every_step, or another policy of gradients of all "
+      "peers. docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it: it must be in what they exchange then or later. Use comm::periodic, or comm::rounds "
@@ -38995,7 +39411,8 @@ struct compatible {
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
-                "parameters, with an exchange that remembers no factors; or two of these by comm::stacked. "
+                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or, "
+                "with a flush in every step, comm::async_parameter_server with one hub. "
                 "docs/reference/rules.md#c7");
 };
 
@@ -39144,11 +39561,16 @@ class contribution {
   void resume() noexcept { paused_ = false; }
   void passed() noexcept { ++passed_; }
   /// A round is so many samples of all peers together, or of what else they count: see `gathered`.
-  void gather(std::uint64_t round_samples) noexcept { round_samples_ = round_samples; }
+  /// `by_pace`: of pipelines, who come when the quickest has its part.
+  void gather(std::uint64_t round_samples, bool by_pace = false) noexcept {
+    round_samples_ = round_samples;
+    by_pace_ = by_pace;
+  }
   /// What this peer has of that, where these are not its samples.
   void gathered(std::uint64_t count) noexcept { gathered_ = count; }
   [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
+  [[nodiscard]] bool by_pace() const noexcept { return by_pace_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
 
@@ -39157,6 +39579,7 @@ class contribution {
 
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
+  bool by_pace_ = false;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
@@ -39170,6 +39593,424 @@ class contribution {
 }}}  // namespace causeway::CAUSEWAY_ABI::detail
 
 #endif  // CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+
+// ---- causeway/stage/layout.hpp ----
+#ifndef CAUSEWAY_STAGE_LAYOUT_HPP
+#define CAUSEWAY_STAGE_LAYOUT_HPP
+
+// Who holds and computes which blocks, where peers come and go: pipelines that need not be cut alike, and may be of
+// different length. Where pipelines are cut alike, one may lack a stage: its micro-batches take a detour there. All peers
+// of an attempt work out the same layout from the same facts.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// In the place of a peer: nobody is assigned.
+inline constexpr std::uint64_t nobody = 0;
+
+/// Who computes a stage of one replica, and what it keeps besides.
+struct assignment {
+  std::uint64_t peer = nobody;
+  nn::block_range computes;
+  /// Rising and apart, `computes` within one of them: what else it keeps up to date, for when another peer is lost. None:
+  /// what it computes.
+  std::vector<nn::block_range> keeps{};
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> held() const;
+  CAUSEWAY_DECL [[nodiscard]] bool holds(std::int64_t block) const;
+  friend bool operator==(const assignment&, const assignment&) = default;
+};
+
+/// One whole pipeline.
+struct replica {
+  std::vector<assignment> assignments;  ///< in the order of the model
+  std::uint32_t micro_batches = 0;      ///< its share of the global batch
+  bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
+
+  friend bool operator==(const replica&, const replica&) = default;
+};
+
+/// Peers without an assignment are spare.
+struct layout {
+  std::vector<replica> replicas;
+
+  struct place {
+    std::size_t replica = 0, rank = 0;
+  };
+  /// Where a peer is; nullptr: spare.
+  CAUSEWAY_DECL [[nodiscard]] const assignment* find(std::uint64_t peer, place* at = nullptr) const;
+  /// The peers that hold a block, in the order of replicas and ranks.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  /// The number of the first micro-batch of a replica.
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
+
+  /// Those who have an assignment, in the order of replicas and ranks.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> assigned() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_unassigned() const;
+  /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `assigned()`.
+  /// Micro-batches go to the pipelines in turn; where one has nobody for a stage, to the others' peers of that stage in
+  /// turn. Precondition: `check` finds nothing wrong, and all replicas are cut alike.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+
+  friend bool operator==(const layout&, const layout&) = default;
+
+  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one assignment. Where a
+  /// stage has nobody, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes
+  /// every stage.
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
+
+ private:
+  static constexpr std::uint32_t empty = UINT32_MAX;
+
+  // Where each stage without a peer has another of its pipeline that keeps it, that one does it; else micro-batches go to
+  // other pipelines, which must be cut alike.
+  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const assignment& empty_one);
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
+};
+
+/// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
+/// first.
+[[nodiscard]] constexpr std::size_t successor(std::size_t rank, std::size_t ranks) noexcept { return (rank + 1) % ranks; }
+/// And the one that keeps that of `rank`.
+[[nodiscard]] constexpr std::size_t shadow_of(std::size_t rank, std::size_t ranks) noexcept {
+  return (rank + ranks - 1) % ranks;
+}
+
+/// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
+
+/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
+
+// ---- causeway/stage/impl/layout.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+
+// Bodies of stage/layout.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
+  return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
+}
+
+CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
+  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
+}
+
+CAUSEWAY_DECL const assignment* layout::find(std::uint64_t peer, place* at) const {
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    for (std::size_t s = 0; s < replicas[r].assignments.size(); ++s) {
+      if (replicas[r].assignments[s].peer != peer) continue;
+      if (at != nullptr) *at = {r, s};
+      return &replicas[r].assignments[s];
+    }
+  }
+  return nullptr;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const assignment& s : r.assignments) {
+      if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
+  std::uint32_t sum = 0;
+  for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
+  return sum;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::assigned() const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const assignment& s : r.assignments) {
+      if (s.peer != nobody) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool layout::has_unassigned() const {
+  std::size_t assignments = 0;
+  for (const replica& r : replicas) assignments += r.assignments.size();
+  return assigned().size() < assignments;
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
+  std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
+  std::uint32_t next = 0;
+  for (const replica& r : replicas) {
+    auto& row = place_of.emplace_back();
+    for (const assignment& s : r.assignments) row.push_back(s.peer != nobody ? next++ : empty);
+  }
+  std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
+  std::vector<std::size_t> turn(place_of.front().size());
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    for (std::size_t s = 0; s < turn.size(); ++s) {
+      std::uint32_t peer = place_of[m % replicas.size()][s];
+      while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
+      all[m].push_back(peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
+  const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
+  std::vector<std::uint64_t> peers;
+  for (const replica& r : replicas) {
+    std::int64_t next = 0;
+    for (const assignment& s : r.assignments) {
+      if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
+      CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
+      if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
+      next = s.computes.last;
+      if (s.peer != nobody) peers.push_back(s.peer);
+    }
+    if (next != layers) return wrong("a replica does not compute each block once");
+  }
+  std::sort(peers.begin(), peers.end());
+  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two assignments");
+  if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
+    return wrong("the replicas' micro-batches are not those of the global batch");
+  return has_unassigned() ? check_detours() : result<void>{};
+}
+
+CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_one) {
+  return std::any_of(r.assignments.begin(), r.assignments.end(), [&](const assignment& s) {
+    return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
+  });
+}
+
+CAUSEWAY_DECL result<void> layout::check_detours() const {
+  const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
+    return std::all_of(r.assignments.begin(), r.assignments.end(),
+                       [&](const assignment& s) { return s.peer != nobody || is_kept_in(r, s); });
+  });
+  if (all_kept) return {};
+  for (const replica& r : replicas) {
+    const auto& first = replicas.front().assignments;
+    const bool alike = std::equal(r.assignments.begin(), r.assignments.end(), first.begin(), first.end(),
+                                  [](const assignment& a, const assignment& b) { return a.computes == b.computes; });
+    if (!alike) return fail(errc::invalid_argument, "layout", "stages have nobody, but replicas are not cut alike");
+    for (const assignment& s : r.assignments) {
+      if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
+    }
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
+  const auto n = static_cast<std::uint32_t>(replicas);
+  std::vector<std::uint32_t> shares(replicas, micro_batches / n);
+  for (std::uint32_t i = 0; i < micro_batches % n; ++i) ++shares[i];
+  return shares;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
+  CAUSEWAY_EXPECT(stages >= 1 && stages <= layers);
+  std::vector<nn::block_range> ranges;
+  for (std::int64_t s = 0; s < stages; ++s) ranges.push_back({s * layers / stages, (s + 1) * layers / stages});
+  return ranges;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#endif
+
+// ---- causeway/stage/run_history.hpp ----
+#ifndef CAUSEWAY_STAGE_RUN_HISTORY_HPP
+#define CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// How a run of elastic pipelines went so far, for recovery policies that look back. It is voted on with each step, so that
+// all peers have the same one, also those that have just come.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// A regular value without padding: it travels as it is.
+struct run_history {
+  static constexpr std::size_t most = 60;  ///< intervals that are kept
+
+  std::uint32_t replicas = 0;               ///< that took the last step
+  std::uint32_t stages = 0;                 ///< of the first of them
+  std::array<std::uint16_t, most> there{};  ///< peers at the end of each interval, the newest last; 0: before the run
+
+  /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
+  /// nothing, for a recovery policy that does not look back.
+  CAUSEWAY_DECL void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
+  CAUSEWAY_DECL void add_interval(std::size_t peers);
+
+  /// Peers of each interval that there was.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> counts() const;
+
+  friend bool operator==(const run_history&, const run_history&) = default;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// ---- causeway/stage/impl/run_history.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+
+// Bodies of stage/run_history.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
+  if (interval == 0) return;
+  replicas = static_cast<std::uint32_t>(l.replicas.size());
+  stages = static_cast<std::uint32_t>(l.replicas.front().assignments.size());
+  if (steps % interval == 0) add_interval(peers);
+}
+
+CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
+  std::shift_left(there.begin(), there.end(), 1);
+  there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> run_history::counts() const {
+  const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
+  return {first, there.end()};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#endif
+
+// ---- causeway/parallel/elastic/step_group.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
+
+// What elastic pipelines ask of the membership of all their peers: who takes part in an attempt, and whether the run has
+// taken the step that came of it. train/pipeline_group.hpp makes one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What all peers hold alike. Parameters are not among it: with the norm, everybody whose gradient is complete makes the
+/// same step from them.
+struct step_record {
+  std::uint64_t step = 0;   ///< steps that the run has taken
+  std::uint64_t state = 0;  ///< names the parameters after them
+  double norm = 0;          ///< of the last step's gradient, over the whole model
+  stage::run_history history{};
+  double loss = 0;            ///< of the last step, summed over the tokens of the global batch
+  std::uint64_t updates = 0;  ///< of the parameters: fewer than steps, where gradients are gathered over several
+
+  friend bool operator==(const step_record&, const step_record&) = default;
+};
+
+/// Peers that try a step together.
+struct step_attempt {
+  net::any_transport* transport = nullptr;
+  std::uint64_t round = 0;
+  std::uint64_t parent = 0;
+  time_point deadline = no_deadline;
+  std::uint32_t attempt = 0;  ///< another one for every attempt at a round
+};
+
+/// An exchange of rounds, for the communication policy.
+struct exchange_entry {
+  step_attempt attempt{};
+  std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
+  std::vector<double> shares{};            ///< of each of them, in what they exchange
+  std::vector<std::uint64_t> names{};      ///< of each of them: its identity
+  std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
+  /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
+  std::span<const float> known{};
+  bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
+};
+
+/// What pipelines do for the exchange of a round, or of a step's gradient.
+struct exchange_hooks {
+  /// An entry without an attempt: the policy has nothing to exchange.
+  std::function<result<exchange_entry>()> enter{};
+  /// The mean is here. Success: the run has taken the round, so it may be applied.
+  std::function<result<void>(std::span<const float> mean)> exchanged{};
+  /// Whether the step under way is the run's last, so that everything is exchanged after it.
+  std::function<bool()> run_ends{};
+  /// Of a policy that gathers samples: whether there are enough with the step under way, so that an exchange comes.
+  std::function<bool()> enough{};
+  /// Whether others wait at it, or there will be none in this attempt.
+  std::function<bool()> waits{};
+  /// Once in an attempt that begins with an exchange behind it: those who will exchange at its end. Else no attempt.
+  std::function<exchange_entry()> lines{};
+};
+
+/// Those who hold the same blocks in an attempt, this peer among them.
+struct block_holders {
+  net::any_transport& transport;          ///< to them alone
+  net::message_id id;                     ///< of one gather, which is theirs
+  std::vector<net::peer_index> peers{};   ///< their numbers in the attempt; none: this peer rests
+  std::vector<std::uint64_t> replicas{};  ///< of each, what names its replica as long as that is whole
+  time_point deadline = no_deadline;
+};
+
+/// What the communication policy keeps from round to round.
+struct exchange_state {
+  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
+  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};                                                ///< that
+  std::function<bool()> exchanges_next{};                                                ///< after the step under way
+  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
+  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
+  std::uint64_t round_samples = 0;                                   ///< as shared_state's
+  bool by_pace = false;                                              ///< likewise
+  std::uint32_t paths = 0;  ///< through modules, which pipelines share out; 0: all train one model
+  /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
+  /// parameters are not what the live ones began from.
+  std::function<bool(std::optional<std::uint32_t> path)> follow{};
+  std::function<void(std::uint32_t path, std::span<float> to)> parameters_of{};  ///< the shared ones of any path
+};
+
+/// All calls from the trainer's thread.
+class step_group {
+ public:
+  virtual ~step_group() = default;
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+  [[nodiscard]] virtual const step_record& record() const = 0;
+  /// Blocks until the next attempt begins; the one that is under way, if nothing has ended it. Errors that another attempt
+  /// may cure are for the fault policy.
+  virtual result<step_attempt> begin_attempt() = 0;
+  /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
+  virtual result<void> propose(const step_record& next) = 0;
+  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another.
+  virtual result<void> failed(const error& why) = 0;
+  /// The step under way was finished by others: the next verdict is commit.
+  virtual void finished_by_others() = 0;
+  /// What the communication policy exchanges has changed since it was let in: it makes its row again, and the attempt goes
+  /// on.
+  virtual void begin_exchange_again() = 0;
+  /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
+  virtual void exchange_by(exchange_hooks rounds) = 0;
+  /// So many peers are expected to exchange with each other.
+  virtual void expects(std::uint32_t holders) = 0;
+  /// Once the trainer has started.
+  [[nodiscard]] virtual const exchange_state& state() const = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
 
 // ---- causeway/train/elastic_group.hpp ----
 #ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
@@ -39195,6 +40036,7 @@ struct shared_state {
   /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
   /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
+  bool by_pace = false;  ///< they come when the quickest has done enough
   /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
   /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
@@ -39207,6 +40049,16 @@ struct shared_state {
   std::function<result<void>()> forget{};
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
+  /// Models of modules: so many paths are shared out over pipelines, and this peer's takes one (see exchange_state).
+  std::uint32_t paths = 0;
+  std::function<bool(std::optional<std::uint32_t>)> follow{};
+  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
+  /// Results are a round late: whether a row waits for the next exchange.
+  std::function<std::optional<bool>()> row_waits{};
+  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
+  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
+  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
@@ -39219,6 +40071,19 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
+  using gradient_pass = std::function<result<double>()>;
+  if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
+  if constexpr (requires(const gradient_pass& pass) { comm.compute(ctx, pass); }) {
+    state.compute = [&comm, &ctx](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+  }
+  if constexpr (Comm::traits.trains_paths) {
+    state.paths = static_cast<std::uint32_t>(comm.paths());
+    state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
+    state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+  }
+  if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
+    state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
+  }
 }
 
 /// The exchange that a peer has been let into.
@@ -39230,6 +40095,7 @@ struct round_entry {
   double share = 0;                         ///< this peer's samples / everybody's
   std::vector<double> shares{};             ///< the same of each peer that takes part
   std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
+  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each of them
   std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
@@ -39239,6 +40105,11 @@ struct round_entry {
   std::optional<net::peer_index> result_at{};
   std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
   bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
+
+  /// Whether nobody brings anything, and nothing is known of what others brought.
+  [[nodiscard]] bool nobody_counts() const {
+    return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);
+  }
 };
 
 /// Thread safety: all calls from the trainer's thread.
@@ -39281,6 +40152,11 @@ class elastic_group {
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
   [[nodiscard]] virtual net::any_transport lasting() { return {}; }
+  /// Where blocks move between peers, the same before the exchange: to those whom the next one is expected to be with. Once
+  /// after each exchange, and only where all peers come from it; else none.
+  [[nodiscard]] virtual std::optional<round_entry> lines() { return {}; }
+  /// To the same, in the same order, until the attempt is over or called off: what is under way then ends.
+  [[nodiscard]] virtual net::any_transport of_attempt() { return {}; }
 
   /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
   virtual void leave() {}
@@ -39836,6 +40712,7 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   state.of_model = of_model;
   state.own = parts.own_parts();
   state.round_samples = ctx.contribution().round_samples();
+  state.by_pace = ctx.contribution().by_pace();
   state.stage_sums = ctx.stages().most_asked();
   if constexpr (requires { comm.replay(ctx); }) {
     state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
@@ -39873,6 +40750,9 @@ class stage_peers {
     ask_ = [](void* of, std::span<double> values, const collective::collective_options& options) {
       return static_cast<Peers*>(of)->sum(values, options);
     };
+    if constexpr (requires { peers.is_first_stage(); }) {
+      first_ = [](const void* of) { return static_cast<const Peers*>(of)->is_first_stage(); };
+    }
   }
 
   /// 1: the model is whole, or stages come and go.
@@ -39910,6 +40790,7 @@ class stage_peers {
   std::uint64_t asked_ = 0;  ///< names the messages of a sum
   std::size_t most_asked_ = 0;
   void* asked_of_ = nullptr;
+  bool (*first_)(const void*) = nullptr;
   result<void> (*ask_)(void*, std::span<double>, const collective::collective_options&) = nullptr;
 };
 
@@ -39933,7 +40814,10 @@ CAUSEWAY_DECL void stage_peers::form(net::any_transport& world, std::vector<net:
   copies_ = std::move(copies);
 }
 
-CAUSEWAY_DECL bool stage_peers::is_first() const { return count() == 1 || members_.front() == world_->self(); }
+CAUSEWAY_DECL bool stage_peers::is_first() const {
+  if (first_ != nullptr) return first_(asked_of_);
+  return count() == 1 || members_.front() == world_->self();
+}
 
 CAUSEWAY_DECL result<void> stage_peers::sum(std::span<double> values, const collective::collective_options& options) {
   if (ask_ != nullptr) return ask_(asked_of_, values, options);
@@ -40106,14 +40990,14 @@ class training_context {
     if (entry().transport) return *entry().transport;
     return group_ ? *group_ : *world_;
   }
-  [[nodiscard]] net::any_transport lasting_transport() { return env_.group->lasting(); }  ///< where peers come and go
-  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }                  ///< to all peers of the run
+  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }  ///< to all peers of the run
   /// From now on transport(), self() and peers() are those of the group of `members`, peers of world() with this one among
   /// them: the ones that hold the same stage of a model, in the order of their pipelines. Call it in `start`.
   void form_group(std::vector<net::peer_index> members) {
     group_.emplace(collective::group_view{*world_, std::move(members)});
   }
-  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }  ///< of the model that this peer holds one of
+  [[nodiscard]] elastic_group& membership() noexcept { return *env_.group; }  ///< where peers come and go
+  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }            ///< of the model that this peer holds one of
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
   /// The same sequence on all peers, as long as all draw equally often.
@@ -40296,8 +41180,9 @@ class training_context {
     CAUSEWAY_ASSIGN(const float norm, stages_.norm(own_norm(), exchange_options()));
     return inner_step(norm);
   }
-  /// The same with a norm that is known, where the gradient is part of a larger one: ask skips_inner_step() before.
+  /// The same with a norm that is known, where the gradient is part of a larger one.
   result<void> inner_step(float norm) {
+    if (inner_.is_skipped()) return {};
     if (auto checked = inner_.check(norm, step_ + 1); !checked) {
       CAUSEWAY_TRY(or_device_error({}));
       return attendance_.can_sit_out() ? without_step(checked.error()) : checked;
@@ -40521,7 +41406,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
       if constexpr (requires { comm_.stand_by(ctx_); }) comm_.stand_by(ctx_);
       const auto admit = [&] {
-        if constexpr (requires { comm_.admit(ctx_); }) return comm_.admit(ctx_);
+        if constexpr (Comm::traits.trains_paths) return comm_.admit(ctx_);
         return result<void>{};
       };
       const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); }, admit);
@@ -40601,7 +41486,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       }
     }
     const auto pass = [&] { return parallel_.forward_backward(ctx_, b); };
-    if constexpr (requires { comm_.compute(ctx_, pass); }) {
+    if constexpr (requires { comm_.compute(ctx_, pass); } && !Parallel::traits.shares_gradient) {
       CAUSEWAY_ASSIGN(report_.loss, comm_.compute(ctx_, pass));
     } else {
       CAUSEWAY_ASSIGN(report_.loss, pass());

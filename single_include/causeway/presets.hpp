@@ -2128,6 +2128,7 @@ struct exchange_traits {
   bool residual = false;     ///< fills exchange_row::residual
   bool counts = false;       ///< fills exchange_row::counts
   bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
+  bool changes_one = false;  ///< what it makes of one row is another one: a peer that is its whole group calls it, too
 };
 
 /// Requirements. For a blocking exchange, call the three in a row.
@@ -2138,9 +2139,8 @@ struct exchange_traits {
 ///   as good as new. So do `cancel()` and destroying the object, which must happen before the transport goes. Transport
 ///   errors name the peer. Values that cannot be used (errc::non_finite, errc::corrupt, errc::protocol) and weights that
 ///   are all 0 (errc::invalid_argument) fail on all peers alike.
-/// - Optional: `alone(row, ctx)`, in place of the three for a peer that is its whole group. Without it such a row stays as
-/// it
-///   is, as a mean of one is.
+/// - Optional: `alone(row, ctx)`, in place of the three for a peer that is its whole group. Without it, and without
+///   exchange_traits::changes_one, such a row stays as it is, as a mean of one is.
 /// - `begin` while a conversation is under way cancels that one first.
 /// - Threading: one thread at a time. Deterministic: the bits depend on the inputs and the order of the peers alone.
 template <class E, class Context>
@@ -4001,6 +4001,7 @@ struct after {
 template <class Base = mean>
 struct sign_of : detail::after<Base> {
   static constexpr std::string_view name = "sign_of";
+  static constexpr bool changes_one = true;  ///< exchange_traits
 
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
@@ -4164,7 +4165,8 @@ CAUSEWAY_DECL result<void> conversation::finish(std::size_t place, net::peer_ind
 // sum of such messages is no longer small, so nobody sums on the way. Each peer decodes all messages, its own too, in the
 // order of the peers: the same bytes in the same order, hence the same bits everywhere.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+namespace causeway { inline namespace CAUSEWAY_ABI {
+namespace collective {
 
 /// Models Exchange. One phase: `turn` does nothing. A peer sends n-1 times its message and 16 bytes; 1 latency. Weights
 /// travel with the messages; a peer of weight 0 sends 16 bytes. Memory: n messages of the codec's largest size.
@@ -4172,126 +4174,132 @@ template <class Codec, class Aggregation = mean>
 class gather_mean {
  public:
   static constexpr std::string_view name = "gather_mean";
-  static constexpr exchange_traits traits{
-      .bit_parity = true, .own_support = true, .residual = true, .counts = Aggregation::counts, .stateful = false};
+  static constexpr exchange_traits traits{.bit_parity = true,
+                                          .own_support = true,
+                                          .residual = true,
+                                          .counts = Aggregation::counts,
+                                          .stateful = false,
+                                          .changes_one = requires {requires Aggregation::changes_one;
+}
+};  // namespace collective
 
-  explicit gather_mean(Codec codec = Codec{}, Aggregation aggregator = Aggregation{})
-      : codec_{std::move(codec)}, aggregator_{std::move(aggregator)} {}
+explicit gather_mean(Codec codec = Codec{}, Aggregation aggregator = Aggregation{})
+    : codec_{std::move(codec)}, aggregator_{std::move(aggregator)} {}
 
-  [[nodiscard]] const Codec& codec() const noexcept { return codec_; }
+[[nodiscard]] const Codec& codec() const noexcept { return codec_; }
 
-  template <MessageContext X>
-  result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
-    const net::peer_index self = port.transport.self();
-    const std::uint32_t peers = port.transport.size();
-    talk_.open(port, 2 * std::size_t{peers});
-    slot_ = detail::message_slot(codec_.most_bytes(ctx, row.values.size()));
-    if (memory_.size() < slot_ * peers) memory_ = aligned_buffer<std::byte>{slot_ * peers};
-    write_own(self, row, ctx);
-    for (std::uint32_t i = 1; i < peers; ++i) {
-      const net::peer_index from = (self + peers - i) % peers;
-      talk_.receive(from, from, part{}, slot(from));
+template <MessageContext X>
+result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
+  const net::peer_index self = port.transport.self();
+  const std::uint32_t peers = port.transport.size();
+  talk_.open(port, 2 * std::size_t{peers});
+  slot_ = detail::message_slot(codec_.most_bytes(ctx, row.values.size()));
+  if (memory_.size() < slot_ * peers) memory_ = aligned_buffer<std::byte>{slot_ * peers};
+  write_own(self, row, ctx);
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    const net::peer_index from = (self + peers - i) % peers;
+    talk_.receive(from, from, part{}, slot(from));
+  }
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    const net::peer_index to = (self + i) % peers;
+    talk_.send(peers + to, to, part{}, slot(self).first(own_bytes_));
+  }
+  return {};
+}
+
+template <MessageContext X>
+result<void> turn(const exchange_port&, const exchange_row&, const X&) {
+  return {};
+}
+
+template <MessageContext X>
+result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
+  CAUSEWAY_EXPECT(talk_.is_open());
+  const std::uint32_t peers = port.transport.size();
+  std::optional<refusal> bad;
+  double total = 0;
+  messages_.clear();
+  for (net::peer_index p = 0; p < peers; ++p) {
+    std::size_t moved = own_bytes_;
+    if (p != port.transport.self()) {
+      CAUSEWAY_ASSIGN(moved, talk_.wait(p, p, port.options.deadline));
     }
-    for (std::uint32_t i = 1; i < peers; ++i) {
-      const net::peer_index to = (self + i) % peers;
-      talk_.send(peers + to, to, part{}, slot(self).first(own_bytes_));
+    const peer_message m = detail::read_message(p, slot(p).first(moved), row.values.size(), peers);
+    if (m.bad && !Aggregation::drops_unusable) note(bad, detail::refused_contribution(p, *m.bad));
+    if (m.bad || m.weight == 0) continue;
+    total += m.weight;
+    messages_.push_back(m);
+  }
+  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(talk_.finish(peers + p, p, port.options.deadline));
+  talk_.close();
+  if (!bad) bad = combine(port, row, ctx, total);
+  if (bad) return to_error(*bad, peers);
+  return {};
+}
+
+void cancel() { talk_.close(); }
+
+private:
+[[nodiscard]] std::span<std::byte> slot(net::peer_index p) { return {memory_.data() + p * slot_, slot_}; }
+
+template <class X>
+void write_own(net::peer_index self, const exchange_row& row, const X& ctx) {
+  const std::span<std::byte> room = slot(self);
+  const bool has_content = detail::write_own_header(room, row, row.values.size(), self);
+  own_bytes_ = message_header_bytes;
+  if (has_content) {
+    const auto body = room.subspan(message_header_bytes);
+    own_bytes_ += detail::encode_keeping(codec_, ctx, row.values, body, row.residual);
+  } else if (!row.residual.empty()) {
+    detail::copy_row(codec_, row.values, row.residual);
+  }
+}
+
+template <class X>
+std::optional<refusal> combine(const exchange_port& port, const exchange_row& row, const X& ctx, double total) {
+  static_assert(Aggregator<Aggregation, Codec, X>);
+  const std::size_t n = row.values.size();
+  const std::uint32_t peers = port.transport.size();
+  const float factor = detail::mean_factor(total);
+  if (factor == 0) return refusal{peers, errc::invalid_argument};
+  collective_workspace own;
+  float* const scratch = reserve(port.options.workspace != nullptr ? *port.options.workspace : own, row.values);
+  detail::clear(codec_, ctx.pool, row.values);
+  detail::clear(codec_, ctx.pool, row.counts);
+  return aggregator_.combine(aggregation<Codec, X>{codec_,
+                                                   ctx,
+                                                   messages_,
+                                                   total,
+                                                   factor,
+                                                   peers,
+                                                   row.values,
+                                                   Aggregation::counts ? row.counts : std::span<float>{},
+                                                   {scratch, Aggregation::scratch_rows * n}});
+}
+
+/// The aggregator's rows of working memory: where the codec keeps this row, they lie beside it from then on.
+float* reserve(collective_workspace& workspace, std::span<const float> row) {
+  const std::size_t count = Aggregation::scratch_rows * row.size();
+  if constexpr (detail::may_keep_rows<Codec>) {
+    if (count > 0 && detail::is_kept(codec_, row)) {
+      if (scratch_.size() < count) scratch_ = aligned_buffer<float>{count, detail::row_codec(codec_).memory()};
+      return scratch_.data();
     }
-    return {};
   }
+  return reinterpret_cast<float*>(workspace.reserve(count * sizeof(float)));
+}
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port&, const exchange_row&, const X&) {
-    return {};
-  }
-
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
-    CAUSEWAY_EXPECT(talk_.is_open());
-    const std::uint32_t peers = port.transport.size();
-    std::optional<refusal> bad;
-    double total = 0;
-    messages_.clear();
-    for (net::peer_index p = 0; p < peers; ++p) {
-      std::size_t moved = own_bytes_;
-      if (p != port.transport.self()) {
-        CAUSEWAY_ASSIGN(moved, talk_.wait(p, p, port.options.deadline));
-      }
-      const peer_message m = detail::read_message(p, slot(p).first(moved), row.values.size(), peers);
-      if (m.bad && !Aggregation::drops_unusable) note(bad, detail::refused_contribution(p, *m.bad));
-      if (m.bad || m.weight == 0) continue;
-      total += m.weight;
-      messages_.push_back(m);
-    }
-    for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(talk_.finish(peers + p, p, port.options.deadline));
-    talk_.close();
-    if (!bad) bad = combine(port, row, ctx, total);
-    if (bad) return to_error(*bad, peers);
-    return {};
-  }
-
-  void cancel() { talk_.close(); }
-
- private:
-  [[nodiscard]] std::span<std::byte> slot(net::peer_index p) { return {memory_.data() + p * slot_, slot_}; }
-
-  template <class X>
-  void write_own(net::peer_index self, const exchange_row& row, const X& ctx) {
-    const std::span<std::byte> room = slot(self);
-    const bool has_content = detail::write_own_header(room, row, row.values.size(), self);
-    own_bytes_ = message_header_bytes;
-    if (has_content) {
-      const auto body = room.subspan(message_header_bytes);
-      own_bytes_ += detail::encode_keeping(codec_, ctx, row.values, body, row.residual);
-    } else if (!row.residual.empty()) {
-      detail::copy_row(codec_, row.values, row.residual);
-    }
-  }
-
-  template <class X>
-  std::optional<refusal> combine(const exchange_port& port, const exchange_row& row, const X& ctx, double total) {
-    static_assert(Aggregator<Aggregation, Codec, X>);
-    const std::size_t n = row.values.size();
-    const std::uint32_t peers = port.transport.size();
-    const float factor = detail::mean_factor(total);
-    if (factor == 0) return refusal{peers, errc::invalid_argument};
-    collective_workspace own;
-    float* const scratch = reserve(port.options.workspace != nullptr ? *port.options.workspace : own, row.values);
-    detail::clear(codec_, ctx.pool, row.values);
-    detail::clear(codec_, ctx.pool, row.counts);
-    return aggregator_.combine(aggregation<Codec, X>{codec_,
-                                                     ctx,
-                                                     messages_,
-                                                     total,
-                                                     factor,
-                                                     peers,
-                                                     row.values,
-                                                     Aggregation::counts ? row.counts : std::span<float>{},
-                                                     {scratch, Aggregation::scratch_rows * n}});
-  }
-
-  /// The aggregator's rows of working memory: where the codec keeps this row, they lie beside it from then on.
-  float* reserve(collective_workspace& workspace, std::span<const float> row) {
-    const std::size_t count = Aggregation::scratch_rows * row.size();
-    if constexpr (detail::may_keep_rows<Codec>) {
-      if (count > 0 && detail::is_kept(codec_, row)) {
-        if (scratch_.size() < count) scratch_ = aligned_buffer<float>{count, detail::row_codec(codec_).memory()};
-        return scratch_.data();
-      }
-    }
-    return reinterpret_cast<float*>(workspace.reserve(count * sizeof(float)));
-  }
-
-  Codec codec_;
-  Aggregation aggregator_;
-  std::size_t slot_ = 0;
-  std::size_t own_bytes_ = 0;
-  aligned_buffer<std::byte> memory_;
-  aligned_buffer<float> scratch_;
-  std::vector<peer_message> messages_;
-  conversation talk_;  // last: goes first, and cancels what uses the rest
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
+Codec codec_;
+Aggregation aggregator_;
+std::size_t slot_ = 0;
+std::size_t own_bytes_ = 0;
+aligned_buffer<std::byte> memory_;
+aligned_buffer<float> scratch_;
+std::vector<peer_message> messages_;
+conversation talk_;  // last: goes first, and cancels what uses the rest
+}; }                 // namespace causeway::CAUSEWAY_ABI
+}
+}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
 
@@ -11689,7 +11697,7 @@ class hub_record {
     const bool is_new = std::exchange(served, serves ? time : 0) == 0;
     if (!serves) return false;
     server.found_on(terms.cuts, copy.state());
-    if (is_new)
+    if (is_new || !ctx.moves_blocks())  // there every record begins anew, with the same hub
       ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub" + std::string{of});
     return true;
   }
@@ -16140,7 +16148,10 @@ struct round_state {
   static constexpr bool has_factors = requires(exchange_type & e) { e.factors(); };
 
   // Of a fragment of which this stage of the model has nothing there is nothing to say.
-  [[nodiscard]] bool talks() const noexcept { return terms.members.size() > 1 && !row.empty(); }
+  [[nodiscard]] bool talks() const noexcept {
+    const bool changes_one = Recipe::traits.changes_one && terms.contributes;
+    return (terms.members.size() > 1 || changes_one) && !row.empty();
+  }
 
   // Who is in the result left out of its row what it left out then; who is not put nothing in.
   template <class Context>

@@ -4,10 +4,17 @@
 #include <causeway/optim/dion.hpp>
 #include <causeway/optim/sparse_steps.hpp>
 
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 #include "support/blocky.hpp"
 #include "support/conformance.hpp"
 #include "support/networks.hpp"
+#include "support/quadratic.hpp"
 #include "support/simulated_runs.hpp"
+#include "support/test_model.hpp"
 
 using namespace causeway;
 using presets::make;
@@ -41,6 +48,21 @@ TEST_CASE("presets: SparseLoCo and SPARTA pass the conformance suite", "[presets
 TEST_CASE("presets: DeMo and DisTrO pass the conformance suite", "[presets][fast]") {
   check_communication_policy<optim::sgd, blocky>([] { return make(presets::demo_options{.k = 4}); });
   check_communication_policy<optim::sgd, blocky>([] { return make(presets::distro_options{{.k = 4}}); });
+  check_communication_policy<optim::sgd, blocky>([] { return make(presets::demo_options{.k = 4}); }, {.peers = 1});
+  check_communication_policy<optim::sgd, blocky>([] { return make(presets::distro_options{{.k = 4}}); }, {.peers = 1});
+}
+
+TEST_CASE("presets: DeMo's step is of signs for a peer alone, too", "[presets][fast]") {
+  constexpr float rate = 1.0F / 64;
+  auto t = make_trainer(support::test_model{support::quadratic{200}}, environment{},
+                        trainer_options{.learning_rate = optim::constant{rate}}, make(presets::demo_options{.k = 4}),
+                        optim::sgd{});
+  REQUIRE(t.start());
+  const auto values = t.context().parameters();
+  const std::vector<float> before{values.begin(), values.end()};
+  const std::vector<std::int32_t> tokens{1};
+  REQUIRE(t.step({.inputs = tokens, .targets = tokens, .sequences = 1}));
+  for (std::size_t i = 0; i < before.size(); ++i) CHECK(std::abs(values[i] - before[i]) == Approx(rate).margin(1e-6));
 }
 
 TEST_CASE("presets: PowerSGD passes the conformance suite", "[presets][fast]") {

@@ -301,7 +301,7 @@ class Stages(Elastic):
 
     def test_gradients_travel_by_a_codec_whoever_is_killed(self):
         for by in [["--comm.codec", "int8", "--parallel.codec", "subspace"], ["--comm.policy", "power_sgd"], ["--comm.policy", "netstorm"],
-                   ["--comm.policy", "distro", "--train.learning_rate", "0.003"]]:
+                   ["--comm.policy", "distro", "--train.learning_rate", "0.01"]]:
             with self.subTest(by):
                 p = self.start_stages("--steps", "60", *by, "--run.fresh", "true", "--restart", "true",
                                       env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:23@2"))

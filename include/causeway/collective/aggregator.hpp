@@ -182,6 +182,7 @@ struct after {
 template <class Base = mean>
 struct sign_of : detail::after<Base> {
   static constexpr std::string_view name = "sign_of";
+  static constexpr bool changes_one = true;  ///< exchange_traits
 
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {

@@ -43,6 +43,7 @@ struct exchange_traits {
   bool residual = false;     ///< fills exchange_row::residual
   bool counts = false;       ///< fills exchange_row::counts
   bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
+  bool changes_one = false;  ///< what it makes of one row is another one: a peer that is its whole group calls it, too
 };
 
 /// Requirements. For a blocking exchange, call the three in a row.
@@ -53,9 +54,8 @@ struct exchange_traits {
 ///   as good as new. So do `cancel()` and destroying the object, which must happen before the transport goes. Transport
 ///   errors name the peer. Values that cannot be used (errc::non_finite, errc::corrupt, errc::protocol) and weights that
 ///   are all 0 (errc::invalid_argument) fail on all peers alike.
-/// - Optional: `alone(row, ctx)`, in place of the three for a peer that is its whole group. Without it such a row stays as
-/// it
-///   is, as a mean of one is.
+/// - Optional: `alone(row, ctx)`, in place of the three for a peer that is its whole group. Without it, and without
+///   exchange_traits::changes_one, such a row stays as it is, as a mean of one is.
 /// - `begin` while a conversation is under way cancels that one first.
 /// - Threading: one thread at a time. Deterministic: the bits depend on the inputs and the order of the peers alone.
 template <class E, class Context>

@@ -226,7 +226,7 @@ class hub_record {
     const bool is_new = std::exchange(served, serves ? time : 0) == 0;
     if (!serves) return false;
     server.found_on(terms.cuts, copy.state());
-    if (is_new)
+    if (is_new || !ctx.moves_blocks())  // there every record begins anew, with the same hub
       ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub" + std::string{of});
     return true;
   }

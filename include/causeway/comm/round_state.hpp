@@ -243,7 +243,10 @@ struct round_state {
   static constexpr bool has_factors = requires(exchange_type & e) { e.factors(); };
 
   // Of a fragment of which this stage of the model has nothing there is nothing to say.
-  [[nodiscard]] bool talks() const noexcept { return terms.members.size() > 1 && !row.empty(); }
+  [[nodiscard]] bool talks() const noexcept {
+    const bool changes_one = Recipe::traits.changes_one && terms.contributes;
+    return (terms.members.size() > 1 || changes_one) && !row.empty();
+  }
 
   // Who is in the result left out of its row what it left out then; who is not put nothing in.
   template <class Context>

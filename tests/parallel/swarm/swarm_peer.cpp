@@ -78,14 +78,14 @@ TEST_CASE("swarm peer: what a policy asks all stages for is what the first stage
       const auto all = peer.all_summed().value();
       passed[h] = p.now();
       REQUIRE(all.size() == 2);
-      CHECK(all[0] == (h == 0 ? 36 + 36 : 0));  // what is clipped by is not asked for
+      CHECK(all[0] == 36 + 36);  // what is clipped by is committed with it
       peer.agreed(all);
       came_to[h] = asked;
       if (h == 0) {
         p.sleep(20s);
-        // As if it had heard of another sum of stage 1, whose peers were lost then.
+        // As if it had heard of another sum of stage 1, whose peers were lost then: behind the step and the squares.
         const double as_committed = 7;
-        std::memcpy(memory.data() + sizeof(double), &as_committed, sizeof as_committed);
+        std::memcpy(memory.data() + 2 * sizeof(double), &as_committed, sizeof as_committed);
         peer.committed(false);
       }
       p.sleep(40s);

@@ -54,7 +54,7 @@ TEST_CASE("presets: DeMo and DisTrO pass the conformance suite", "[presets][fast
 
 TEST_CASE("presets: DeMo's step is of signs for a peer alone, too", "[presets][fast]") {
   constexpr float rate = 1.0F / 64;
-  auto t = make_trainer(support::test_model{support::quadratic{200}}, environment{},
+  auto t = make_trainer(support::test_model{support::quadratic{208}}, environment{},
                         trainer_options{.learning_rate = optim::constant{rate}, .clip_norm = 0},
                         make(presets::demo_options{.k = 4}), optim::sgd{});
   REQUIRE(t.start());

@@ -185,32 +185,6 @@ std::vector<gathered_round> gathered_rounds(std::uint64_t target) {
 
 }  // namespace
 
-TEST_CASE("round turns: a run that ends before a round is full counts the steps that were made, also at who comes later",
-          "[comm][fast]") {
-  const auto counts = [](auto policy, std::uint64_t steps, bool kills) {
-    INFO(steps << " steps");
-    support::elastic_options o{.peers = 3, .steps_per_round = steps, .rounds = 1};
-    support::elastic_cluster<decltype(policy)> cluster{policy, o};
-    cluster.boot();
-    if (kills) {  // in its first steps
-      cluster.world().at({1400ms}, [&] { cluster.world().kill(2); });
-      cluster.world().at({1min}, [&] { cluster.world().restart(2); });
-    }
-    REQUIRE(cluster.run(2min));
-    const std::uint64_t made = std::max(cluster.steps_of(0), cluster.steps_of(1));
-    CHECK(made >= steps);
-    for (std::uint32_t host = 0; host < 3; ++host) CHECK(cluster.counted(host) == made);
-  };
-  const auto whole = [] { return make(presets::diloco_options{.local_steps = 50}); };
-  for (const bool kills : {false, true}) {
-    counts(whole, 20, kills);
-    counts([] { return comm::rounds{axis::every{50}, axis::one_round_late{}, axis::gather_mean<>{}}; }, 20, kills);
-    counts([] { return make(presets::noloco_options{.local_steps = 50}); }, 20, kills);
-    counts([] { return make(presets::sparta_diloco_options{.sparta = {.share = 0.1}, .local_steps = 50}); }, 20, kills);
-  }
-  counts(whole, 60, false);  // in the second round
-}
-
 TEST_CASE("round turns: samples are gathered at each peer's pace until all have enough together", "[comm][fast]") {
   constexpr std::uint64_t target = 24;
   const auto rounds = gathered_rounds(target);

@@ -77,7 +77,6 @@ class member_trainer {
   virtual std::span<float> parameters() = 0;
   virtual std::span<const float> shared_parameters() = 0;
   virtual std::uint64_t round() = 0;
-  virtual std::uint64_t step() = 0;
   /// Samples of the next step, where that is not for all peers alike.
   virtual std::optional<std::uint64_t> batch() = 0;
 };
@@ -100,7 +99,6 @@ class held_member_trainer final : public member_trainer {
     return {};
   }
   std::uint64_t round() override { return trainer_.context().round(); }
-  std::uint64_t step() override { return trainer_.context().step(); }
   std::optional<std::uint64_t> batch() override {
     if constexpr (requires { trainer_.comm().trigger().sequences(); }) return trainer_.comm().trigger().sequences();
     return {};
@@ -167,8 +165,6 @@ class elastic_run {
     return options_.rounds * options_.peers * options_.batch * options_.steps_per_round;
   }
   [[nodiscard]] std::uint64_t steps_of(std::uint32_t host) { return steps_[host]; }
-  /// The step that its trainer counted last.
-  [[nodiscard]] std::uint64_t counted(std::uint32_t host) { return counted_[host]; }
   [[nodiscard]] causeway::membership::checker& checker() { return checker_; }
   [[nodiscard]] std::vector<std::string>& history() { return history_; }
 
@@ -291,7 +287,6 @@ class elastic_run {
     const std::span<const float> values = trainer->parameters(), shared = trainer->shared_parameters();
     parameters_[p.host()].assign(values.begin(), values.end());
     shared_[p.host()].assign(shared.begin(), shared.end());
-    counted_[p.host()] = trainer->step();
     if (options_.trainer_ends) trainer.reset();
     finished_[p.host()] = true;
     if (finished() == options_.peers) world_.end_run();
@@ -353,7 +348,7 @@ class elastic_run {
   std::map<std::uint64_t, std::uint64_t> held_, contributed_, member_since_;
   std::map<std::uint32_t, std::vector<float>> parameters_, shared_;
   std::map<std::uint32_t, std::string> errors_;
-  std::map<std::uint32_t, std::uint64_t> steps_, counted_;
+  std::map<std::uint32_t, std::uint64_t> steps_;
   std::vector<std::string> history_;
   std::vector<causeway::membership::event> events_, before_;  // of the run, and of those that it branched off
   std::uint64_t run_id_ = run_id;

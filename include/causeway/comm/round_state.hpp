@@ -132,13 +132,7 @@ struct round_state {
 
   [[nodiscard]] std::size_t size() const noexcept { return cut->size; }
 
-  /// An exchange begins, whose result comes later.
-  void depart() noexcept {
-    pending = true;
-    waited = 0;
-    restart();
-  }
-  /// What is trained from now on is for the next.
+  /// An exchange begins: what is trained from now on is for the next.
   void restart() noexcept {
     since = 0;
     samples = 0;

@@ -11,7 +11,6 @@
 
 #include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/parts.hpp>
-#include <causeway/comm/common_steps.hpp>
 #include <causeway/comm/late_rows.hpp>
 #include <causeway/comm/memory_as_it_was.hpp>
 #include <causeway/comm/own_parameters.hpp>
@@ -141,7 +140,9 @@ class round_turns {
       for (state& s : c.states) {
         if (s.pending || s.due_at > step) continue;
         CAUSEWAY_TRY(compose(ctx, c, s));
-        s.depart();
+        s.pending = true;
+        s.waited = 0;
+        s.restart();
       }
     }
     return {};
@@ -174,8 +175,6 @@ class round_turns {
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
     if (due.empty()) return {};
-    const bool ends = ctx.is_last_exchange() && !Core::content_type::before_inner_step;
-    if (ends) CAUSEWAY_TRY(most_steps(ctx, ended_at_ = c.at, 1 + c.first_part));
     if constexpr (keeps_means) {
       if (ends_alike(ctx)) return mean_of_all(ctx, c);
     }
@@ -325,7 +324,11 @@ class round_turns {
 
   result<void> depart(auto& ctx, Core& c, due_list due) {
     CAUSEWAY_TRY(send(ctx, c, due));
-    for (state* s : due) s->depart();
+    for (state* s : due) {
+      s->pending = true;
+      s->waited = 0;
+      s->restart();
+    }
     return ctx.is_last_exchange() ? exchange(ctx, c) : result<void>{};
   }
 
@@ -368,13 +371,11 @@ class round_turns {
     if constexpr (Core::meets) {  // in the steps of one peer, for who begins with this state
       for (state* s : due) s->due_at = committed_at_ + c.trigger.mean_steps();
     }
-    const std::uint64_t due_at = due.front()->due_at;
-    committed_at_ = moved_from_ = std::min(due_at, std::exchange(ended_at_, never));
+    committed_at_ = moved_from_ = due.front()->due_at;
     for (state* s : due) {
       if (!applies_late && !std::exchange(s->pending, false)) s->restart();
       s->due_at += c.period(*s);
     }
-    for (state& s : c.states) s.due_at -= due_at - committed_at_;  // a run that ended sooner goes on from there
     choose_next(c);
   }
   /// Where the trigger says which fragment is next, the others are not due.
@@ -385,9 +386,8 @@ class round_turns {
     }
   }
 
-  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after, or the run ended with
+  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
   std::uint64_t moved_from_ = 0;    ///< the same, when this peer applied it or took it over
-  std::uint64_t ended_at_ = never;  ///< the steps of a run that ends with the exchange under way
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
   std::uint64_t adoptions_ = 0;     ///< of the others' state, by this peer
   bool applied_ = false;

@@ -102,7 +102,6 @@ class swarm_world {
     std::vector<causeway::time_point> ends;     ///< when
     std::map<std::uint64_t, double> evaluated;  ///< before these steps, the last of several
     std::uint64_t missed = 0;                   ///< evaluations whose result was lost
-    std::uint64_t step = 0;                     ///< that it counted at the end
     std::string error;
     std::uint64_t calls = 0;      ///< of the network
     std::uint64_t blocks = 0;     ///< that it has computed, forward or a half of backward
@@ -250,7 +249,6 @@ class swarm_world {
             me.moments.clear();
             for (const auto m : trainer.context().inner().moments()) me.moments.emplace_back(m.begin(), m.end());
           }
-          me.step = trainer.context().step();
           if (trained) rest(p, me);
           moves_to = peer.asked_to_move();
           return trained;

@@ -5878,6 +5878,7 @@ CAUSEWAY_DECL void tree_relays::close() {
 
 CAUSEWAY_DECL std::span<const std::byte> tree_relays::push(tree_way way, net::peer_index to,
                                                            std::span<const std::byte> row) {
+  if (!passed_on_) return row;  // it ended while another exchange waited; `wait` says so
   const net::peer_index child = way == tree_way::up ? self_ : to;
   const auto is_ours = [&](const start& s) { return s.way == way && s.child == child; };
   const auto first = std::find_if(starts_.begin(), starts_.end(), is_ours);
@@ -5963,6 +5964,7 @@ CAUSEWAY_DECL result<void> tree_relays::pass_on(tree_way way, time_point deadlin
 }
 
 CAUSEWAY_DECL result<void> tree_relays::finish(time_point deadline) {
+  CAUSEWAY_TRY(passed_on_);
   for (std::size_t i = 0; i < hops_.size(); ++i) CAUSEWAY_TRY(talk_.finish(hops_.size() + i, hops_[i].next, deadline));
   for (std::size_t s = 0; s < starts_.size(); ++s) {
     CAUSEWAY_TRY(talk_.finish(2 * hops_.size() + s, starts_[s].first, deadline));
@@ -10014,26 +10016,13 @@ result<void> broadcast(T& transport, const net::message_id& id, net::peer_index 
 #ifndef CAUSEWAY_COMM_COMMON_STEPS_HPP
 #define CAUSEWAY_COMM_COMMON_STEPS_HPP
 
-// Where a newcomer's count of inner steps begins, and where that of a run ends, among peers each of which has taken another
-// number of them.
+// Where a newcomer's count of inner steps begins, among peers each of which has taken another number of them.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// As many as more than half of the peers say that they have taken, so that one which counts wrongly moves nobody; never
 /// fewer than `before`.
 CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before);
-
-/// `steps`, which this peer has taken, become the most that any of the exchange under way has: the same on all. 8 bytes to
-/// each, named by `part`; none where all take each step together.
-result<void> most_steps(auto& ctx, std::uint64_t& steps, std::uint64_t part) {
-  if (ctx.peers() == 1 || ctx.exchanges_at_once()) return {};
-  std::vector<std::uint64_t> all(ctx.peers());
-  CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::metrics, part),
-                                      std::as_bytes(std::span{&steps, 1}), std::as_writable_bytes(std::span{all}),
-                                      ctx.exchange_options()));
-  steps = *std::max_element(all.begin(), all.end());
-  return {};
-}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
@@ -16037,13 +16026,7 @@ struct round_state {
 
   [[nodiscard]] std::size_t size() const noexcept { return cut->size; }
 
-  /// An exchange begins, whose result comes later.
-  void depart() noexcept {
-    pending = true;
-    waited = 0;
-    restart();
-  }
-  /// What is trained from now on is for the next.
+  /// An exchange begins: what is trained from now on is for the next.
   void restart() noexcept {
     since = 0;
     samples = 0;
@@ -16959,7 +16942,9 @@ class round_turns {
       for (state& s : c.states) {
         if (s.pending || s.due_at > step) continue;
         CAUSEWAY_TRY(compose(ctx, c, s));
-        s.depart();
+        s.pending = true;
+        s.waited = 0;
+        s.restart();
       }
     }
     return {};
@@ -16992,8 +16977,6 @@ class round_turns {
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
     if (due.empty()) return {};
-    const bool ends = ctx.is_last_exchange() && !Core::content_type::before_inner_step;
-    if (ends) CAUSEWAY_TRY(most_steps(ctx, ended_at_ = c.at, 1 + c.first_part));
     if constexpr (keeps_means) {
       if (ends_alike(ctx)) return mean_of_all(ctx, c);
     }
@@ -17143,7 +17126,11 @@ class round_turns {
 
   result<void> depart(auto& ctx, Core& c, due_list due) {
     CAUSEWAY_TRY(send(ctx, c, due));
-    for (state* s : due) s->depart();
+    for (state* s : due) {
+      s->pending = true;
+      s->waited = 0;
+      s->restart();
+    }
     return ctx.is_last_exchange() ? exchange(ctx, c) : result<void>{};
   }
 
@@ -17186,13 +17173,11 @@ class round_turns {
     if constexpr (Core::meets) {  // in the steps of one peer, for who begins with this state
       for (state* s : due) s->due_at = committed_at_ + c.trigger.mean_steps();
     }
-    const std::uint64_t due_at = due.front()->due_at;
-    committed_at_ = moved_from_ = std::min(due_at, std::exchange(ended_at_, never));
+    committed_at_ = moved_from_ = due.front()->due_at;
     for (state* s : due) {
       if (!applies_late && !std::exchange(s->pending, false)) s->restart();
       s->due_at += c.period(*s);
     }
-    for (state& s : c.states) s.due_at -= due_at - committed_at_;  // a run that ended sooner goes on from there
     choose_next(c);
   }
   /// Where the trigger says which fragment is next, the others are not due.
@@ -17203,9 +17188,8 @@ class round_turns {
     }
   }
 
-  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after, or the run ended with
+  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
   std::uint64_t moved_from_ = 0;    ///< the same, when this peer applied it or took it over
-  std::uint64_t ended_at_ = never;  ///< the steps of a run that ends with the exchange under way
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
   std::uint64_t adoptions_ = 0;     ///< of the others' state, by this peer
   bool applied_ = false;

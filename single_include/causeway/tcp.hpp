@@ -16473,6 +16473,7 @@ CAUSEWAY_DECL void tree_relays::close() {
 
 CAUSEWAY_DECL std::span<const std::byte> tree_relays::push(tree_way way, net::peer_index to,
                                                            std::span<const std::byte> row) {
+  if (!passed_on_) return row;  // it ended while another exchange waited; `wait` says so
   const net::peer_index child = way == tree_way::up ? self_ : to;
   const auto is_ours = [&](const start& s) { return s.way == way && s.child == child; };
   const auto first = std::find_if(starts_.begin(), starts_.end(), is_ours);
@@ -16558,6 +16559,7 @@ CAUSEWAY_DECL result<void> tree_relays::pass_on(tree_way way, time_point deadlin
 }
 
 CAUSEWAY_DECL result<void> tree_relays::finish(time_point deadline) {
+  CAUSEWAY_TRY(passed_on_);
   for (std::size_t i = 0; i < hops_.size(); ++i) CAUSEWAY_TRY(talk_.finish(hops_.size() + i, hops_[i].next, deadline));
   for (std::size_t s = 0; s < starts_.size(); ++s) {
     CAUSEWAY_TRY(talk_.finish(2 * hops_.size() + s, starts_[s].first, deadline));

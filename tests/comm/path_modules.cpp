@@ -79,7 +79,6 @@ class noted_trainer final : public support::member_trainer {
   std::span<float> parameters() override { return trainer_.context().parameters(); }
   std::span<const float> shared_parameters() override { return trainer_.comm().shared_parameters(); }
   std::uint64_t round() override { return trainer_.context().round(); }
-  std::uint64_t step() override { return trainer_.context().step(); }
   std::optional<std::uint64_t> batch() override { return {}; }
 
  private:

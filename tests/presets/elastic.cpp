@@ -219,9 +219,11 @@ struct all_presets {
 
   void local_updates() {
     (*this)("every_step", [] { return presets::every_step{}; });
-    // Its optimizer's state is a newcomer's, too: nadam's, and snoo's count of steps.
-    (*this).template operator()<support::quadratic, optim::nadam>("every_step", [] { return presets::every_step{}; });
-    (*this).template operator()<support::quadratic, quick_snoo>("every_step", [] { return presets::every_step{}; });
+    if (what ==
+        how::joined_at_every_round) {  // the optimizer's state is a newcomer's, too: nadam's, and snoo's count of steps
+      (*this).template operator()<support::quadratic, optim::nadam>("every_step", [] { return presets::every_step{}; });
+      (*this).template operator()<support::quadratic, quick_snoo>("every_step", [] { return presets::every_step{}; });
+    }
     (*this)("diloco", [] { return make(presets::diloco_options{.local_steps = 3}); });
     (*this)("open_diloco", [] { return make(presets::open_diloco_options{{.local_steps = 3}}); });
     (*this)("local_sgd", [] { return make(presets::local_sgd_options{.local_steps = 3}); });

@@ -219,8 +219,7 @@ struct all_presets {
 
   void local_updates() {
     (*this)("every_step", [] { return presets::every_step{}; });
-    if (what ==
-        how::joined_at_every_round) {  // the optimizer's state is a newcomer's, too: nadam's, and snoo's count of steps
+    if (what == how::joined_at_every_round) {  // the optimizer's state is a newcomer's, too
       (*this).template operator()<support::quadratic, optim::nadam>("every_step", [] { return presets::every_step{}; });
       (*this).template operator()<support::quadratic, quick_snoo>("every_step", [] { return presets::every_step{}; });
     }

@@ -42,12 +42,14 @@ struct aggregation {
 ///   that there is none.
 /// - `A::scratch_rows`: rows of working memory it needs. `A::counts`: it fills `counts` where there are any.
 /// - `A::drops_unusable`: a message that cannot be decoded counts for nothing; without it, nobody uses the round's result.
+/// - `A::changes_one`: see exchange_traits.
 template <class A, class C, class X>
 concept Aggregator = Copyable<A> && requires(const A& a, const aggregation<C, X>& all) {
   { A::name } -> ConvertibleTo<std::string_view>;
   { A::scratch_rows } -> ConvertibleTo<std::size_t>;
   {bool{A::counts}};
   {bool{A::drops_unusable}};
+  {bool{A::changes_one}};
   { a.combine(all) } -> std::same_as<std::optional<refusal>>;
 };
 
@@ -117,6 +119,7 @@ struct mean {
   static constexpr std::size_t scratch_rows = 0;
   static constexpr bool counts = true;
   static constexpr bool drops_unusable = false;
+  static constexpr bool changes_one = false;
 
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
@@ -145,6 +148,7 @@ struct contributor_mean {
   static constexpr std::size_t scratch_rows = 1;
   static constexpr bool counts = true;
   static constexpr bool drops_unusable = false;
+  static constexpr bool changes_one = false;
 
   bool over_all = false;  ///< it is `mean` after all: for presets that have both
 
@@ -171,6 +175,7 @@ struct after {
   static constexpr std::size_t scratch_rows = Base::scratch_rows;
   static constexpr bool counts = Base::counts;
   static constexpr bool drops_unusable = Base::drops_unusable;
+  static constexpr bool changes_one = Base::changes_one;
 
   [[no_unique_address]] Base base{};
 };
@@ -182,7 +187,7 @@ struct after {
 template <class Base = mean>
 struct sign_of : detail::after<Base> {
   static constexpr std::string_view name = "sign_of";
-  static constexpr bool changes_one = true;  ///< exchange_traits
+  static constexpr bool changes_one = true;
 
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {

@@ -93,6 +93,7 @@ struct radial_directional {
   static constexpr std::size_t scratch_rows = 1;
   static constexpr bool counts = false;
   static constexpr bool drops_unusable = false;
+  static constexpr bool changes_one = false;
 
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
@@ -141,6 +142,7 @@ struct median_norm_clip {
   static constexpr std::size_t scratch_rows = 1;
   static constexpr bool counts = false;
   static constexpr bool drops_unusable = true;
+  static constexpr bool changes_one = false;
 
   float largest = 1000.0F;  ///< of a value, positive
 
@@ -211,6 +213,7 @@ struct clipped_contributor_mean {
   static constexpr std::size_t scratch_rows = 2;
   static constexpr bool counts = true;
   static constexpr bool drops_unusable = false;
+  static constexpr bool changes_one = false;
 
   bool over_all = false;  ///< divided by the weights of all
   bool clips = false;

@@ -15,6 +15,7 @@
 
 #include "parallel/elastic/elastic_cases.hpp"
 #include "parallel/elastic/gradient_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
@@ -121,8 +122,10 @@ TEST_CASE("elastic gathered: and at every single network call", "[parallel][elas
 
 TEST_CASE("elastic gathered: a peer may come in every step of a round", "[parallel][elastic][fast]") {
   // It gets the moments of as many steps as there were rounds.
-  support::newcomer_in_each_step<gathering>(6, 24,
-                                            [](auto& w, const auto& o) { CHECK(w.distance(in_whole_rounds(o)) < 5e-5); });
+  support::newcomer_in_each_step<gradient_world<gathering>>(6, 24, [](auto& w, const auto& o) {
+    support::make_two_pipelines(w, o);
+    CHECK(w.distance(in_whole_rounds(o)) < 5e-5);
+  });
 }
 
 TEST_CASE("elastic gathered: all peers are stopped in a round, and go on from checkpoints with the same bits",

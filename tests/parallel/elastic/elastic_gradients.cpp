@@ -22,6 +22,7 @@
 #include "parallel/elastic/elastic_cases.hpp"
 #include "parallel/elastic/gradient_world.hpp"
 #include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 #include "support/cluster.hpp"
 
@@ -64,7 +65,7 @@ using trees = preset_of<presets::netstorm_options>;  // four rows
 /// A peer comes in each step, where three are one pipeline; with it there are two.
 template <class Policy>
 void lets_newcomers_in() {
-  support::newcomer_in_each_step<Policy>(8, 15, [](const auto&, const auto&) {});
+  support::newcomer_in_each_step<gradient_world<Policy>>(8, 15, support::make_two_pipelines);
 }
 
 }  // namespace
@@ -103,14 +104,7 @@ TEMPLATE_TEST_CASE("elastic gradients: two pipelines make the steps of two whole
 
 TEMPLATE_TEST_CASE("elastic gradients: all peers are stopped, and go on from checkpoints with the same bits",
                    "[parallel][elastic][fast]", eight_bits, largest_with_feedback, low_rank, trees) {
-  auto o = support::two_pipelines();
-  const parameters quiet = undisturbed_gradients<TestType>(o);
-  support::local_checkpoints saved{.after = 4};
-  gradient_world<TestType> w{o, &saved};
-  support::stop_all_once_saved(w, saved);
-  CHECK(support::errors_of(w, o.hosts).empty());
-  REQUIRE(w.finished() == 4);
-  CHECK(support::holders_agree(w, o.hosts) == quiet);
+  support::goes_on_with_the_same_bits<TestType>();
 }
 
 TEMPLATE_TEST_CASE("elastic gradients: a run whose peers are all stopped goes on from what is saved",

@@ -19,6 +19,7 @@
 
 #include "parallel/elastic/elastic_cases.hpp"
 #include "parallel/elastic/gradient_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
@@ -155,25 +156,19 @@ TEST_CASE("elastic late: whoever is lost between two steps, these are made of th
 
 TEST_CASE("elastic late: whoever comes, and has other blocks then, has no row of the step before",
           "[parallel][elastic][fast]") {
-  support::newcomer_in_each_step<late>(5, 9, [](auto& w, const auto& o) {
+  support::newcomer_in_each_step<gradient_world<late>>(5, 9, [](auto& w, const auto& o) {
+    support::make_two_pipelines(w, o);
     CHECK(support::off(support::holders_agree(w, o.hosts), by_hand(o, w.at(0).layouts), o.layers) < 1e-4);
   });
 }
 
 TEMPLATE_TEST_CASE("elastic late: a peer may come in every step", "[parallel][elastic][fast]", distro, stella_train) {
-  support::newcomer_in_each_step<TestType>(5, 12, [](const auto&, const auto&) {});
+  support::newcomer_in_each_step<gradient_world<TestType>>(5, 12, support::make_two_pipelines);
 }
 
 TEMPLATE_TEST_CASE("elastic late: all peers are stopped, and go on from checkpoints with the same bits",
                    "[parallel][elastic][fast]", distro, stella_train) {
-  const auto o = two_pipelines();
-  const parameters quiet = undisturbed_gradients<TestType>(o);
-  support::local_checkpoints saved{.after = 4};
-  gradient_world<TestType> w{o, &saved};
-  support::stop_all_once_saved(w, saved);
-  CHECK(support::errors_of(w, o.hosts).empty());
-  REQUIRE(w.finished() == 4);
-  CHECK(support::holders_agree(w, o.hosts) == quiet);
+  support::goes_on_with_the_same_bits<TestType>();
 }
 
 TEMPLATE_TEST_CASE("elastic late: a run whose peers are all stopped goes on from what is saved",

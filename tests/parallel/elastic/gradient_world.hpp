@@ -137,31 +137,17 @@ void goes_on_by_gradients(std::uint64_t every, double most = 0.03) {
   }
 }
 
-/// A peer comes before each of the first `before` steps, where three are one pipeline; with it there are two.
-/// `at_end(world, options)` says what else holds then.
-template <class Policy, class AtEnd>
-void newcomer_in_each_step(std::uint64_t before, std::uint64_t steps, AtEnd at_end) {
-  for (std::uint64_t at = 1; at <= before; ++at) {
-    INFO("it comes before step " << at);
-    auto o = two_pipelines();
-    o.steps = steps;
-    o.late = {3};
-    std::function<void()> come;
-    o.before_step = [&](std::uint32_t host, std::uint64_t step) {
-      if (host == 0 && step == at && come) std::exchange(come, nullptr)();
-    };
-    gradient_world<Policy> w{o};
-    come = [&] { w.boot(3); };
-    w.boot();
-    w.run();
-    CHECK(errors_of(w, o.hosts).empty());
-    CHECK(w.finished() == 4);
-    holders_agree(w, o.hosts);
-    CHECK(w.at(0).layouts.at(1).replicas.size() == 1);
-    CHECK(w.at(0).layouts.at(steps).replicas.size() == 2);
-    CHECK(w.at(3).received > 0);
-    at_end(w, o);
-  }
+/// All are stopped, and go on from checkpoints with the same bits.
+template <class Policy>
+void goes_on_with_the_same_bits() {
+  const auto o = two_pipelines();
+  const parameters quiet = undisturbed_gradients<Policy>(o);
+  local_checkpoints saved{.after = 4};
+  gradient_world<Policy> w{o, &saved};
+  stop_all_once_saved(w, saved);
+  CHECK(errors_of(w, o.hosts).empty());
+  REQUIRE(w.finished() == 4);
+  CHECK(holders_agree(w, o.hosts) == quiet);
 }
 
 }  // namespace support

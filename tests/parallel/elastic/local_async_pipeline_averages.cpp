@@ -6,6 +6,7 @@
 #include <causeway/presets/local_updates.hpp>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 #include "support/groups_by_hand.hpp"
 

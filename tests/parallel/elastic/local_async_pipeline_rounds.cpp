@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 #include "support/fragments_by_hand.hpp"
 

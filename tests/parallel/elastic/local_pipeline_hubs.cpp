@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
@@ -70,29 +71,12 @@ class hub_by_hand {
   std::uint32_t pushes_ = 0;
 };
 
-/// A peer comes in each step of the first records, where three are a pipeline and a spare one, who makes no steps; with it
-/// there are two.
+/// The spare one makes no steps, and with the newcomer there are two pipelines.
 template <class Options>
 void lets_newcomers_in() {
-  for (std::uint64_t at = 1; at < 8; ++at) {
-    INFO("it comes before step " << at);
-    auto o = support::two_pipelines();
-    o.steps = 15;
-    o.late = {3};
-    std::function<void()> come;
-    o.before_step = [&](std::uint32_t, std::uint64_t step) {
-      if (step == at && come) std::exchange(come, nullptr)();
-    };
-    support::local_world<Options> w{o};
-    come = [&] { w.boot(3); };
-    w.boot();
-    w.run();
-    CHECK(support::errors_of(w, o.hosts).empty());
-    CHECK(w.finished() == 4);
-    support::holders_agree(w, o.hosts);
-    CHECK(w.at(3).received > 0);
+  support::newcomer_in_each_step<support::local_world<Options>>(7, 15, [](auto& w, const auto& o) {
     for (std::uint32_t h = 0; h < o.hosts; ++h) CHECK(w.last_assignment(h) != nullptr);
-  }
+  });
 }
 
 }  // namespace

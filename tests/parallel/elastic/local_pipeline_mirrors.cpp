@@ -9,6 +9,7 @@
 
 #include "parallel/elastic/local_pipeline_spares.hpp"
 #include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
@@ -128,8 +129,8 @@ TEST_CASE("local pipeline: paths need an equal part of each batch", "[parallel][
 TEMPLATE_TEST_CASE("local pipeline: paths go on whoever is lost, and let others in", "[parallel][elastic]", two_paths,
                    apart) {
   support::goes_on_whoever_is_killed<TestType>(23, 0.03);
-  support::lets_newcomers_in<TestType>(
-      21);  // one pipeline has half of each batch to train, and makes steps in half the time
+  // One pipeline has half of each batch to train, and makes steps in half the time.
+  support::lets_newcomers_in<TestType>(21);
   support::goes_on_from_checkpoints<TestType>();
 }
 
@@ -145,8 +146,8 @@ TEST_CASE("local pipeline: a spare peer takes up the path and all modules' momen
   support::spare_peers_take_over<two_paths>(o, 400, 41, [&](const auto& all, const auto& quiet) {
     for (std::uint32_t path = 0; path < 2; ++path) {
       const auto is = on_path(all, path, o.layers), was = on_path(quiet, path, o.layers);
-      CHECK(support::off(is, was, o.layers) <
-            0.6);  // the same steps, with other moments; of a module by one pipeline alone
+      // The same steps, with other moments; of a module by one pipeline alone.
+      CHECK(support::off(is, was, o.layers) < 0.6);
       CHECK(std::abs(support::held_out_loss(is, o.layers) / support::held_out_loss(was, o.layers) - 1) < 0.03);
     }
   });

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;

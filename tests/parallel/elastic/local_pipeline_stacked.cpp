@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;

@@ -274,31 +274,6 @@ void goes_on_from_checkpoints() {
   }
 }
 
-/// A peer comes in each step of the first three rounds, where three are one pipeline; with it there are two.
-template <class Options>
-void lets_newcomers_in(std::uint64_t steps = 15) {
-  for (std::uint64_t at = 1; at < 9; ++at) {
-    INFO("it comes before step " << at);
-    auto o = two_pipelines();
-    o.steps = steps;
-    o.late = {3};
-    std::function<void()> come;
-    o.before_step = [&](std::uint32_t host, std::uint64_t step) {
-      if (host == 0 && step == at && come) std::exchange(come, nullptr)();
-    };
-    local_world<Options> w{o};
-    come = [&] { w.boot(3); };
-    w.boot();
-    w.run();
-    CHECK(errors_of(w, o.hosts).empty());
-    CHECK(w.finished() == 4);
-    holders_agree(w, o.hosts);
-    CHECK(w.at(0).layouts.at(1).replicas.size() == 1);
-    CHECK(w.at(0).layouts.at(steps).replicas.size() == 2);
-    CHECK(w.at(3).received > 0);
-  }
-}
-
 /// What `count` whole models come to with equal parts of each batch. `exchange(steps, shared, models)` is called after
 /// every step, with how many there were, the shared parameters and those of all, and does what the pipelines are to do.
 /// `makes(model, step)`: whether that one makes the step.

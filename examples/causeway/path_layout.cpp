@@ -13,10 +13,7 @@ namespace app {
 using causeway::errc;
 using causeway::fail;
 
-std::uint32_t path_trainers(const settings& s) {
-  if (!is_pipeline(s)) return s.net.peers;
-  return static_cast<std::uint32_t>(std::max<std::int64_t>(1, s.net.peers / std::max<std::int64_t>(1, stages_wanted(s))));
-}
+std::uint32_t path_trainers(const settings& s) { return is_pipeline(s) ? pipelines_of(s) : s.net.peers; }
 
 std::vector<std::uint32_t> path_versions(const settings& s) {
   if (!s.comm.paths.empty()) return s.comm.paths;

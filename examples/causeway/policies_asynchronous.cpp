@@ -25,9 +25,7 @@ std::uint64_t samples_of_round(const settings& s) {
 }
 
 /// Those who push to one hub.
-std::uint32_t clients_of(const settings& s) {
-  return is_elastic_pipeline(s) ? std::max(s.net.peers / static_cast<std::uint32_t>(stages_wanted(s)), 1U) : replicas_of(s);
-}
+std::uint32_t clients_of(const settings& s) { return is_elastic_pipeline(s) ? pipelines_of(s) : replicas_of(s); }
 
 /// Of everybody, until each region's hub has pushed up.
 std::uint64_t rounds_of_pushes(const presets::halos_options& o, const settings& s) {

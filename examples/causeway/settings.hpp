@@ -246,6 +246,8 @@ struct settings {
 [[nodiscard]] inline bool has_servers(const settings& s) { return has_experts(s) || tunes_served(s); }
 /// Stages of each pipeline whose peers come and go, where parallel.recovery does not choose their number.
 [[nodiscard]] std::int64_t stages_wanted(const settings& s);
+/// Of peers that come and go, if all are there: how many pipelines of so many stages they make, at least one.
+[[nodiscard]] std::uint32_t pipelines_of(const settings& s);
 /// A sentence on peers of elastic pipelines that would only be spare: a pipeline needs a micro-batch. Empty: none.
 [[nodiscard]] std::string idle_peers(const settings& s);
 

@@ -31,9 +31,13 @@ std::int64_t stages_wanted(const settings& s) {
   return std::min(fewest, s.model.layers);
 }
 
+std::uint32_t pipelines_of(const settings& s) {
+  return std::max(1U, s.net.peers / static_cast<std::uint32_t>(std::max<std::int64_t>(1, stages_wanted(s))));
+}
+
 std::string idle_peers(const settings& s) {
   if (!is_elastic_pipeline(s) || steps_alone(s)) return {};
-  const std::int64_t stages = stages_wanted(s), pipelines = s.net.peers / stages, fed = s.train.micro_batches;
+  const std::int64_t stages = stages_wanted(s), pipelines = pipelines_of(s), fed = s.train.micro_batches;
   if (fed >= pipelines) return {};
   return std::to_string(s.net.peers - fed * stages) + " of " + std::to_string(s.net.peers) +
          " peers are only spare: a step has " + std::to_string(fed) + " micro-batch" + (fed == 1 ? "" : "es") + " for " +

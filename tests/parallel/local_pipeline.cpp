@@ -125,6 +125,27 @@ TEST_CASE("local pipeline: each replica evaluates its own parameters, and losing
   }
 }
 
+TEST_CASE("local pipeline: who comes back when the others are through goes without the last evaluation",
+          "[parallel][elastic][fast]") {
+  auto o = two_pipelines();
+  o.evaluations = 1;
+  o.through_is_told = true;
+  support::any_elastic_world* all = nullptr;
+  bool lost = false;
+  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+    if (host != 2 || step + 1 != o.steps || std::exchange(lost, true)) return;
+    all->world().after(std::chrono::milliseconds{1}, [&] { all->world().kill(2); });
+    all->world().after(std::chrono::minutes{5}, [&] { all->world().restart(2); });
+  };
+  local_world<presets::diloco_options> w{o};
+  all = &w;
+  w.boot();
+  w.run();
+  CHECK(support::errors_of(w, o.hosts).empty());
+  CHECK(w.finished() == o.hosts);
+  CHECK(w.at(2).missed > 0);
+}
+
 TEST_CASE("local pipeline: a peer whose values are not finite loses its round, not the run", "[parallel][elastic][fast]") {
   auto o = two_pipelines();
   o.steps = 15;

@@ -126,7 +126,10 @@ void any_elastic_world::live(causeway::sim::process& p) {
   const auto id = member_identity(p.storage(), "member", 4711, fresh);
   me.id = id;
   const auto address = [this](std::uint32_t h) { return world_.address(h); };
-  auto below = member::make(fabric(p, id), p.storage(), member_options_of(options_, host, founds, address), p.log());
+  auto mo = member_options_of(options_, host, founds, address);
+  if (options_.through_is_told)
+    mo.called_away = [this, &p, born = p.now()] { return finished() > 0 && p.now() - born > 1s; };
+  auto below = member::make(fabric(p, id), p.storage(), std::move(mo), p.log());
   if (!below) {
     me.error = below.error().text();
     return;

@@ -3,9 +3,7 @@
 #define CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
 
 // Pipelines whose peers come and go, and whose replicas take steps of their own: DiLoCo between whole pipelines. A round is
-// one attempt of the membership, and the exchange at its end is voted on before anything is applied. When a peer is lost,
-// the attempt is called off and begun again: replicas that are whole go on where they were, with their own progress; the
-// others' peers begin the round anew, if they make a replica together, or rest until the next.
+// one attempt of the membership, and the exchange at its end is voted on before anything is applied.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
@@ -18,7 +16,6 @@
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohort_progress.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
-#include <causeway/parallel/elastic/interpolated_blocks.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/replica_steps.hpp>
 #include <causeway/parallel/elastic/replica_sums.hpp>
@@ -38,7 +35,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -143,7 +139,7 @@ class local_pipeline {
 
   /// All peers call it with the same batch, as often before the same step: the mean loss of this peer's replica, on its own
   /// parameters, or the shared ones of a `path` through modules. Boundaries cross as f32. errc::cancelled where there is
-  /// none, since a peer was lost or this one rests: train on.
+  /// none, since a peer was lost, this one rests, or nobody comes any more (member_options::called_away): train on.
   result<double> evaluate(auto& ctx, const batch& b, std::optional<std::uint32_t> path = {}) {
     peer_.judged = path;
     const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
@@ -155,6 +151,7 @@ class local_pipeline {
           ready ? loss_of_replica(ctx, peer_, progress_, known_evaluations_, b, pieces) : result<double>{ready.error()};
       if (!sum) {
         CAUSEWAY_TRY(peer_.group->failed(sum.error()));
+        if (peer_.alone) return sum.error();
         continue;
       }
       progress_.note_evaluation(*sum);
@@ -197,14 +194,14 @@ class local_pipeline {
     return check_untied(ctx.model(), name);
   }
 
-  // ---- who takes part, once in an attempt -------------------------------------------------------------------------------
-
   // Success: this peer knows its assignment, and has what it needs there. `begins_anew_`: at the round's beginning, and the
   // step under way, if one is, ends with that.
   result<void> gather(auto& ctx, bool ends_step) {
     begins_anew_ = false;
-    CAUSEWAY_ASSIGN(const bool another, peer_.begin_attempt());
-    if (gathered_ && !another) return {};
+    const auto another = peer_.begin_attempt();
+    if (!another && is_left_behind(ctx) && ends_step) peer_.group->finished_by_others();
+    if (!another) return another.error();
+    if (gathered_ && !*another) return {};
     gathered_ = false;
     CAUSEWAY_ASSIGN(const cluster_inventory inventory, meet(ctx));
     CAUSEWAY_ASSIGN(const auto members, members_of(ctx, inventory));
@@ -217,6 +214,15 @@ class local_pipeline {
     const auto assigned = take_assignment(ctx, inventory, members, made->names);
     if (begins_anew_ && ends_step) peer_.group->finished_by_others();
     return assigned;
+  }
+
+  // The others are through with the run. What this peer has is older, and stays so.
+  bool is_left_behind(auto& ctx) {
+    begins_anew_ = peer_.alone && peer_.record().step > ctx.step() && peer_.record().state != mean_of_;
+    if (!begins_anew_) return false;
+    give_up();
+    ctx.resume_at(peer_.record().step);
+    return true;
   }
 
   result<cluster_inventory> meet(auto& ctx) {
@@ -288,8 +294,6 @@ class local_pipeline {
     return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(peer_.record().step));
   }
 
-  // ---- a step -----------------------------------------------------------------------------------------------------------
-
   result<double> step(auto& ctx, const batch& b) {
     ctx.contribution().takes_part(peer_.samples_of(b.sequences, options_.micro_batches));
     if (peer_.assignment != nullptr) return steps_.run(ctx, as_assigned(ctx), b);
@@ -313,8 +317,6 @@ class local_pipeline {
     return peer_.assignment == nullptr || progress_.now().exchanges != 0;
   }
   [[nodiscard]] bool ends(auto& ctx) const { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }
-
-  // ---- the exchange -----------------------------------------------------------------------------------------------------
 
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
   result<exchange_entry> enter(auto& ctx) {
@@ -380,15 +382,13 @@ class local_pipeline {
   bool saves_ = false;     // when what was exchanged has been applied
   bool gathered_ = false;  // in the attempt under way
   cohort_progress progress_;
-  std::uint64_t sequences_ = 0;  // of a batch
-  bool begins_anew_ = false;     // its round did, when it was asked last
-  std::uint64_t step_ = 0;       // that the run is at with the exchange
-  // Peers of a replica are through with as many evaluations before a step: who has fewer takes the outcome from another of
-  // them, or goes without.
-  replica_evaluations known_evaluations_;
-  std::vector<float> mean_;    // that the policy received last; of several rows it has them
-  std::uint64_t mean_of_ = 0;  // names the state that it leads to, until the run has that
-  bool known_ = false;         // it is given out as what the run has
+  std::uint64_t sequences_ = 0;            // of a batch
+  bool begins_anew_ = false;               // its round did, when it was asked last
+  std::uint64_t step_ = 0;                 // that the run is at with the exchange
+  replica_evaluations known_evaluations_;  // who has fewer than another of its replica takes the outcome, or goes without
+  std::vector<float> mean_;                // that the policy received last; of several rows it has them
+  std::uint64_t mean_of_ = 0;              // names the state that it leads to, until the run has that
+  bool known_ = false;                     // it is given out as what the run has
   time_point round_began_{};
   net::arrival_statistics round_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
 };

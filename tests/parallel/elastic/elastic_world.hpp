@@ -50,6 +50,7 @@ struct elastic_world_options {
   std::vector<std::uint32_t> late{};                                ///< hosts that are not booted with the rest
   std::map<std::uint32_t, std::uint64_t> told_to_go{};              ///< host: before which step; it hands over and leaves
   std::uint64_t evaluations = 0;                                    ///< before every step and at the end
+  bool through_is_told = false;                                     ///< who is at the end meets nobody any more
   std::function<void(std::uint32_t, std::uint64_t)> before_step{};  ///< host, step
   /// Before a step: the host, the step, its parameters.
   std::function<void(std::uint32_t, std::uint64_t, causeway::parameter_store&)> spoils{};

@@ -42,7 +42,12 @@ CAUSEWAY_DECL void pipeline_peer::begin(const nn::model_part& part, std::int64_t
 CAUSEWAY_DECL result<bool> pipeline_peer::begin_attempt() {
   const std::uint32_t before = attempt.attempt;
   const std::uint64_t round = attempt.round;
-  CAUSEWAY_ASSIGN(attempt, group->begin_attempt());
+  auto begun = group->begin_attempt();
+  const std::uint64_t waited_at = begun ? 0 : record().state;
+  alone = !begun && begun.error().code == errc::cancelled && in_vain == waited_at;
+  in_vain = waited_at;
+  if (!begun) return begun.error();
+  attempt = *begun;
   sums = 0;
   return attempt.attempt != before || attempt.round != round;
 }

@@ -98,7 +98,7 @@ class chosen_policy {
       return {};
     }
     causeway::result<double> compute(context& ctx, const std::function<causeway::result<double>()>& pass) override {
-      if constexpr (requires { policy.compute(ctx, pass); }) return policy.compute(ctx, pass);
+      if constexpr (P::traits.looks_ahead) return policy.compute(ctx, pass);
       return pass();
     }
     causeway::result<void> before_inner_step(context& ctx) override { return policy.before_inner_step(ctx); }
@@ -192,7 +192,7 @@ class chosen_comm {
   static constexpr causeway::comm_traits traits = [] {
     causeway::comm_traits of_any = Traits;
     of_any.identical_replicas = false;
-    of_any.trains_paths = true;  // it may
+    of_any.trains_paths = of_any.looks_ahead = true;  // it may
     return of_any;
   }();
   static constexpr std::uint32_t state_version = 1;
@@ -203,6 +203,7 @@ class chosen_comm {
   causeway::result<void> start(auto& ctx) { return policy_.it().start(ctx); }
   [[nodiscard]] bool trains(auto& ctx) const { return policy_.it().trains(ctx); }
   [[nodiscard]] std::optional<causeway::index_range> part_of_batch() const { return policy_.it().part_of_batch(); }
+  [[nodiscard]] bool looks_ahead() const { return policy_.traits().looks_ahead; }
   causeway::result<double> compute(auto& ctx, const auto& pass) { return policy_.it().compute(ctx, pass); }
   causeway::result<void> before_inner_step(auto& ctx) { return policy_.it().before_inner_step(ctx); }
   causeway::result<void> after_inner_step(auto& ctx) { return policy_.it().after_inner_step(ctx); }

@@ -37,7 +37,9 @@ class noted_round final : public causeway::parallel::swarm_round {
   [[nodiscard]] const causeway::parallel::swarm_options& options() const noexcept override { return over_->options(); }
   void open(std::uint64_t agreement) override { over_->open(agreement); }
   void tie(causeway::parallel::swarm_tied_table table) override { over_->tie(std::move(table)); }
-  causeway::result<void> exchange_means(bool late) override { return over_->exchange_means(late); }
+  causeway::result<void> exchange_means(bool late, causeway::parallel::gradient_place at) override {
+    return over_->exchange_means(late, std::move(at));
+  }
   void committed(bool adopted) override { over_->committed(adopted); }
   bool put_table() override { return over_->put_table(); }
   causeway::result<double> evaluate(std::uint64_t step, std::uint32_t pieces,

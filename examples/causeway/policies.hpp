@@ -59,22 +59,21 @@ struct policy {
   [[nodiscard]] bool same_rounds() const noexcept { return causeway::rules::c4(traits, {.staged = true}); }
   /// Whether the peers of a stage that come and go exchange gradients by it. What makes its own steps of them may need an
   /// optimizer whose state cannot move.
-  [[nodiscard]] bool gradients_of_stages(bool in_swarm) const noexcept {
+  [[nodiscard]] bool gradients_of_stages() const noexcept {
     const auto stays = [](const auto& one) { return one.first == "train.optimizer" && !moves_with_stages(one.second); };
-    return causeway::rules::c5(traits, {.shares_gradient = true, .stands_in = in_swarm}) &&
-           std::none_of(defaults.begin(), defaults.end(), stays);
+    return causeway::rules::c5(traits, {.shares_gradient = true}) && std::none_of(defaults.begin(), defaults.end(), stays);
   }
   /// And whether peers of pipelines may come and go, with their blocks. Composed ones are made of rounds there.
   [[nodiscard]] bool in_elastic_pipelines() const noexcept {
     using namespace causeway::rules;
     const bool local = c4(traits, {.staged = true, .sums_over_stages = true}) && c7(traits, {.moves_blocks = true});
-    const bool together = c4(traits, {.staged = true, .gathers_together = true}) && gradients_of_stages(false);
+    const bool together = c4(traits, {.staged = true, .gathers_together = true}) && gradients_of_stages();
     return together || local || (composed && has_local_steps);
   }
   [[nodiscard]] bool in_swarms() const noexcept {
     using namespace causeway::rules;
     const bool local = c4(traits, {.staged = true, .sums_over_stages = true}) && c6(traits, {.computes_late = true});
-    return local || (same_rounds() && gradients_of_stages(true));
+    return local || (same_rounds() && gradients_of_stages());
   }
 };
 

@@ -210,6 +210,24 @@ TEST_CASE("state image: chunks are read and written across parts", "[membership]
   }
 }
 
+TEST_CASE("state image: a part may lie elsewhere for a while, with the hashes that it had", "[membership][fast]") {
+  std::vector<float> first(100, 1.0F), second(50, 2.0F);
+  state_image image = state_image::of(first, second);
+  const std::uint64_t root = image.root();
+  std::vector<float> copy = first;
+  image.lies_at(0, std::as_writable_bytes(std::span{copy}));
+  first[3] = 7;
+  std::vector<float> out(150);
+  image.read(0, std::as_writable_bytes(std::span{out}));
+  CHECK(out[3] == 1);
+  CHECK(out[100] == 2);
+  image.touch();
+  CHECK(image.root() == root);
+  image.lies_at(0, std::as_writable_bytes(std::span{first}));
+  image.read(0, std::as_writable_bytes(std::span{out}));
+  CHECK(out[3] == 7);
+}
+
 TEST_CASE("state image: an empty state has a root", "[membership][fast]") {
   std::vector<float> none;
   auto image = state_image::of(none);

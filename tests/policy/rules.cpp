@@ -47,7 +47,6 @@ TEST_CASE("rules: exchanges of stages come after the same steps at all their hol
   STATIC_REQUIRE(!rules::c5({.moves_with_blocks = true}, {.shares_gradient = true}));  // local steps
   constexpr comm_traits ahead{.exchanges_gradients = true, .moves_with_blocks = true, .looks_ahead = true};
   STATIC_REQUIRE(rules::c5(ahead, {.shares_gradient = true}));
-  STATIC_REQUIRE(!rules::c5(ahead, {.shares_gradient = true, .stands_in = true}));
   STATIC_REQUIRE(!rules::c7(by_blocks, {.moves_blocks = true}));
   STATIC_REQUIRE(!rules::c6({}, {.computes_late = true}));
   STATIC_REQUIRE(rules::c6({.allows_late_steps = true}, {.computes_late = true}));

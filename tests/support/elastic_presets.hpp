@@ -76,7 +76,8 @@ inline constexpr std::string_view elastic_pipeline_presets[] = {"every_step", "d
                                                                 "netstorm",   "dedloc", "distro",    "stella_train"};
 
 /// Those that tests/parallel/swarm.cpp and tests/parallel/swarm/swarm_gradients.cpp train in swarms.
-inline constexpr std::string_view swarm_presets[] = {"every_step", "demo", "power_sgd", "dion", "netstorm", "stella_train"};
+inline constexpr std::string_view swarm_presets[] = {"every_step", "demo",   "power_sgd",   "dion",
+                                                     "netstorm",   "distro", "stella_train"};
 
 }  // namespace support
 

@@ -45,7 +45,7 @@ struct round_notes {
 };
 
 /// Passes everything on, and notes.
-class noting_round final : public causeway::parallel::swarm_round {
+class noting_round : public causeway::parallel::swarm_round {
   using base = causeway::parallel::swarm_round;
   using holding_type = causeway::parallel::swarm_holding;
 
@@ -58,7 +58,9 @@ class noting_round final : public causeway::parallel::swarm_round {
   [[nodiscard]] const causeway::parallel::swarm_options& options() const noexcept override { return peer_->options(); }
   void open(std::uint64_t agreement) override { peer_->open(agreement); }
   void tie(causeway::parallel::swarm_tied_table table) override { peer_->tie(std::move(table)); }
-  causeway::result<void> exchange_means(bool late) override { return peer_->exchange_means(late); }
+  causeway::result<void> exchange_means(bool late, causeway::parallel::gradient_place at) override {
+    return peer_->exchange_means(late, std::move(at));
+  }
   void committed(bool adopted) override {
     peer_->committed(adopted);
     std::vector<double> last(decided_.size() / sizeof(double));

@@ -73,7 +73,7 @@ struct scripted_swarm final : parallel::swarm_round {
     return parallel::swarm_part_taken{
         .weights = std::vector(all.size(), 1.0), .result_at = result_at, .result = {}, .gives_up = gives_up};
   }
-  result<void> exchange_means(bool) override {
+  result<void> exchange_means(bool, parallel::gradient_place) override {
     means = true;
     return {};
   }

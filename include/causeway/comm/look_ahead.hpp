@@ -17,13 +17,14 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// pass() at θ − η·sign(x), with x the input of each state that is under way and η the learning rate of the step before;
-/// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters. The host
-/// does it.
+/// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters: where
+/// peers come and go, others are given θ from there meanwhile. The host does it.
 template <class States, class F>
 result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>& before, F&& pass) {
   const std::span<float> live = ctx.parameters();
   before.resize(live.size());
   CAUSEWAY_TRY(ctx.rows().copy(before, live));
+  if (ctx.elastic()) ctx.membership().offer_parameters_at(before);
   const std::uint64_t steps = ctx.step();
   const float rate = ctx.options().learning_rate.at(steps > 0 ? steps - 1 : 0);
   for (const auto& s : states) {
@@ -38,6 +39,7 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
   ctx.parameters_changed();
   result<double> loss = pass();
   CAUSEWAY_TRY(ctx.rows().copy(live, before));
+  if (ctx.elastic()) ctx.membership().offer_parameters_at(live);
   ctx.parameters_changed();
   return loss;
 }

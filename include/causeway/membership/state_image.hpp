@@ -136,6 +136,9 @@ class state_image {
   /// The memory was changed: hashes will be made anew.
   void touch() noexcept { hashed_ = false; }
 
+  /// The same bytes of a part lie there from now on; hashes stay. Precondition: as many.
+  CAUSEWAY_DECL void lies_at(std::size_t part, std::span<std::byte> memory);
+
   /// Names the state. Makes the hashes if the memory was touched.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
   CAUSEWAY_DECL [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;

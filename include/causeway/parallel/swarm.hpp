@@ -270,8 +270,7 @@ class swarm {
 
  public:
   static constexpr std::string_view name = "swarm";
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .stands_in = true};
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})

@@ -49,9 +49,10 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
 };
 
 /// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
-/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Optional,
-/// `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be others while
-/// it does, and are then as they were.
+/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Where
+/// `looks_ahead`, `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be
+/// others while it does, and are then as they were. It may be called again in the step; `bool looks_ahead()`: whether it is
+/// needed.
 template <class P, class Context = archetype::context>
 concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
     (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {

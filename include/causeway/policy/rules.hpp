@@ -29,11 +29,9 @@ constexpr bool c4(comm_traits c, parallel_traits p) {
          (p.gathers_together && c.gathers_samples);
 }
 
-/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean over all. And a forward at one
-/// peer's parameters and a backward at another's are the gradient of nothing.
+/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean over all.
 constexpr bool c5(comm_traits c, parallel_traits p) {
-  const bool rows = c.exchanges_gradients && c.moves_with_blocks && !(c.looks_ahead && p.stands_in);
-  return !p.shares_gradient || c.sums_gradients || rows;
+  return !p.shares_gradient || c.sums_gradients || (c.exchanges_gradients && c.moves_with_blocks);
 }
 
 /// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
@@ -71,9 +69,8 @@ struct compatible {
                 "that gathers samples. docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
-      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step; in a "
-      "swarm, at parameters that are the same at all peers. Use comm::every_step, or another policy of gradients of all "
-      "peers. docs/reference/rules.md#c5");
+      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step. "
+      "Use comm::every_step, or another policy of gradients of all peers. docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it: it must be in what they exchange then or later. Use comm::periodic, or comm::rounds "

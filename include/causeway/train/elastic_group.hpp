@@ -76,8 +76,8 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
   using gradient_pass = std::function<result<double>()>;
   if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
-  if constexpr (requires(const gradient_pass& pass) { comm.compute(ctx, pass); }) {
-    state.compute = [&comm, &ctx](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+  if constexpr (Comm::traits.looks_ahead) {
+    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
   if constexpr (Comm::traits.trains_paths) {
     state.paths = static_cast<std::uint32_t>(comm.paths());
@@ -151,6 +151,9 @@ class elastic_group {
   [[nodiscard]] virtual bool run_ends() const { return false; }
   /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
+
+  /// Others are given the shared parameters from there: a copy, where they are changed for a while; or their own place.
+  virtual void offer_parameters_at(std::span<float>) {}
 
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.

@@ -75,6 +75,10 @@ class basic_member final : public elastic_group {
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
+  void offer_parameters_at(std::span<float> where) override {
+    locked([&] { held_.image().lies_at(0, std::as_writable_bytes(where)); });
+  }
+
   [[nodiscard]] net::any_transport lasting() override { return attempt_.lasting(); }
   [[nodiscard]] net::any_transport of_attempt() override { return attempt_.of_attempt(); }
 

@@ -65,6 +65,7 @@ class basic_swarm_group final : public elastic_group {
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
   [[nodiscard]] bool exchanges_at_once() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return steps_alone() && swarm_->run_ends(); }
+  void offer_parameters_at(std::span<float> where) override { stage_->offer_parameters_at(where); }
 
   result<void> open(shared_state state, thread_pool& pool) override;
 

@@ -254,7 +254,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       }
     }
     const auto pass = [&] { return parallel_.forward_backward(ctx_, b); };
-    if constexpr (requires { comm_.compute(ctx_, pass); } && !Parallel::traits.shares_gradient) {
+    if constexpr (Comm::traits.looks_ahead && !Parallel::traits.shares_gradient) {
       CAUSEWAY_ASSIGN(report_.loss, comm_.compute(ctx_, pass));
     } else {
       CAUSEWAY_ASSIGN(report_.loss, pass());

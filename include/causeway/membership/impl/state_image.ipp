@@ -43,6 +43,11 @@ CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
   touch();
 }
 
+CAUSEWAY_DECL void state_image::lies_at(std::size_t part, std::span<std::byte> memory) {
+  CAUSEWAY_EXPECT(part < parts_.size() && parts_[part].size() == memory.size());
+  parts_[part] = memory;
+}
+
 CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
   const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
   return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));

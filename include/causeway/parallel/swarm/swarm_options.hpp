@@ -107,6 +107,10 @@ struct swarm_part_taken {
   bool gives_up = false;
 };
 
+/// Calls what computes gradients with the parameters where a peer wants them to be of, and puts these back. None: those
+/// that are there, which are the same at all peers of a stage.
+using gradient_place = std::function<result<double>(const std::function<result<double>()>& pass)>;
+
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
 /// trainer's thread.
 class swarm_round {
@@ -119,8 +123,9 @@ class swarm_round {
   virtual void tie(swarm_tied_table table) = 0;
   /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
   /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
-  /// `late`: rows are exchanged in the step after that which they are of. errc::unsupported with a tied table.
-  virtual result<void> exchange_means(bool late) = 0;
+  /// `late`: rows are exchanged in the step after that which they are of. `at`: see gradient_place. errc::unsupported with
+  /// a tied table.
+  virtual result<void> exchange_means(bool late, gradient_place at) = 0;
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
   virtual void committed(bool adopted) = 0;

@@ -52,7 +52,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
 
-  result<void> exchange_means(bool late) override {
+  result<void> exchange_means(bool late, gradient_place at) override {
     if (this->tied_.length > 0) {
       return fail(errc::unsupported, "swarm",
                   "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
@@ -60,6 +60,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     }
     averages_ = true;
     late_ = late;
+    this->place_ = std::move(at);
+    locked([this] {
+      if (this->place_) this->scheduler_.peers_differ();
+    });
     return {};
   }
 
@@ -79,7 +83,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   result<double> run(std::uint64_t step, swarm_computer& computer) override {
     if (this->steps_alone()) return run_alone(step, computer);
     this->begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
-    CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
+    const auto done = [this] { return this->may_enter(); };
+    CAUSEWAY_TRY(this->at_place(done, [&] { return work_until(done); }));
     if (averages_) (void)make_mean({});
     return with_lock([&] { return verdict_.turn == micro_batches_.turn() ? verdict_.loss : 0.0; });
   }
@@ -91,8 +96,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
     const auto row_of = averages_ ? std::exchange(progress_, {}) : swarm_wire::batch_set{};
-    CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
-    CAUSEWAY_TRY(check_contribution());
+    const auto done = [&] { return this->may_enter() && rested(); };
+    CAUSEWAY_TRY(this->at_place(done, [&] { return work_until(done, called); }));
+    CAUSEWAY_TRY(this->check_contribution());
     if (averages_) return make_mean(row_of);
     return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
   }
@@ -306,13 +312,6 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     if (why.code != errc::non_finite || !with_lock([&] { return directory_.anybody_serves(options_.stage); })) return why;
     this->throw_work_away();
     return work_until([this] { return this->evaluated() || this->gives_up(); });
-  }
-
-  // What cannot be added goes into no sum: nobody could take it out again.
-  result<void> check_contribution() {
-    const bool adds = with_lock([&] { return !this->has_sum() && micro_batches_.done().count() > 0; });
-    if (!adds || std::isfinite(computer_->squares())) return {};
-    return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
   }
 
   // ---- local steps ----------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@
 // It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
 // exactly once (swarm_shares.hpp). What it decides is only how quickly they get there.
 //
-// Where the peers of a stage differ, because they take local steps, a micro-batch that loses a place begins anew there and
-// in all stages above: what they had computed was made of the lost peer's values. Who has contributed it computes it for
-// the others' sake. Stages below keep what they have.
+// Where the peers of a stage differ (local steps, a look-ahead), a micro-batch that loses a place begins anew there and in
+// all stages above: what they had was made of the lost peer's values. Who has contributed it computes it for the others'
+// sake. Stages below keep what they have.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -40,9 +40,11 @@ struct addressed_order {
 template <stage::routing::Router Router>
 class swarm_scheduler {
  public:
-  /// `window`: micro-batches under way for each peer that serves. `peers_differ`: those of a stage hold different values.
-  swarm_scheduler(std::uint32_t stages, Router router, std::uint32_t window, bool peers_differ = false)
-      : router_{std::move(router)}, known_{stages}, window_{window}, differ_{peers_differ}, summed_(stages, false) {}
+  /// `window`: micro-batches under way for each peer that serves. `steps_alone`: peers take local steps, and differ.
+  swarm_scheduler(std::uint32_t stages, Router router, std::uint32_t window, bool steps_alone = false)
+      : router_{std::move(router)}, known_{stages}, window_{window}, alone_{steps_alone}, summed_(stages, false) {}
+  /// Before the first turn: peers of a stage compute at different values.
+  void peers_differ() noexcept { differ_ = true; }
 
   // ---- who is there ----------------------------------------------------------------------------------------------------
 
@@ -193,7 +195,7 @@ class swarm_scheduler {
 
   // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
   [[nodiscard]] bool counts_earlier_turns() const {
-    return differ_ && swarm_wire::trains(turn_) && !swarm_wire::is_local(turn_);
+    return alone_ && swarm_wire::trains(turn_) && !swarm_wire::is_local(turn_);
   }
 
   [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
@@ -373,7 +375,7 @@ class swarm_scheduler {
   Router router_;
   stage::routing::roster known_;
   std::uint32_t window_;
-  bool differ_;
+  bool alone_, differ_ = alone_;
   stage::routing::step_size size_;
   std::uint32_t term_ = 0;
   std::uint64_t turn_ = 0;

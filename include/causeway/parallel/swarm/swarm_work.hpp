@@ -20,6 +20,7 @@
 #include <causeway/stage/routing.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -127,6 +128,25 @@ class swarm_work : protected swarm_message_handler<Router> {
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
   }
 
+  /// What cannot be added goes into no sum: nobody could take it out again.
+  result<void> check_contribution() {
+    const bool adds = with_lock([&] { return !this->has_sum() && micro_batches_.done().count() > 0; });
+    if (!adds || std::isfinite(computer_->squares())) return {};
+    return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
+  }
+
+  /// `work`, until `done`, where the gradients are to be of.
+  template <class Done, class Work>
+  result<void> at_place(const Done& done, Work&& work) {
+    if (!place_ || with_lock(done)) return work();
+    const auto outcome = place_([&]() -> result<double> {
+      CAUSEWAY_TRY(work());
+      return 0.0;
+    });
+    if (!outcome) return outcome.error();
+    return {};
+  }
+
   // ---- tensors --------------------------------------------------------------------------------------------------------
 
   /// Takes in what has come, expects what was announced, sends what is due.
@@ -187,6 +207,7 @@ class swarm_work : protected swarm_message_handler<Router> {
   }
 
   swarm_computer* computer_ = nullptr;
+  gradient_place place_;
   // Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
   swarm_wire::batch_set progress_;
 

@@ -38,7 +38,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   if (!state.own.empty()) swarm_->meets_in_groups();
   averages_ = !steps_alone() && state.divide;
   row_waits_ = std::move(state.row_waits);
-  if (averages_) CAUSEWAY_TRY(swarm_->exchange_means(row_waits_ && row_waits_()));
+  auto place = std::exchange(state.compute, nullptr);
+  if (averages_) CAUSEWAY_TRY(swarm_->exchange_means(row_waits_ && row_waits_(), std::move(place)));
   if (state.stage_sums > 0 || steps_alone()) state.parts.push_back(swarm_->decision(state.stage_sums));
   parts_ = state.parts;
   adopted_ = state.adopted;

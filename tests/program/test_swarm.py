@@ -154,6 +154,12 @@ class Swarm(Swarms):
                 self.assertLess(results[0]["validation"], 4.5)  # uniform over bytes is 5.5
                 self.writes_text("--peers", "4", *extra)
 
+    def test_gradients_taken_ahead_leave_a_stage_alike(self):
+        self.ends(self.start_swarm("--peers", "4", "--steps", "12", "--comm.policy", "distro", "--train.learning_rate", "0.003"))
+        self.assertEqual([(r["step"], r["validation"]) for r in self.results().values()], 4 * [(12, self.results()[0]["validation"])])
+        for peers in self.all_lines("runs").values():
+            self.states_alike(*peers)
+
     def test_what_does_not_go_together_is_refused(self):
         elastic = ["--fault.policy", "quorum"]
         for args, name, remedy in [

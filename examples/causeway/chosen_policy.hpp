@@ -56,6 +56,7 @@ class chosen_policy {
     virtual void shared(causeway::membership::image_collector& ar) = 0;
     virtual void adopt(context& ctx, std::span<const float> previous) = 0;
     virtual causeway::result<void> catch_up(context& ctx) = 0;
+    virtual void stand_by(context& ctx) = 0;
     virtual causeway::result<void> admit(context& ctx) = 0;
     /// Of a model of modules: how many paths there are, and the one that this peer trains, if it has one by now.
     [[nodiscard]] virtual std::size_t paths() const = 0;
@@ -126,6 +127,9 @@ class chosen_policy {
     causeway::result<void> catch_up(context& ctx) override {
       if constexpr (elastic) return policy.catch_up(ctx);
       return {};
+    }
+    void stand_by(context& ctx) override {
+      if constexpr (requires { policy.stand_by(ctx); }) policy.stand_by(ctx);
     }
     causeway::result<void> admit(context& ctx) override {
       if constexpr (P::traits.trains_paths) return policy.admit(ctx);
@@ -215,6 +219,7 @@ class chosen_comm {
   void shared(auto& ar) { policy_.it().shared(ar); }
   void adopt(auto& ctx, std::span<const float> previous) { policy_.it().adopt(ctx, previous); }
   causeway::result<void> catch_up(auto& ctx) { return policy_.it().catch_up(ctx); }
+  void stand_by(auto& ctx) { policy_.it().stand_by(ctx); }
   causeway::result<void> admit(auto& ctx) { return policy_.it().admit(ctx); }
   [[nodiscard]] std::size_t paths() const { return policy_.it().paths(); }
   [[nodiscard]] std::optional<std::uint32_t> path() const { return policy_.it().path(); }

@@ -126,8 +126,6 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
                "for AdamW, which " +
                    s.comm.policy + " does not; use " + elastic_pipeline_policy_names());
   }
-  if (is_async_pipeline(s) && find_policy(s.comm.policy)->traits.rounds_by_pace)
-    return bad("comm.policy", "a pipeline that is drained must know before that an exchange comes; use diloco");
   if (steps_alone(s) || steps_of_round(s) > 1) CAUSEWAY_TRY(validate_rounds(s));
   if (steps_alone(s) && s.parallel.recovery != "regroup") {
     return bad("parallel.recovery", "pipelines that take steps of their own are cut alike; use regroup, or every_step");
@@ -226,7 +224,7 @@ causeway::result<void> validate_async_pipeline(const settings& s) {
                                   " exchanges gradients in every step, before which an async_pipeline whose peers come and "
                                   "go would be drained; use --parallel.policy pipeline, or diloco");
   }
-  if (!find_policy(s.comm.policy)->same_rounds()) {
+  if (s.fault.policy != "quorum" && !find_policy(s.comm.policy)->same_rounds()) {
     return bad("comm.policy",
                "stages that never wait decide by themselves, so that their rounds come at different times with " +
                    s.comm.policy + "; use diloco, or another one whose rounds come after a number of steps");

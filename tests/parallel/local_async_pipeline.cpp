@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/elastic/late_model.hpp"
 #include "parallel/elastic/local_pipeline_spares.hpp"
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "parallel/elastic/newcomers.hpp"
@@ -94,84 +95,10 @@ parameters fixed_pipeline(const elastic_world_options& o, std::uint64_t steps) {
   return of_rank[0];
 }
 
-/// One replica's steps of a round written down a second time. Both stages compute with what they have at a step's begin.
-/// The second moves by all micro-batches of the step; the first by those but for the last, with that of the step before.
-/// In the last step of a round the last one counts, too: for itself where the stage stood still in the first step.
-class late_model {
- public:
-  late_model(const elastic_world_options& o, std::int64_t pieces)
-      : pieces_{pieces}, model_{*nn::gpt::create(support::small_gpt(o.layers), kernels::cpu_backend{1})} {
-    auto first = nn::gpt::create(support::small_gpt(o.layers), kernels::cpu_backend{1}, nn::model_part{{0, 2}});
-    for (const auto& s : first->parameters().segments()) ++of_first_[s.name];
-    now.assign(store().values().begin(), store().values().end());
-    for (auto& one : inner_) one.reset(store().length());
-  }
-
-  void step(const batch& b, bool is_last) {
-    std::vector<float> first = std::exchange(late_, {}), second(now.size(), 0.0F);
-    std::int64_t came = first.empty() ? 0 : 1;
-    first.resize(now.size(), 0.0F);
-    for (std::int64_t i = 0; i < pieces_; ++i) {
-      const auto g = gradient(b.slice(i, 1));
-      add(second, g);
-      if (i + 1 == pieces_) late_ = g;
-      if (i + 1 == pieces_ && (!is_last || pieces_ == 1)) break;
-      add(first, g);
-      ++came;
-    }
-    if (came > 0) move(true, first, came);
-    move(false, second, pieces_);
-    if (is_last && pieces_ == 1) move(true, late_, 1);
-    if (is_last) late_.clear();
-  }
-
-  [[nodiscard]] parameters named() {
-    std::copy(now.begin(), now.end(), store().values().begin());
-    parameters all;
-    support::detail::collect(store(), all);
-    return all;
-  }
-
-  std::vector<float> now;
-
- private:
-  parameter_store& store() { return model_.parameters(); }
-  static void add(std::vector<float>& to, const std::vector<float>& g) {
-    for (std::size_t i = 0; i < g.size(); ++i) to[i] += g[i];
-  }
-
-  std::vector<float> gradient(const batch& b) {
-    auto& p = store();
-    std::copy(now.begin(), now.end(), p.values().begin());
-    p.touch();
-    std::fill(p.gradients().begin(), p.gradients().end(), 0.0F);
-    REQUIRE(model_.forward_backward(b.inputs, b.targets, b.sequences, 1 / static_cast<float>(b.tokens()), 0));
-    return {p.gradients().begin(), p.gradients().end()};
-  }
-
-  // One of the stages, by the mean of `count` gradients. The other one's optimizer does not notice.
-  void move(bool of_first, const std::vector<float>& sum, std::int64_t count) {
-    auto& p = store();
-    std::copy(now.begin(), now.end(), p.values().begin());
-    for (std::size_t i = 0; i < sum.size(); ++i) p.gradients()[i] = sum[i] / static_cast<float>(count);
-    inner_[of_first ? 0 : 1].step(model_.backend().pool(), p.view(), {.learning_rate = 0.01F, .gradient_scale = 1.0F});
-    for (const auto& s : p.segments()) {
-      if (of_first_.contains(s.name) == of_first)
-        std::copy_n(p.values().begin() + s.offset, s.size(), now.begin() + s.offset);
-    }
-  }
-
-  std::int64_t pieces_;
-  nn::gpt model_;
-  std::array<optim::adamw, 2> inner_;
-  std::map<std::string, int> of_first_;
-  std::vector<float> late_;  // the last micro-batch's gradient, which is not back at the first stage
-};
-
 /// DiLoCo of two such models.
 parameters by_hand(const elastic_world_options& o) {
   const std::int64_t part = o.micro_batches / 2;
-  std::array<late_model, 2> models{late_model{o, part}, late_model{o, part}};
+  std::array<support::late_model, 2> models{support::late_model{o, part}, support::late_model{o, part}};
   std::vector<float> shared = models[0].now, velocity(shared.size(), 0.0F);
   for (std::uint64_t s = 0; s < o.steps; ++s) {
     const support::token_batch b{0, s, o.micro_batches};

@@ -56,8 +56,5 @@ TEST_CASE("rules: exchanges of stages come after the same steps at all their hol
 TEST_CASE("rules: what a policy keeps goes with the blocks that move", "[policy][fast]") {
   STATIC_REQUIRE(!rules::c7({.allows_late_steps = true}, {.moves_blocks = true}));
   STATIC_REQUIRE(rules::c7({.moves_with_blocks = true}, {.moves_blocks = true}));
-  constexpr comm_traits by_pace{.moves_with_blocks = true, .rounds_by_pace = true};
-  STATIC_REQUIRE(rules::c7(by_pace, {.moves_blocks = true}));
-  STATIC_REQUIRE(!rules::c7(by_pace, {.moves_blocks = true, .drains = true}));
   STATIC_REQUIRE(rules::c7({}, {}));
 }

@@ -58,7 +58,6 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
                                       .moves_with_blocks = !core_type::tiers_type::has_upper,
-                                      .rounds_by_pace = true,
                                       .rounds_at_hand = rounds_at_hand};
   static constexpr std::uint32_t state_version = 5;
 

@@ -90,8 +90,7 @@ class local_pipeline {
 
  public:
   static constexpr std::string_view name = replica_steps<Schedule>::type::name;
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .sums_over_stages = true, .moves_blocks = true, .drains = steps_type::drains};
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .sums_over_stages = true, .moves_blocks = true};
   static constexpr std::uint32_t state_version = 3;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},

@@ -38,9 +38,9 @@ constexpr bool c5(comm_traits c, parallel_traits p) {
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.allows_late_steps; }
 
 /// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
-/// gradients. Who has to drain a stream knows when a round ends.
+/// gradients.
 constexpr bool c7(comm_traits c, parallel_traits p) {
-  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients && !(p.drains && c.rounds_by_pace));
+  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
 }  // namespace rules
@@ -78,9 +78,8 @@ struct compatible {
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
-                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or, "
-                "with a flush in every step, comm::async_parameter_server with one hub. "
-                "docs/reference/rules.md#c7");
+                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or "
+                "comm::async_parameter_server with one hub. docs/reference/rules.md#c7");
 };
 
 struct unchecked {};

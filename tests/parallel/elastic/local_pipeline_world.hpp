@@ -342,9 +342,10 @@ void spare_peers_take_over(elastic_world_options o, std::uint64_t until, std::ui
 }
 
 /// One of three is killed at every `every`th call: a stage that nobody has any more is had again from what is saved. A
-/// round that begins anew is the very same one, where all parameters are exchanged together.
+/// round that begins anew is the very same one, where all parameters are exchanged together. Where the spare one was lost
+/// they may be `most` off.
 template <class Options>
-void lost_stages_come_back(std::uint64_t every) {
+void lost_stages_come_back(std::uint64_t every, double most = 0) {
   auto o = two_pipelines();
   o.hosts = 3;
   o.steps = 15;
@@ -362,9 +363,11 @@ void lost_stages_come_back(std::uint64_t every) {
       w.run();
       if (w.at(victim).losses.contains(o.steps - 1) || w.at(victim).calls < n) break;  // others ended the run without it
       CHECK(errors_of(w, o.hosts).empty());
-      for (std::uint32_t h = 0; h < 3; ++h) went_back += w.at(h).went_back;
+      std::uint64_t back = 0;
+      for (std::uint32_t h = 0; h < 3; ++h) back += w.at(h).went_back;
       CHECK(w.finished() >= 2);
-      CHECK(off(holders_agree(w, o.hosts), quiet, o.layers) == 0);
+      CHECK(off(holders_agree(w, o.hosts), quiet, o.layers) <= (back > 0 ? 0 : most));
+      went_back += back;
     }
   }
   CHECK(went_back > 0);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/pipeline/async_pipeline_stream.hpp>
 
+#include <causeway/net/memory_transport.hpp>
+
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -12,22 +15,21 @@
 namespace causeway::parallel {
 namespace {
 
+constexpr nn::gpt_options small{.layers = 1, .heads = 2, .width = 16, .context = 8, .vocabulary = 29, .tie = false};
+
 struct whole_stage {
   explicit whole_stage(nn::precision precision, bool stashing)
-      : model{nn::gpt::create({.layers = 1,
-                               .heads = 2,
-                               .width = 16,
-                               .context = 8,
-                               .vocabulary = 29,
-                               .tie = false,
-                               .precision = precision},
-                              kernels::cpu_backend{1})
-                  .value()},
+      : model{nn::gpt::create(of(precision), kernels::cpu_backend{1}).value()},
         stream{
             {end, {0}}, {.shape = shape}, {.blocks = {0, 1}, .shape = shape, .grad_scale = 0.125F, .stashing = stashing}} {
     for (std::int32_t i = 0; i < 8; ++i) tokens.push_back(i * 3 % 29);
   }
 
+  static nn::gpt_options of(nn::precision precision) {
+    nn::gpt_options o = small;
+    o.precision = precision;
+    return o;
+  }
   [[nodiscard]] batch view() const { return {tokens, tokens, 1}; }
   void move_parameters() {
     for (float& v : model.parameters().values()) v *= 1.25F;
@@ -97,6 +99,33 @@ TEST_CASE("async stream: without stashing it goes back through the parameters of
   CHECK(g.loss_late == g.loss_at_once);
   CHECK(g.restored);
   CHECK((g.late != g.at_once));
+}
+
+// Forwards of three ranks in one thread.
+TEST_CASE("async stream: the first rank's word that a stream ends goes to all others", "[parallel][fast]") {
+  nn::gpt_options o = small;
+  o.layers = 3;
+  const std::vector<std::int32_t> tokens{1, 2, 3, 4, 5, 6, 7, 8};
+  stage::plain codec;
+  net::memory_network network{3};
+  std::deque<net::any_transport> ends;
+  std::deque<nn::gpt> models;
+  std::deque<async_stream<nn::gpt, stage::plain>> streams;
+  for (std::uint32_t r = 0; r < 3; ++r) {
+    const nn::block_range blocks{r, r + 1};
+    models.push_back(nn::gpt::create(o, kernels::cpu_backend{1}, nn::model_part{blocks}).value());
+    streams.emplace_back(collective::group_view{ends.emplace_back(network.transport(r)), {0, 1, 2}},
+                         async_pipeline_mailbox<stage::plain>::options{.shape = whole_stage::shape},
+                         stream_setup{.rank = r, .ranks = 3, .blocks = blocks, .shape = whole_stage::shape});
+  }
+  std::uint64_t number = 0;
+  for (const bool said : {false, true, false}) {
+    for (std::uint32_t r = 0; r < 3; ++r) {
+      REQUIRE(streams[r].forward(models[r], codec, number, {tokens, tokens, 1}, 0, r == 0 ? said : !said));
+      CHECK(streams[r].ends() == said);
+    }
+    ++number;
+  }
 }
 
 }  // namespace causeway::parallel

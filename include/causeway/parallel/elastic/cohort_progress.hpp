@@ -37,8 +37,10 @@ class cohort_progress {
   void note_sums(double loss, double norm, bool exchanges) noexcept {
     now_.loss = loss;
     now_.norm = norm;
-    now_.exchanges = exchanges ? 1 : 0;
+    note_exchange(exchanges);
   }
+  /// Whether one comes after the step under way.
+  void note_exchange(bool comes) noexcept { now_.exchanges = comes ? 1 : 0; }
   /// Whether others said what the step under way came to, once.
   [[nodiscard]] bool was_told() noexcept { return std::exchange(told_, false); }
   void took_step() noexcept {

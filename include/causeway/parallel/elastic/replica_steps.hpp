@@ -37,13 +37,15 @@ struct replica_step {
   const Recovery& recovery;
   Codec& codec;
   std::int64_t micro_batches = 1;  ///< of a global batch
-  bool is_last = false;            ///< an exchange comes after it
+  bool is_last = false;            ///< an exchange comes after it, as this replica finds
 
   [[nodiscard]] const stage::replica& replica() const { return peer.layout.replicas[peer.place.replica]; }
   /// The replica's part of `b`.
   [[nodiscard]] double tokens(const batch& b) const {
     return static_cast<double>(b.tokens()) * replica().micro_batches / static_cast<double>(micro_batches);
   }
+  /// Whether an exchange comes after it, as far as is known now: others may have come to one that waits for nobody's count.
+  [[nodiscard]] bool ends_round() const { return is_last || (peer.group->state().by_pace && peer.arrivals.any()); }
   /// Values that are not finite: the replica's round is given up.
   error leave_to_others(auto& ctx, const error& why) const {
     progress.spoil();
@@ -56,7 +58,6 @@ template <stage::Schedule Order>
 class flushed_steps {
  public:
   static constexpr std::string_view name = "local_pipeline";
-  static constexpr bool drains = false;  ///< a stage must know before an exchange that it comes
 
   explicit flushed_steps(Order order = Order{}) : order_{std::move(order)} {}
 
@@ -98,9 +99,8 @@ class flushed_steps {
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
     s.progress.end_gradient();
-    const bool exchanges = s.is_last || s.peer.arrivals.any();
     CAUSEWAY_ASSIGN(const replica_sums all,
-                    sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, {loss, double{own}, exchanges}));
+                    sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, {loss, double{own}, s.ends_round()}));
     s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
     return {};
   }

@@ -48,11 +48,11 @@ struct streamed_options {
 /// forwards, after each of them the backward of the micro-batch d = (p - 1 - r)·(1 + ahead) before, and then moves by the
 /// mean gradient of those that came back, if any did. In the last step of a round all others come back, too, and it moves
 /// once for each step in which it stood still, by k of them each, before which d mod k go with those of the step. So every
-/// stage moves H times in a round of H steps, and by each micro-batch once.
+/// stage moves H times in a round of H steps, and by each micro-batch once. Which step is the last is the first stage's
+/// word, that goes with the forward of its last micro-batch from stage to stage: so it may be said as late as that.
 class streamed_steps {
  public:
   static constexpr std::string_view name = "local_async_pipeline";
-  static constexpr bool drains = true;
 
   explicit streamed_steps(streamed_options options = {}) : options_{options} {}
 
@@ -84,7 +84,7 @@ class streamed_steps {
     stream.deadline(s.peer.attempt.deadline);
     put_back(ctx);
     auto outcome = ended_ ? result<void>{} : step(ctx, stream, s, b);
-    if (outcome && s.is_last) outcome = drain(ctx, stream, s);
+    if (outcome && stream.ends()) outcome = drain(ctx, stream, s);
     if (!outcome) return stopped(ctx, s, outcome.error());
     double loss = std::numeric_limits<double>::quiet_NaN();
     if (came_ == 0) {
@@ -95,6 +95,7 @@ class streamed_steps {
     ++turn_;
     forwards_ = 0;
     ended_ = false;
+    s.progress.note_exchange(stream.ends());
     s.progress.took_step();
     return loss;
   }
@@ -178,7 +179,8 @@ class streamed_steps {
       if (forwards_ == i) {
         const batch piece = b.slice((at + i) * shape_.sequences, shape_.sequences);
         const std::uint64_t dropout = pipeline_peer::dropout_of(ctx.step(), at + i, 1).front();
-        CAUSEWAY_TRY(stream.forward(ctx.model(), s.codec, first + i, piece, dropout));
+        const bool ends = i + 1 == pieces_ && s.ends_round();  // the first stage says so, and all others hear it from there
+        CAUSEWAY_TRY(stream.forward(ctx.model(), s.codec, first + i, piece, dropout, ends));
         ++forwards_;
       }
       if (first + forwards_ - returned_ > delay_) CAUSEWAY_TRY(back(ctx, stream, s.codec));

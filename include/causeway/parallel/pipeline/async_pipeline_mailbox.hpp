@@ -87,7 +87,7 @@ class async_pipeline_mailbox {
   }
   [[nodiscard]] std::size_t expected(stage::direction way) const { return expected_[index(way)].size(); }
 
-  /// Waits for what was expected first, and decodes it into `values`. Gives the loss that came with it, 0 with a forward.
+  /// Waits for what was expected first, and decodes it into `values`. Gives the number that came with it.
   result<double> take(Codec& codec, thread_pool& pool, const stream_line& l, std::span<const std::uint64_t> samples,
                       std::span<float> values) {
     auto& line = expected_[index(l.way)];
@@ -110,14 +110,14 @@ class async_pipeline_mailbox {
   /// How many of one way were taken: those before, in the order of the stream.
   [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return taken_[index(way)]; }
 
-  /// Encodes and starts to send; `loss` goes along with a backward. errc::non_finite where `values` are not: what this rank
-  /// took was, so they were spoilt here.
+  /// Encodes and starts to send; `with` goes along: the loss with a backward, any finite number with a forward.
+  /// errc::non_finite where `values` are not: what this rank took was, so they were spoilt here.
   result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
-                    std::span<const std::uint64_t> samples, std::span<const float> values, double loss) {
+                    std::span<const std::uint64_t> samples, std::span<const float> values, double with) {
     if (!all_finite(pool, values)) return not_finite("this stage", m, "it came to");
     const auto c = crossing_of(l, m, samples);
     transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
-    std::memcpy(p.bytes.data(), &loss, head_bytes);
+    std::memcpy(p.bytes.data(), &with, head_bytes);
     CAUSEWAY_ASSIGN(p.moved, codec.encode(pool, c, values, std::span{p.bytes}.subspan(head_bytes)));
     p.moved += head_bytes;
     p.id = id_of(l, m);
@@ -161,7 +161,7 @@ class async_pipeline_mailbox {
   }
 
  private:
-  // The loss of the micro-batch, before what the codec made. A forward has none: its bytes are zero.
+  // A number, before what the codec made: the loss of the micro-batch with its backward.
   static constexpr std::size_t head_bytes = sizeof(double);
 
   struct transfer {

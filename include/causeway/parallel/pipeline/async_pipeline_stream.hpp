@@ -78,19 +78,24 @@ class async_stream final : public any_stream {
   [[nodiscard]] std::size_t in_flight() const noexcept { return units_.size(); }
   [[nodiscard]] std::size_t stashed() const noexcept { return stash_.size(); }
 
-  /// The forward of micro-batch `number`, which is `piece`: takes its input, computes, sends its output.
-  result<void> forward(M& model, Codec& codec, std::uint64_t number, const batch& piece, std::uint64_t dropout) {
+  /// Whether the stream ends with the step of the newest forward, as the first rank said with it.
+  [[nodiscard]] bool ends() const noexcept { return ends_; }
+
+  /// The forward of micro-batch `number`, which is `piece`: takes its input, computes, sends its output. `ends`: the first
+  /// rank's word to all others, see there; on these it says nothing.
+  result<void> forward(M& model, Codec& codec, std::uint64_t number, const batch& piece, std::uint64_t dropout,
+                       bool ends = false) {
     if (lost_) return *lost_;
     thread_pool& pool = model.backend().pool();
     post_forwards(codec, number);
     if (units_.empty() || units_.back().place.number != number) {
-      CAUSEWAY_TRY(take_input(model, codec, piece));
+      CAUSEWAY_TRY(take_input(model, codec, piece, ends));
       CAUSEWAY_TRY(compute(model, number, piece, dropout));
     }
     unit& u = units_.back();
     if (u.pass.output.value) {
       CAUSEWAY_TRY(mailbox_.send(codec, pool, line(stage::direction::forward, true), u.place, u.samples,
-                                 u.pass.output.value.template span<float>(), 0.0));
+                                 u.pass.output.value.template span<float>(), ends_ ? 1.0 : 0.0));
       u.pass.output.value.reset();  // the backward needs only its slot
       mailbox_.expect(codec, line(stage::direction::backward, false), u.place);
     }
@@ -176,11 +181,13 @@ class async_stream final : public any_stream {
     }
   }
 
-  result<void> take_input(M& model, Codec& codec, const batch& piece) {
+  result<void> take_input(M& model, Codec& codec, const batch& piece, bool ends) {
+    if (setup_.rank == 0) ends_ = ends;
     if (setup_.rank == 0 || input_) return {};
     tensor values = boundary(model);
-    CAUSEWAY_TRY(mailbox_.take(codec, model.backend().pool(), line(stage::direction::forward, false), piece.samples,
-                               values.template span<float>()));
+    CAUSEWAY_ASSIGN(const double word, mailbox_.take(codec, model.backend().pool(), line(stage::direction::forward, false),
+                                                     piece.samples, values.template span<float>()));
+    ends_ = word != 0;
     input_ = std::move(values);
     // Who sends this forward has all gradients before that of its oldest micro-batch in flight.
     const std::uint64_t in_flight = setup_.delay(setup_.rank - 1);
@@ -251,6 +258,7 @@ class async_stream final : public any_stream {
   std::deque<unit> units_;           // in flight, oldest first
   std::vector<tape_type> spare_;
   tensor input_;  // taken for a forward that is not computed yet
+  bool ends_ = false;
   std::uint64_t next_posted_ = 0;
   std::optional<error> lost_;
 };

@@ -51,6 +51,7 @@ class noted_round final : public causeway::parallel::swarm_round {
   }
   causeway::result<void> complete(const std::function<bool()>& summoned) override { return over_->complete(summoned); }
   [[nodiscard]] bool called_away() const noexcept override { return over_->called_away(); }
+  [[nodiscard]] bool is_waited_for() override { return over_->is_waited_for(); }
   [[nodiscard]] causeway::parallel::swarm_holding holding() override { return over_->holding(); }
   causeway::result<causeway::parallel::swarm_part_taken> take_part(std::span<const causeway::parallel::swarm_holding> all,
                                                                    std::size_t self) override {

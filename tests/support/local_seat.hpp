@@ -76,6 +76,7 @@ class noting_round final : public causeway::parallel::swarm_round {
   }
   causeway::result<void> complete(const std::function<bool()>& summoned) override { return peer_->complete(summoned); }
   [[nodiscard]] bool called_away() const noexcept override { return peer_->called_away(); }
+  [[nodiscard]] bool is_waited_for() override { return peer_->is_waited_for(); }
   [[nodiscard]] holding_type holding() override { return peer_->holding(); }
   causeway::result<causeway::parallel::swarm_part_taken> take_part(std::span<const holding_type> all,
                                                                    std::size_t self) override {

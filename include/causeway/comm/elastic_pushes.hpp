@@ -40,7 +40,7 @@ class elastic_pushes {
     c.tiers.configure(c.hubs.levels(0));
     CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
     if (!goes_on) record_.begin_anew(c.tiers, c.cuts.size());
-    ctx.contribution().gather(c.hubs.record_samples, true);
+    ctx.contribution().gather(c.hubs.record_samples, true, true);
     c.schedule();
     return {};
   }

@@ -87,7 +87,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   result<void> complete(const std::function<bool()>& summoned) override {
     if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
     decisions_.begin();
-    if (swarm_wire::is_local(micro_batches_.turn())) begin_closing_turn();
+    if (swarm_wire::is_local(micro_batches_.turn())) {  // all of the steps since the last exchange, most of which are done
+      this->begin(closing_.first, progress_.size(), *closing_.second, progress_);
+    }
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
     const auto row_of = averages_ ? std::exchange(progress_, {}) : swarm_wire::batch_set{};
@@ -138,6 +140,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   [[nodiscard]] bool called_away() const noexcept override { return this->called_away_; }
+  [[nodiscard]] bool is_waited_for() override {
+    return with_lock([this] { return this->followed_.term != told_by_; });
+  }
 
   [[nodiscard]] swarm_holding holding() override {
     return with_lock([&] {
@@ -326,14 +331,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
     return with_lock([&] {
       if (!this->declared()) micro_batches_.forget();
+      told_by_ = this->followed_.term;
       return this->declared() ? this->loss_ : 0.0;
     });
-  }
-
-  // All micro-batches of the steps since the last exchange, most of which are done.
-  void begin_closing_turn() {
-    const auto [turn, round] = closing_;
-    this->begin(turn, progress_.size(), *round, progress_);
   }
 
   // ---- waiting --------------------------------------------------------------------------------------------------------
@@ -387,12 +387,12 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   std::span<const float> summed_;  // what that is of
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
+  std::uint32_t told_by_ = 0;                            // the term in which the last local step was over
   bool open_ = false;
   bool averages_ = false, late_ = false;  // see exchange_means
   std::size_t most_asked_ = 0;            // see decision
   time_point again_from_;                 // another attempt at the exchange
-  duration waited_{0};
-  duration say_at_;
+  duration waited_{0}, say_at_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

@@ -79,6 +79,7 @@ class noted_round final : public causeway::parallel::swarm_round {
   }
   [[nodiscard]] bool run_ends() override { return over_->run_ends(); }
   void meets_in_groups() override { over_->meets_in_groups(); }
+  void meanwhile(std::function<void()> what) override { over_->meanwhile(std::move(what)); }
   void has_values(bool it_has) override { over_->has_values(it_has); }
   [[nodiscard]] causeway::parallel::swarm_wire::batch_set progress() const override { return over_->progress(); }
   [[nodiscard]] double seconds_per_micro_batch() override { return over_->seconds_per_micro_batch(); }

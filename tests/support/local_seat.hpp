@@ -112,6 +112,7 @@ class noting_round final : public causeway::parallel::swarm_round {
   }
   [[nodiscard]] bool run_ends() override { return peer_->run_ends(); }
   void meets_in_groups() override { peer_->meets_in_groups(); }
+  void meanwhile(std::function<void()> what) override { peer_->meanwhile(std::move(what)); }
   void has_values(bool it_has) override { peer_->has_values(it_has); }
   [[nodiscard]] batch_set progress() const override { return peer_->progress(); }
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return peer_->asked_to_move(); }

@@ -67,8 +67,11 @@ class elastic_mirrors {
       add_heard(ctx, c, heard_.self(), counted, -1.0F);
     }
     c.restart(ctx);
-    if (talks(ctx, c)) c.audiences[0].say(mirror_word::rests, c.clock);
-    if (!is_in_swarm(ctx)) hang_up(c);
+    if (!is_in_swarm(ctx)) {
+      hang_up(c);
+    } else if (talks(ctx, c)) {
+      c.audiences[0].say(mirror_word::rests, c.clock);
+    }
     heard_.end();
     if (!anew) return;
     c.clock = steps_;
@@ -174,8 +177,6 @@ class elastic_mirrors {
 
   // ---- between records ------------------------------------------------------------------------------------------------
 
-  /// The peers of a stage, which make the same steps, and meet in records alone.
-  [[nodiscard]] static bool is_in_swarm(auto& ctx) { return ctx.exchanges_at_once() && !ctx.moves_blocks(); }
   [[nodiscard]] bool talks(auto& ctx, const Core& c) const {
     return ctx.exchanges_at_once() ? heard_.name() != 0 : c.audiences[0].is_in_reach();
   }
@@ -215,7 +216,7 @@ class elastic_mirrors {
     for (;;) {
       const auto holder = std::find_if(all.begin(), all.end(), holds);
       if (holder == all.end()) break;
-      if (ctx.announce_samples() || ctx.membership().exchange_waits()) return;
+      if (ctx.announce_samples() || (is_in_swarm(ctx) && ctx.membership().exchange_waits())) return;
       if (ctx.clock().now() >= overdue) {
         waits_.overdue(ctx.clock().now() - begin);
         for (mirror& m : all) m.rests = m.rests || holds(m);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Swarms whose peers tell those of their stage what they change, from one record to the next.
-#include <causeway/core/rng.hpp>
 #include <causeway/presets/compressed.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "parallel/swarm/local_swarm_cases.hpp"
@@ -43,58 +41,10 @@ support::named_parameters by_hand(const support::swarm_world_options& o) {
   });
 }
 
-/// As support::in_pairs, until one pair is lost: then through the other one.
-class in_pairs_that_are_there {
- public:
-  static constexpr std::string_view name = "in_pairs_that_are_there";
-  void begin(const stage::routing::step_size& size, const stage::routing::roster&) { is_first_ = size.step == 0; }
-  [[nodiscard]] net::peer_id choose(const stage::routing::roster& known, std::uint32_t stage, std::uint32_t m) const {
-    const auto all = known.usable(stage);
-    if (all.empty() || (is_first_ && all.size() < 2)) return stage::routing::nobody;
-    return all[m % all.size()].id;
-  }
-  [[nodiscard]] static bool runs(const stage::routing::step_size&, std::uint32_t, std::uint32_t) { return true; }
-
- private:
-  bool is_first_ = true;
-};
-
-/// The whole model, of which a pair of peers computes gradients at any parameters.
-class whole_model {
- public:
-  explicit whole_model(const support::swarm_world_options& o) : o_{o} {}
-  [[nodiscard]] parameter_store& parameters() { return model_.parameters(); }
-  /// sum ← sum + the learning rate times the mean gradient of those micro-batches of these steps, of which every second one
-  /// begins at `first`; `each` 1: of all.
-  void add(const std::vector<std::uint64_t>& steps, std::uint32_t first, std::uint32_t each, std::vector<float>& sum) {
-    const auto g = model_.parameters().gradients();
-    std::fill(g.begin(), g.end(), 0.0F);
-    float count = 0;
-    for (const std::uint64_t step : steps) {
-      const auto b = job_.batch({.micro_batches = o_.micro_batches, .seed = o_.seed}, step);
-      for (std::uint32_t m = first; m < o_.micro_batches; m += each, count += 1) {
-        const batch piece = b.view().slice(m, 1);
-        (void)model_.forward_backward(piece.inputs, piece.targets, 1, 1.0F / static_cast<float>(piece.tokens()), 0).value();
-      }
-    }
-    for (std::size_t i = 0; i < g.size(); ++i) sum[i] += o_.rate * g[i] / count;
-  }
-  void begin_at(const std::vector<float>& from, const std::vector<float>& moved) {
-    const auto values = model_.parameters().values();
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = from[i] - moved[i];
-    model_.parameters().touch();
-  }
-
- private:
-  support::swarm_world_options o_;
-  support::timed_job job_{o_.blocks_per_stage * static_cast<std::int64_t>(o_.speeds.size())};
-  decltype(job_.make(nn::model_part{})) model_ = job_.make(nn::model_part{});
-};
-
 /// Six steps, a record after the first, the fourth and the last. The pair of micro-batches `lost`, `lost` + 2, ... is lost
 /// after the third. The fourth step is made where both have come to; what the lost ones had is computed there, too.
 support::named_parameters with_one_pair_lost(const support::swarm_world_options& o, std::uint32_t lost) {
-  whole_model model{o};
+  support::whole_model model{o};
   const auto began = model.parameters().values();
   std::vector<float> record{began.begin(), began.end()}, own(record.size()), told(record.size());
   const auto end_round = [&] {
@@ -139,10 +89,8 @@ TEST_CASE("local swarm: pairs of peers that tell each other all of each step mak
 TEST_CASE("local swarm: a record has what lost peers told no more, and their micro-batches once", "[parallel][fast]") {
   auto o = support::two_pairs();
   o.steps = 6;
-  const auto id = [&](std::uint32_t host) { return mix(o.seed, host + 1 + 1000 * (host / 2), 1) | 1U; };
-  const auto place = [&](std::uint32_t host) { return id(host) < id(host ^ 1U) ? 0U : 1U; };  // among its stage's
-  const std::uint32_t lost = 1, other = place(2) == place(1) ? 2 : 3;
-  support::local_swarm_of<telling_all, in_pairs_that_are_there> swarm{o};
+  const std::uint32_t lost = 1, other = support::place_in_stage(o, 2) == support::place_in_stage(o, 1) ? 2 : 3;
+  support::local_swarm_of<telling_all, support::in_pairs_that_are_there> swarm{o};
   swarm.wanted = 2;
   swarm.boot();
   for (std::uint32_t h = 0; h < 4; ++h) {
@@ -150,7 +98,7 @@ TEST_CASE("local swarm: a record has what lost peers told no more, and their mic
   }
   for (const std::uint32_t h : {lost, other}) swarm.world().kill(h);
   swarm.run(2min);
-  const auto want = with_one_pair_lost(o, place(lost));
+  const auto want = with_one_pair_lost(o, support::place_in_stage(o, lost));
   for (const std::uint32_t h : {0U, 5U - other}) {
     INFO("host " << h << ": " << swarm.at(h).error);
     REQUIRE(swarm.at(h).finished);

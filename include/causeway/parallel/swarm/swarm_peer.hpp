@@ -41,7 +41,7 @@ template <stage::routing::Router Router>
 class swarm_peer final : public swarm_round, private swarm_work<Router> {
   using base = swarm_work<Router>;
   using base::computer_, base::fabric_, base::decisions_, base::gradients_, base::locked, base::log_, base::options_,
-      base::progress_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
+      base::progress_, base::meanwhile_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
 
  public:
   swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
@@ -123,6 +123,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   void has_values(bool it_has) override {
     locked([&] { this->has_values_ = it_has; });
   }
+  void meanwhile(std::function<void()> what) override { meanwhile_ = std::move(what); }
   void throw_away() override { this->throw_work_away(); }
   [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
@@ -359,7 +360,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       } else if (summoned && summoned()) {
         return {};
       } else {
-        CAUSEWAY_TRY(wait_a_while(done, summoned ? look_around : duration::max()));
+        if (meanwhile_) meanwhile_();
+        CAUSEWAY_TRY(wait_a_while(done, meanwhile_ ? a_moment : summoned ? look_around : duration::max()));
       }
     }
   }
@@ -379,19 +381,17 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return {};
   }
 
-  static constexpr duration look_around = std::chrono::milliseconds{100};
+  static constexpr duration look_around = std::chrono::milliseconds{100}, a_moment = std::chrono::milliseconds{5};
 
-  std::uint64_t evaluated_step_ = 0;
-  std::uint64_t evaluations_ = 0;  // before that step
-  swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
-  std::span<const float> summed_;  // what that is of
+  std::uint64_t evaluated_step_ = 0, evaluations_ = 0;  // before that step
+  swarm_wire::stage_sum kept_;                          // of this stage, which the others hear of next
+  std::span<const float> summed_;                       // what that is of
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   std::uint32_t told_by_ = 0;                            // the term in which the last local step was over
-  bool open_ = false;
-  bool averages_ = false, late_ = false;  // see exchange_means
-  std::size_t most_asked_ = 0;            // see decision
-  time_point again_from_;                 // another attempt at the exchange
+  bool open_ = false, averages_ = false, late_ = false;  // see exchange_means
+  std::size_t most_asked_ = 0;                           // see decision
+  time_point again_from_;                                // another attempt at the exchange
   duration waited_{0}, say_at_;
 };
 

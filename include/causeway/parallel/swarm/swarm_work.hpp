@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -189,6 +190,7 @@ class swarm_work : protected swarm_message_handler<Router> {
   swarm_computer* computer_ = nullptr;
   // Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
   swarm_wire::batch_set progress_;
+  std::function<void()> meanwhile_;  // see swarm_round
 
  private:
   [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {

@@ -53,6 +53,7 @@ class noted_round final : public causeway::parallel::swarm_round {
   }
   causeway::result<void> complete(const std::function<bool()>& summoned) override { return over_->complete(summoned); }
   [[nodiscard]] bool called_away() const noexcept override { return over_->called_away(); }
+  [[nodiscard]] bool is_waited_for() override { return over_->is_waited_for(); }
   [[nodiscard]] causeway::parallel::swarm_holding holding() override { return over_->holding(); }
   causeway::result<causeway::parallel::swarm_part_taken> take_part(std::span<const causeway::parallel::swarm_holding> all,
                                                                    std::size_t self) override {
@@ -80,6 +81,7 @@ class noted_round final : public causeway::parallel::swarm_round {
   }
   [[nodiscard]] bool run_ends() override { return over_->run_ends(); }
   void meets_in_groups() override { over_->meets_in_groups(); }
+  void meanwhile(std::function<void()> what) override { over_->meanwhile(std::move(what)); }
   void has_values(bool it_has) override { over_->has_values(it_has); }
   [[nodiscard]] causeway::parallel::swarm_wire::batch_set progress() const override { return over_->progress(); }
   [[nodiscard]] double seconds_per_micro_batch() override { return over_->seconds_per_micro_batch(); }

@@ -18,14 +18,13 @@ namespace {
 /// Where peers come and go, all take the hub's state over after so many rounds of everybody: what a lost hub sets back.
 constexpr std::uint64_t rounds_in_record = 4;
 
-/// In pipelines whose peers come and go all are given one batch.
 std::uint64_t samples_of_round(const settings& s) {
-  const std::uint64_t batches = is_elastic_pipeline(s) ? 1 : s.net.peers;
+  const std::uint64_t batches = shares_batches(s) ? 1 : s.net.peers;
   return batches * s.comm.local_steps * static_cast<std::uint64_t>(s.train.batch);
 }
 
 /// Those who push to one hub.
-std::uint32_t clients_of(const settings& s) { return is_elastic_pipeline(s) ? pipelines_of(s) : replicas_of(s); }
+std::uint32_t clients_of(const settings& s) { return shares_batches(s) ? pipelines_of(s) : replicas_of(s); }
 
 /// Of everybody, until each region's hub has pushed up.
 std::uint64_t rounds_of_pushes(const presets::halos_options& o, const settings& s) {

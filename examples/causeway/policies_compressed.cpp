@@ -48,7 +48,7 @@ std::vector<policy> compressed_policies() {
           {{"comm.group_size", "0"}},
           [](const settings& s, auto& o) {
             if (s.comm.group_size > 0) o.groups = regions_of(s.net.peers, s.comm.group_size);
-            const std::uint64_t batches = is_elastic_pipeline(s) ? 1 : s.net.peers;  // there one is of all peers together
+            const std::uint64_t batches = shares_batches(s) ? 1 : s.net.peers;
             o.record_samples = steps_in_record * batches * static_cast<std::uint64_t>(s.train.batch);
           }),
       preset<presets::power_sgd_options>("power_sgd", "gradients as two thin factors a matrix", pace::together,

@@ -228,6 +228,8 @@ struct settings {
 [[nodiscard]] inline bool is_elastic_pipeline(const settings& s) { return is_pipeline(s) && s.fault.policy == "quorum"; }
 /// Or every micro-batch takes its own way through the peers of each stage.
 [[nodiscard]] inline bool is_swarm(const settings& s) { return s.parallel.policy == "swarm"; }
+/// Peers hold stages, and come and go: one batch is of all of them.
+[[nodiscard]] inline bool shares_batches(const settings& s) { return is_elastic_pipeline(s) || is_swarm(s); }
 /// Whether stages take steps on their own: those of a swarm or of pipelines that come and go, between exchanges, or all of
 /// an async_pipeline.
 [[nodiscard]] bool steps_alone(const settings& s);

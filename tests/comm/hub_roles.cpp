@@ -26,6 +26,11 @@ TEST_CASE("hub roles: the hub is who was pushed to last, else the first", "[comm
   // Nobody has pushed to a hub of an attempt that is still to come.
   const std::vector<hub_claim> ahead{{}, {.serves = 5, .follows = 5}, {.serves = 900, .follows = 900}};
   CHECK(is(choose_hub(ahead, 6), 1, 5));
+  // One that needs all of its clients begins again without one of them, and where one has begun anew.
+  const std::vector<hub_claim> whole{{.follows = 5}, {.serves = 5, .follows = 5, .clients = 2}, {}};
+  CHECK(is(choose_hub(whole, 6), 1, 5));
+  const std::vector<hub_claim> lacks_one{{.follows = 5}, {.serves = 5, .follows = 5, .clients = 3}, {}};
+  CHECK(is(choose_hub(lacks_one, 6), 0, 6));
 }
 
 TEST_CASE("hub roles: who does not know its region goes where the fewest are", "[comm][fast]") {

@@ -78,6 +78,7 @@ class noting_round : public causeway::parallel::swarm_round {
   }
   causeway::result<void> complete(const std::function<bool()>& summoned) override { return peer_->complete(summoned); }
   [[nodiscard]] bool called_away() const noexcept override { return peer_->called_away(); }
+  [[nodiscard]] bool is_waited_for() override { return peer_->is_waited_for(); }
   [[nodiscard]] holding_type holding() override { return peer_->holding(); }
   causeway::result<causeway::parallel::swarm_part_taken> take_part(std::span<const holding_type> all,
                                                                    std::size_t self) override {
@@ -113,6 +114,7 @@ class noting_round : public causeway::parallel::swarm_round {
   }
   [[nodiscard]] bool run_ends() override { return peer_->run_ends(); }
   void meets_in_groups() override { peer_->meets_in_groups(); }
+  void meanwhile(std::function<void()> what) override { peer_->meanwhile(std::move(what)); }
   void has_values(bool it_has) override { peer_->has_values(it_has); }
   [[nodiscard]] batch_set progress() const override { return peer_->progress(); }
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return peer_->asked_to_move(); }

@@ -72,6 +72,9 @@ TEST_CASE("contribution: how many samples make a round is the policy's, what was
   CHECK(c.round_samples() == 0);
   c.gather(40);
   CHECK(c.round_samples() == 40);
+  CHECK(c.gathers_gradients());
+  c.gather(40, true);
+  CHECK_FALSE(c.gathers_gradients());
   c.add(3);
   c.committed(3);
   c.add(2);

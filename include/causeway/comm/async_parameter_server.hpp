@@ -57,6 +57,7 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
+                                      .allows_late_steps = !core_type::tiers_type::has_upper,
                                       .moves_with_blocks = !core_type::tiers_type::has_upper,
                                       .rounds_at_hand = rounds_at_hand};
   static constexpr std::uint32_t state_version = 5;
@@ -156,6 +157,9 @@ class async_parameter_server : arrival_rules<Axes...> {
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
 
+  /// In a step of a swarm, while this peer waits.
+  void meanwhile(auto& ctx) { elastic_.meanwhile(ctx, core_); }
+
  private:
   template <class... Given>
   explicit async_parameter_server(std::tuple<Given...> values) : core_{std::move(values)} {}
@@ -168,7 +172,8 @@ class async_parameter_server : arrival_rules<Axes...> {
   }
 
   void count(auto& ctx) {
-    if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
+    // Once a step, however often the hook is called; and what was computed late.
+    if (std::exchange(counted_, true) && !ctx.contribution().has_late()) return;
     const double computed = seconds(ctx.clock().now() - left_);
     const bool timed = ctx.round() == left_in_;  // else the others were waited for meanwhile
     const std::uint64_t ever = ctx.contribution().ever();

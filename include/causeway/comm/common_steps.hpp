@@ -15,6 +15,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 /// fewer than `before`.
 CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before);
 
+/// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
+[[nodiscard]] bool is_in_swarm(auto& ctx) { return ctx.exchanges_at_once() && !ctx.moves_blocks(); }
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #ifndef CAUSEWAY_COMPILED

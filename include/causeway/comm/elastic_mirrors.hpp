@@ -7,7 +7,8 @@
 // same then, and can be followed by who joins. docs/design/asynchronous.md
 //
 // Where they are stages of pipelines (docs/design/local_pipelines.md, P24), they meet each time that somebody comes or
-// goes, and go on with what they have told each other. What a lost replica told is taken back.
+// goes, and go on with what they have told each other. What a lost replica told is taken back. In swarms with local steps
+// (docs/design/swarm.md, L21) a record takes back what the lost ones of a stage told, and is made of what the others moved.
 
 #include <causeway/axis/peer_groups.hpp>
 #include <causeway/collective/all_reduce.hpp>
@@ -49,7 +50,7 @@ class elastic_mirrors {
     const bool restored = ctx.moves_blocks() && c.origin.size() == ctx.parameters().size();
     if (!restored) c.begin(ctx.parameters());
     c.outlives_others = true;
-    ctx.contribution().gather(record_samples);
+    ctx.contribution().gather(record_samples, true);
     return {};
   }
 
@@ -66,7 +67,11 @@ class elastic_mirrors {
       add_heard(ctx, c, heard_.self(), counted, -1.0F);
     }
     c.restart(ctx);
-    hang_up(c);
+    if (!is_in_swarm(ctx)) {
+      hang_up(c);
+    } else if (talks(ctx, c)) {
+      c.audiences[0].say(mirror_word::rests, c.clock);
+    }
     heard_.end();
     if (!anew) return;
     c.clock = steps_;
@@ -77,10 +82,9 @@ class elastic_mirrors {
   /// overdue, nor where a record is due.
   result<void> after_step(auto& ctx, Core& c, bool tells, std::uint32_t most_ahead) {
     hear_all(ctx, c);
-    const bool talks = ctx.moves_blocks() ? heard_.name() != 0 : c.audiences[0].is_in_reach();
-    if (tells && talks) CAUSEWAY_TRY(tell(ctx, c));
-    await_others(ctx, c, most_ahead);
-    return ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+    if (tells && talks(ctx, c)) CAUSEWAY_TRY(tell(ctx, c));
+    if (!is_due(ctx)) await_others(ctx, c, most_ahead);
+    return is_due(ctx) ? make_record(ctx, c) : result<void>{};
   }
 
   /// A record by a peer that made no step for it.
@@ -173,6 +177,12 @@ class elastic_mirrors {
 
   // ---- between records ------------------------------------------------------------------------------------------------
 
+  [[nodiscard]] bool talks(auto& ctx, const Core& c) const {
+    return ctx.exchanges_at_once() ? heard_.name() != 0 : c.audiences[0].is_in_reach();
+  }
+  /// In a swarm the first step is followed by a record: so those who begin the run together talk from then on.
+  [[nodiscard]] bool is_due(auto& ctx) const { return ctx.announce_samples() || (steps_ == 0 && is_in_swarm(ctx)); }
+
   result<void> tell(auto& ctx, Core& c) {
     auto told = c.tell(ctx, [this](std::span<const std::byte> updates) { heard_.keep(heard_.self(), updates); });
     // The row is what was refused: this peer gives up what it computed.
@@ -182,6 +192,7 @@ class elastic_mirrors {
 
   // What has arrived. Who cannot be heard any more is out of reach until the next record.
   void hear_all(auto& ctx, Core& c) {
+    if (is_in_swarm(ctx) && !talks(ctx, c)) return;  // it began anew, and does not know what was told before
     for (mirror& m : c.audiences[0].mirrors) {
       while (m.has_arrived()) hear(ctx, c, m);
     }
@@ -205,7 +216,7 @@ class elastic_mirrors {
     for (;;) {
       const auto holder = std::find_if(all.begin(), all.end(), holds);
       if (holder == all.end()) break;
-      if (ctx.announce_samples()) return;
+      if (ctx.announce_samples() || (is_in_swarm(ctx) && ctx.membership().exchange_waits())) return;
       if (ctx.clock().now() >= overdue) {
         waits_.overdue(ctx.clock().now() - begin);
         for (mirror& m : all) m.rests = m.rests || holds(m);
@@ -242,7 +253,7 @@ class elastic_mirrors {
       if (tally.heard_by[i] == ctx.self()) add_heard(ctx, c, tally.senders[i], tally.updates[i], 1.0F);
     }
     CAUSEWAY_TRY(ctx.result_is_known() ? ctx.take_known_result(c.row, 0) : add_up(ctx, c));
-    CAUSEWAY_TRY(ctx.left_exchange(ctx.moves_blocks() ? std::span<const float>{c.row} : std::span<const float>{}));
+    CAUSEWAY_TRY(ctx.left_exchange(ctx.exchanges_at_once() ? std::span<const float>{c.row} : std::span<const float>{}));
     apply(ctx, c, tally);
     ctx.commit_round();
     return {};
@@ -254,7 +265,7 @@ class elastic_mirrors {
   }
 
   result<mirror_tally> tally_of(auto& ctx) {
-    if (ctx.moves_blocks()) return mirror_tally{};  // who is lost counts for nothing
+    if (ctx.exchanges_at_once()) return mirror_tally{};  // who is lost counts for nothing
     std::vector<std::vector<std::byte>> claims;
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                         heard_.claim(ctx.step()), mirror_record::most_claim_bytes, claims,
@@ -273,7 +284,7 @@ class elastic_mirrors {
     c.settle(ctx);
     c.move_origin(ctx.parameters());
     heard_.end();
-    steps_ = ctx.moves_blocks() ? ctx.step() + 1 : common_steps(tally.steps, steps_);
+    steps_ = ctx.exchanges_at_once() ? ctx.step() + 1 : common_steps(tally.steps, steps_);
     c.clock = steps_;
     if (!ctx.moves_blocks()) begin_lines(ctx, c, tally);  // else in the next attempt
   }

@@ -8,6 +8,7 @@
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/merge_rule.hpp>
 #include <causeway/collective/sum.hpp>
+#include <causeway/comm/common_steps.hpp>
 #include <causeway/comm/hub_record.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
@@ -17,6 +18,7 @@
 #include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -40,7 +42,8 @@ class elastic_pushes {
     c.tiers.configure(c.hubs.levels(0));
     CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
     if (!goes_on) record_.begin_anew(c.tiers, c.cuts.size());
-    ctx.contribution().gather(c.hubs.record_samples, true);
+    ctx.contribution().gather(c.hubs.record_samples, true, true);
+    if (is_in_swarm(ctx)) answers_ = net::arrival_statistics{{.cap = std::chrono::seconds{10}}};  // all wait meanwhile
     c.schedule();
     return {};
   }
@@ -84,6 +87,9 @@ class elastic_pushes {
 
   /// Nobody waits for more than an answer, and for that only as long as it can be expected.
   result<void> after_step(auto& ctx, Core& c) {
+    if (is_in_swarm(ctx) && !collective::finite_values(ctx.parameters())) {
+      return fail(errc::non_finite, "this peer", "its parameters are not finite");  // others get what it had
+    }
     if (ctx.moves_blocks() && record_.lines() == nullptr) CAUSEWAY_TRY(open_lines(ctx, c));
     if (record_.lines() != nullptr) {
       auto talked = serve_lines(ctx, c);
@@ -95,7 +101,13 @@ class elastic_pushes {
                                       "): this peer trains on, and pushes again at the next record");
       }
     }
-    return ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+    const bool is_first = is_in_swarm(ctx) && record_.steps() == 0;  // whoever begins there pushes from then on
+    return is_first || ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+  }
+
+  /// In a step, where peers make steps together: a hub answers, or it would wait for whom it keeps waiting.
+  void meanwhile(auto& ctx, Core& c) {
+    if (c.tiers.is_hub() && record_.lines() != nullptr) (void)serve_lines(ctx, c);  // the next step says what failed
   }
 
   /// A record by a peer that made no step for it.

@@ -186,7 +186,8 @@ class hub_record {
                          .region = region_,
                          .serves_hubs = serves_hubs_,
                          .follows_hubs = follows_hubs_,
-                         .hubs = hubs_};
+                         .hubs = hubs_,
+                         .clients = is_in_swarm(ctx) ? names_.size() : 0};
     claims_.assign(ctx.peers(), mine);
     return collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                   std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{claims_}),
@@ -347,7 +348,7 @@ class hub_record {
   void note_reign(auto& ctx) {
     std::vector<std::uint64_t> steps;
     for (const hub_claim& c : claims_) steps.push_back(c.steps);
-    steps_ = common_steps(std::move(steps), steps_);
+    steps_ = is_in_swarm(ctx) ? ctx.step() + 1 : common_steps(std::move(steps), steps_);
     for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
     reign_before_ = std::exchange(reign_, ctx.attempt());
     was_in_ = reign_;
@@ -386,8 +387,7 @@ class hub_record {
   std::size_t region_ = 0;
   std::uint64_t serves_ = 0;
   std::uint64_t follows_ = 0;
-  std::uint64_t serves_hubs_ = 0;
-  std::uint64_t follows_hubs_ = 0;
+  std::uint64_t serves_hubs_ = 0, follows_hubs_ = 0;
   std::uint64_t hubs_ = 0;
 
   std::vector<std::vector<std::span<std::byte>>> next_;

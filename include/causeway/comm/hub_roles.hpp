@@ -24,7 +24,8 @@ struct hub_claim {
   std::uint64_t region = UINT64_MAX;  ///< that it is in; one that there is not: it does not know
   std::uint64_t serves_hubs = 0;      ///< the same as the first two, of the hub of hubs
   std::uint64_t follows_hubs = 0;
-  std::uint64_t hubs = 0;  ///< names the hubs that may have pushed to that
+  std::uint64_t hubs = 0;     ///< names the hubs that may have pushed to that
+  std::uint64_t clients = 0;  ///< how many push to it, where a lost one's pushes must not count; else 0
 };
 
 /// Who is the hub in a record's exchange, and which time of its it is.
@@ -35,7 +36,8 @@ struct chosen_hub {
 
 /// The hub that somebody has pushed to last, if it is there; else the first peer begins a new time, `fresh`. Times are
 /// named by attempts at rounds, which only grow: so no peer goes back to a hub that it has left, which has some of its
-/// pushes. Nobody can have pushed to one of a later attempt than this, `fresh`.
+/// pushes. Nobody can have pushed to one of a later attempt than this, `fresh`. A hub that needs all of its clients to be
+/// there does not go on without one either.
 CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh);
 
 /// The region of each peer, of `count`: what it says, else where the fewest are, one after another.

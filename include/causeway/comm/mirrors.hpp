@@ -76,6 +76,7 @@ class mirrors {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
+                                      .allows_late_steps = true,
                                       .moves_with_blocks = true,
                                       .rounds_at_hand = 64};
   static constexpr std::uint32_t state_version = 2;
@@ -167,7 +168,7 @@ class mirrors {
     if (!options_.groups.empty() && !axis::has_each_once(options_.groups, ctx.peers())) {
       return fail(errc::invalid_argument, "mirrors", "every peer must be in one group, and no group empty");
     }
-    if (ctx.moves_blocks()) return {};  // the pipelines refuse copies themselves
+    if (ctx.exchanges_at_once()) return {};  // elastic pipelines and swarms refuse copies themselves
     return ctx.stages().refuse_copies("mirrors", ctx.exchange_options());
   }
 

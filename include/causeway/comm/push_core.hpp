@@ -70,7 +70,7 @@ struct push_core {
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(ctx.elastic() ? hubs.check_elastic() : hubs.check(ctx.peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
-    if (ctx.stages().count() > 1 || ctx.moves_blocks()) CAUSEWAY_TRY(check_stages(ctx));
+    if (ctx.stages().count() > 1 || ctx.exchanges_at_once()) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
       if (merge_rule.steps < 1) {
         return fail(errc::invalid_argument, "merge rule",

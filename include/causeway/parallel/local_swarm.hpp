@@ -136,7 +136,7 @@ class local_swarm {
   [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
 
  private:
-  [[nodiscard]] static bool gathers(auto& ctx) { return ctx.contribution().round_samples() > 0; }
+  [[nodiscard]] static bool gathers(auto& ctx) { return ctx.contribution().gathers_gradients(); }
 
   static result<void> check_options(const swarm_options& o) {
     const auto all = static_cast<std::uint64_t>(o.micro_batches) * o.local_steps;

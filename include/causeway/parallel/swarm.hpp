@@ -110,7 +110,7 @@ class stage_computer final : public swarm_computer {
     const auto g = gradients();
     kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
     ctx_.contribution().add_late(static_cast<std::uint64_t>(std::llround(static_cast<float>(whole_.sequences) / scale)));
-    if (ctx_.contribution().round_samples() > 0) return {};  // the policy adds it to what it has gathered
+    if (ctx_.contribution().gathers_gradients()) return {};  // the policy adds it to what it has gathered
     return ctx_.inner_step(ctx_.own_norm());                 // other stages take no step with it
   }
 

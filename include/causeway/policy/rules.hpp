@@ -73,8 +73,9 @@ struct compatible {
       "Use comm::every_step, or another policy of gradients of all peers. docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
-                "and step on it: it must be in what they exchange then or later. Use comm::periodic, or comm::rounds "
-                "of pseudo-gradients or parameters. docs/reference/rules.md#c6");
+                "and step on it: it must be in what they exchange then or later. Use comm::periodic, comm::rounds "
+                "of pseudo-gradients or parameters, comm::mirrors, or comm::async_parameter_server with one hub. "
+                "docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "

@@ -56,15 +56,17 @@ class contribution {
   void resume() noexcept { paused_ = false; }
   void passed() noexcept { ++passed_; }
   /// A round is so many samples of all peers together, or of what else they count: see `gathered`.
-  /// `by_pace`: of pipelines, who come when the quickest has its part.
-  void gather(std::uint64_t round_samples, bool by_pace = false) noexcept {
+  /// `moves`: parameters do meanwhile. `by_pace`: of pipelines, who come when the quickest has its part.
+  void gather(std::uint64_t round_samples, bool moves = false, bool by_pace = false) noexcept {
     round_samples_ = round_samples;
+    moves_ = moves;
     by_pace_ = by_pace;
   }
   /// What this peer has of that, where these are not its samples.
   void gathered(std::uint64_t count) noexcept { gathered_ = count; }
   [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
+  [[nodiscard]] bool gathers_gradients() const noexcept { return round_samples_ > 0 && !moves_; }
   [[nodiscard]] bool by_pace() const noexcept { return by_pace_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
@@ -74,7 +76,7 @@ class contribution {
 
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
-  bool by_pace_ = false;
+  bool moves_ = false, by_pace_ = false;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;

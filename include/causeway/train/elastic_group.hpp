@@ -62,6 +62,8 @@ struct shared_state {
   std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
   /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
   std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
+  /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
+  std::function<void()> meanwhile{};
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };

@@ -62,7 +62,8 @@ class basic_swarm_group final : public elastic_group {
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
   void close(bool stays) override { stage_->close(stays || stage_.use_count() > 1); }
-  [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
+  [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits() || swarm_->is_waited_for(); }
+  [[nodiscard]] net::any_transport lasting() override { return stage_->lasting(); }
   [[nodiscard]] bool exchanges_at_once() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return steps_alone() && swarm_->run_ends(); }
   void offer_parameters_at(std::span<float> where) override { stage_->offer_parameters_at(where); }

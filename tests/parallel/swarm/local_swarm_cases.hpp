@@ -4,6 +4,7 @@
 
 // What every policy of rounds must do in a swarm whose peers take local steps; and what two whole models come to by hand.
 
+#include <causeway/core/rng.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/presets.hpp>
@@ -226,6 +227,63 @@ double off_by_hand(const swarm_world_options& o, const named_parameters& by_hand
   double worst = 0;
   for (const auto& held : undisturbed<Rounds, in_pairs<Who>>(o)) worst = std::max(worst, off(by_hand, held, beginning()));
   return worst;
+}
+
+/// As in_pairs, until one pair is lost: then through the other one.
+class in_pairs_that_are_there {
+ public:
+  static constexpr std::string_view name = "in_pairs_that_are_there";
+  void begin(const causeway::stage::routing::step_size& size, const causeway::stage::routing::roster&) {
+    is_first_ = size.step == 0;
+  }
+  [[nodiscard]] causeway::net::peer_id choose(const causeway::stage::routing::roster& known, std::uint32_t stage,
+                                              std::uint32_t m) const {
+    const auto all = known.usable(stage);
+    if (all.empty() || (is_first_ && all.size() < 2)) return causeway::stage::routing::nobody;
+    return all[m % all.size()].id;
+  }
+  [[nodiscard]] static bool runs(const causeway::stage::routing::step_size&, std::uint32_t, std::uint32_t) { return true; }
+
+ private:
+  bool is_first_ = true;
+};
+
+/// The whole model, of which a pair of peers computes gradients at any parameters.
+class whole_model {
+ public:
+  explicit whole_model(swarm_world_options o) : o_{std::move(o)} {}
+  [[nodiscard]] causeway::parameter_store& parameters() { return model_.parameters(); }
+  /// sum ← sum + the learning rate times the mean gradient of those micro-batches of these steps, of which every second one
+  /// begins at `first`; `each` 1: of all.
+  void add(const std::vector<std::uint64_t>& steps, std::uint32_t first, std::uint32_t each, std::vector<float>& sum) {
+    const auto g = model_.parameters().gradients();
+    std::fill(g.begin(), g.end(), 0.0F);
+    float count = 0;
+    for (const std::uint64_t step : steps) {
+      const auto b = job_.batch({.micro_batches = o_.micro_batches, .seed = o_.seed}, step);
+      for (std::uint32_t m = first; m < o_.micro_batches; m += each, count += 1) {
+        const causeway::batch piece = b.view().slice(m, 1);
+        (void)model_.forward_backward(piece.inputs, piece.targets, 1, 1.0F / static_cast<float>(piece.tokens()), 0).value();
+      }
+    }
+    for (std::size_t i = 0; i < g.size(); ++i) sum[i] += o_.rate * g[i] / count;
+  }
+  void begin_at(const std::vector<float>& from, const std::vector<float>& moved) {
+    const auto values = model_.parameters().values();
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = from[i] - moved[i];
+    model_.parameters().touch();
+  }
+
+ private:
+  swarm_world_options o_;
+  timed_job job_{o_.blocks_per_stage * static_cast<std::int64_t>(o_.speeds.size())};
+  decltype(job_.make(causeway::nn::model_part{})) model_ = job_.make(causeway::nn::model_part{});
+};
+
+/// Which of the two peers of its stage a host is, in the order of their ids.
+inline std::uint32_t place_in_stage(const swarm_world_options& o, std::uint32_t host) {
+  const auto id = [&](std::uint32_t h) { return causeway::mix(o.seed, h + 1 + 1000 * (h / 2), 1) | 1U; };
+  return id(host) < id(host ^ 1U) ? 0 : 1;
 }
 
 }  // namespace support

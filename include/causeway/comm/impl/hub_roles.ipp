@@ -15,8 +15,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh) {
   std::uint64_t newest = 0;
   for (const hub_claim& c : claims) newest = c.follows <= fresh ? std::max(newest, c.follows) : newest;
+  const auto clients = std::count_if(claims.begin(), claims.end(), [=](const auto& c) { return c.follows == newest; });
   for (net::peer_index p = 0; p < claims.size(); ++p) {
-    if (newest != 0 && claims[p].serves == newest) return {p, newest};
+    const bool all_there = claims[p].clients <= static_cast<std::uint64_t>(clients);
+    if (newest != 0 && claims[p].serves == newest && all_there) return {p, newest};
   }
   return {0, fresh};
 }

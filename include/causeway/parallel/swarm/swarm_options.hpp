@@ -172,6 +172,9 @@ class swarm_round {
   /// With local steps, after `run`: this peer is through with the step, for which its contributions count. If an exchange
   /// follows, `round` computes what is missing before it, of all steps since the last one; it must outlive the exchange.
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
+  /// After such a step, while this peer waits for mates: another coordinates now, who may not know that the step is over,
+  /// and hears so when this peer begins the next one.
+  [[nodiscard]] virtual bool is_waited_for() { return false; }
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
   /// With local steps: values[i] ← its sum over all stages, once the stage's peers have `agreed`; until then they must stay
@@ -180,9 +183,11 @@ class swarm_round {
   /// Memory for what they came to last, of at most so many numbers in one exchange. It belongs to what the stage's peers
   /// hold alike: whoever has a committed state can tell the other stages what they decided by.
   virtual std::span<std::byte> decision(std::size_t most) = 0;
-  /// With local steps, before the first turn: the stage's peers exchange in groups and have values of their own, so that no
-  /// mean is everybody's. None is kept for another attempt.
+  /// With local steps, before the first turn: no mean of the stage's peers is everybody's, since they exchange in groups
+  /// and have values of their own, or come to more than a mean. None is kept for another attempt.
   virtual void meets_in_groups() = 0;
+  /// Likewise: called wherever this peer waits in a turn. None: nothing is.
+  virtual void meanwhile(std::function<void()>) {}
   /// With local steps, before a turn: whether this peer has values to compute with. If not, it serves nothing.
   virtual void has_values(bool it_has) = 0;
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and

@@ -41,7 +41,7 @@ template <stage::routing::Router Router>
 class swarm_peer final : public swarm_round, private swarm_work<Router> {
   using base = swarm_work<Router>;
   using base::computer_, base::fabric_, base::decisions_, base::gradients_, base::locked, base::log_, base::options_,
-      base::progress_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
+      base::progress_, base::meanwhile_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
 
  public:
   swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
@@ -92,7 +92,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   result<void> complete(const std::function<bool()>& summoned) override {
     if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
     decisions_.begin();
-    if (swarm_wire::is_local(micro_batches_.turn())) begin_closing_turn();
+    if (swarm_wire::is_local(micro_batches_.turn())) {  // all of the steps since the last exchange, most of which are done
+      this->begin(closing_.first, progress_.size(), *closing_.second, progress_);
+    }
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
     const auto row_of = averages_ ? std::exchange(progress_, {}) : swarm_wire::batch_set{};
@@ -127,6 +129,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   void has_values(bool it_has) override {
     locked([&] { this->has_values_ = it_has; });
   }
+  void meanwhile(std::function<void()> what) override { meanwhile_ = std::move(what); }
   void throw_away() override { this->throw_work_away(); }
   [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
@@ -144,6 +147,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   [[nodiscard]] bool called_away() const noexcept override { return this->called_away_; }
+  [[nodiscard]] bool is_waited_for() override {
+    return with_lock([this] { return this->followed_.term != told_by_; });
+  }
 
   [[nodiscard]] swarm_holding holding() override {
     return with_lock([&] {
@@ -325,14 +331,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
     return with_lock([&] {
       if (!this->declared()) micro_batches_.forget();
+      told_by_ = this->followed_.term;
       return this->declared() ? this->loss_ : 0.0;
     });
-  }
-
-  // All micro-batches of the steps since the last exchange, most of which are done.
-  void begin_closing_turn() {
-    const auto [turn, round] = closing_;
-    this->begin(turn, progress_.size(), *round, progress_);
   }
 
   // ---- waiting --------------------------------------------------------------------------------------------------------
@@ -358,7 +359,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       } else if (summoned && summoned()) {
         return {};
       } else {
-        CAUSEWAY_TRY(wait_a_while(done, summoned ? look_around : duration::max()));
+        if (meanwhile_) meanwhile_();
+        CAUSEWAY_TRY(wait_a_while(done, meanwhile_ ? a_moment : summoned ? look_around : duration::max()));
       }
     }
   }
@@ -378,20 +380,18 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return {};
   }
 
-  static constexpr duration look_around = std::chrono::milliseconds{100};
+  static constexpr duration look_around = std::chrono::milliseconds{100}, a_moment = std::chrono::milliseconds{5};
 
-  std::uint64_t evaluated_step_ = 0;
-  std::uint64_t evaluations_ = 0;  // before that step
-  swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
-  std::span<const float> summed_;  // what that is of
+  std::uint64_t evaluated_step_ = 0, evaluations_ = 0;  // before that step
+  swarm_wire::stage_sum kept_;                          // of this stage, which the others hear of next
+  std::span<const float> summed_;                       // what that is of
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
-  bool open_ = false;
-  bool averages_ = false, late_ = false;  // see exchange_means
-  std::size_t most_asked_ = 0;            // see decision
-  time_point again_from_;                 // another attempt at the exchange
-  duration waited_{0};
-  duration say_at_;
+  std::uint32_t told_by_ = 0;                            // the term in which the last local step was over
+  bool open_ = false, averages_ = false, late_ = false;  // see exchange_means
+  std::size_t most_asked_ = 0;                           // see decision
+  time_point again_from_;                                // another attempt at the exchange
+  duration waited_{0}, say_at_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

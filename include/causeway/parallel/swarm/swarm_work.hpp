@@ -23,6 +23,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -210,6 +211,7 @@ class swarm_work : protected swarm_message_handler<Router> {
   gradient_place place_;
   // Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
   swarm_wire::batch_set progress_;
+  std::function<void()> meanwhile_;  // see swarm_round
 
  private:
   [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {

@@ -35,7 +35,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
   round_samples_ = std::exchange(state.round_samples, 0);
-  if (!state.own.empty()) swarm_->meets_in_groups();
+  if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
+  swarm_->meanwhile(std::move(state.meanwhile));
   averages_ = !steps_alone() && state.divide;
   row_waits_ = std::move(state.row_waits);
   auto place = std::exchange(state.compute, nullptr);

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Swarms whose peers take local steps, with a hub for each stage.
+#include <causeway/core/rng.hpp>
+#include <causeway/presets/asynchronous.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "parallel/swarm/local_swarm_cases.hpp"
+#include "support/catch.hpp"
+
+using namespace causeway;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A record after the first step, and then after three of eight samples.
+struct async_local_sgd {
+  [[nodiscard]] static auto policy() {
+    return make(presets::async_local_sgd_options{.local_steps = 1, .period = 2, .record_samples = 24});
+  }
+};
+struct decoupled_diloco {
+  [[nodiscard]] static auto policy() {
+    return make(presets::decoupled_diloco_options{
+        .local_steps = 2, .fragments = 2, .overlap_steps = 1, .outer_momentum = 0.5F, .record_samples = 24});
+  }
+};
+/// Pushes after every second step, a record after four.
+struct every_second {
+  static constexpr float rate = 0.7F, momentum = 0.9F;
+  [[nodiscard]] static auto policy() {
+    return comm::async_parameter_server{
+        axis::every{2}, axis::star{.record_samples = 32},
+        axis::outer<optim::delayed_nesterov>{rate, optim::delayed_nesterov{{.momentum = momentum, .period = 2}}}};
+  }
+};
+
+using pushing = support::preset_rounds<every_second>;
+
+/// What a hub does with two whole models, by the formula of Liu et al. (algorithm 3), with N = 2.
+class hub_by_hand {
+ public:
+  void push(std::span<float> shared, std::vector<float>& pulled, std::span<float> model) {
+    momentum_.resize(shared.size());
+    sum_.resize(shared.size());
+    ++pushes_;
+    for (std::size_t i = 0; i < shared.size(); ++i) {
+      const float delta = pulled[i] - model[i];
+      sum_[i] += delta;
+      shared[i] -= every_second::rate * delta / 2;
+      if (pushes_ % 2 != 0) continue;
+      momentum_[i] = every_second::momentum * momentum_[i] + sum_[i] / 2;
+      sum_[i] = 0;
+      shared[i] -= every_second::rate * every_second::momentum * momentum_[i];
+    }
+    pull(shared, pulled, model);
+  }
+  static void pull(std::span<const float> shared, std::vector<float>& pulled, std::span<float> model) {
+    pulled.assign(shared.begin(), shared.end());
+    std::copy(shared.begin(), shared.end(), model.begin());
+  }
+
+ private:
+  std::vector<float> momentum_, sum_;
+  std::uint32_t pushes_ = 0;
+};
+
+/// Pushes come in turn, the hub's first.
+support::named_parameters by_hand(const support::swarm_world_options& o, std::size_t hub_is) {
+  hub_by_hand hub;
+  std::array<std::vector<float>, 2> pulled;
+  std::uint32_t since = 0;
+  return support::models_by_hand(o, [=](std::uint64_t steps, parameter_store& shared, const auto& models) mutable {
+    if (steps == 1) pulled.fill({shared.values().begin(), shared.values().end()});
+    const bool record = steps % 4 == 1 || steps == o.steps;
+    ++since;
+    for (const std::size_t m : {hub_is, 1 - hub_is}) {
+      if (since == 2 || record) hub.push(shared.values(), pulled[m], models[m]);
+    }
+    if (since == 2 || record) since = 0;
+    for (std::size_t m = 0; record && m < 2; ++m) hub.pull(shared.values(), pulled[m], models[m]);
+  });
+}
+
+/// Seven steps, records after the first, the fifth and the last, and a push after the third. After that the pair that is no
+/// hub is lost. The round is made anew of what the other pair has moved in it, as one push: also by what the lost one had.
+support::named_parameters with_one_pair_lost(const support::swarm_world_options& o, std::uint32_t lost) {
+  support::whole_model model{o};
+  const auto began = model.parameters().values();
+  const std::vector<float> none(began.size());
+  const std::vector<float> start{began.begin(), began.end()};
+  std::vector<float> shared = start, pulled, live;
+  // What pushes when it is where `moved` from `from` is, and where that leads.
+  const auto push = [&](hub_by_hand& hub, std::vector<float>& of, std::vector<float> from,
+                        const std::vector<float>& moved) {
+    live = from;
+    for (std::size_t i = 0; i < live.size(); ++i) live[i] -= moved[i];
+    hub.push(of, from, live);
+  };
+  const auto add = [](std::vector<float> a, const std::vector<float>& b) {
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+    return a;
+  };
+  hub_by_hand hub;
+  std::array<std::vector<float>, 2> moved{none, none};  // the hub's pair, and the other one
+  for (std::size_t m = 0; m < 2; ++m) model.add({0}, m == 0 ? 1 - lost : lost, 2, moved[m]);
+  for (std::size_t m = 0; m < 2; ++m) push(hub, shared, start, moved[m]);
+  const std::vector<float> record = shared;
+  const hub_by_hand at_record = hub;
+
+  moved = {none, none};
+  for (const std::uint64_t step : {1U, 2U}) {
+    for (std::size_t m = 0; m < 2; ++m) {
+      model.begin_at(record, moved[m]);
+      model.add({step}, m == 0 ? 1 - lost : lost, 2, moved[m]);
+    }
+  }
+  push(hub, shared, record, moved[0]);
+  pulled = shared;
+  push(hub, shared, record, moved[1]);
+  std::vector<float> more = none;
+  for (const std::uint64_t step : {3U, 4U}) {
+    model.begin_at(pulled, more);
+    model.add({step}, 0, 1, more);
+  }
+  push(hub, shared, pulled, more);
+  model.begin_at(shared, none);
+  more = add(more, moved[0]);
+  model.add({1, 2}, lost, 2, more);  // what is missing
+
+  hub = at_record;
+  shared = record;
+  push(hub, shared, record, more);
+  more = none;
+  const std::vector<float> second = shared;
+  for (const std::uint64_t step : {5U, 6U}) {
+    model.begin_at(second, more);
+    model.add({step}, 0, 1, more);
+  }
+  push(hub, shared, second, more);
+  model.begin_at(shared, none);
+  return support::parameters_of(model.parameters());
+}
+
+}  // namespace
+
+TEST_CASE("local swarm: hubs of stages come to what a hub of whole models comes to", "[parallel][fast]") {
+  auto o = support::two_pairs();
+  o.local_steps = 4;
+  for (const std::uint64_t steps : {5U, 12U}) {
+    o.steps = steps;
+    CHECK(support::off_by_hand<pushing>(o, by_hand(o, support::place_in_stage(o, 0))) < 1e-4);
+  }
+}
+
+TEST_CASE("local swarm: a hub's round without a lost peer's pushes has its micro-batches once", "[parallel][fast]") {
+  auto o = support::two_pairs();
+  o.local_steps = 4, o.steps = 7;
+  const std::uint32_t lost = 1, other = support::place_in_stage(o, 2) == support::place_in_stage(o, 1) ? 2 : 3;
+  support::local_swarm_of<pushing, support::in_pairs_that_are_there> swarm{o};
+  swarm.wanted = 2;
+  swarm.boot();
+  for (std::uint32_t h = 0; h < 4; ++h) {
+    while (swarm.at(h).ends.size() < 3) swarm.world().run_until(time_point{swarm.world().now().since_start + 1ms});
+  }
+  for (const std::uint32_t h : {lost, other}) swarm.world().kill(h);
+  swarm.run(2min);
+  const auto want = with_one_pair_lost(o, support::place_in_stage(o, lost));
+  for (const std::uint32_t h : {0U, 5U - other}) {
+    INFO("host " << h << ": " << swarm.at(h).error);
+    REQUIRE(swarm.at(h).finished);
+    CHECK(support::off(want, swarm.at(h).parameters, support::beginning()) < 1e-4);
+  }
+}
+
+// Where one of three is lost a third of the pushes is, and those of the round before it are one: with a momentum of 0.9 for
+// every second push that is 0.55 of the way.
+TEST_CASE("local swarm: hubs of stages go on whoever is lost, and let others in", "[parallel][local_swarm]") {
+  using rounds = support::preset_rounds<async_local_sgd>;
+  support::trains_through_losses<rounds>(0.6, support::two_stages(), 61);
+  support::lets_newcomers_in<rounds>(8);
+  support::goes_on_from_checkpoints<rounds>(0.6);
+}
+
+TEST_CASE("local swarm: and so they do with fragments and results some steps late", "[parallel][local_swarm]") {
+  using rounds = support::preset_rounds<decoupled_diloco>;
+  support::trains_through_losses<rounds>(1.0 / 3, support::two_stages(), 61);
+  support::lets_newcomers_in<rounds>(8);
+  support::goes_on_from_checkpoints<rounds>(1.0 / 3);
+}
+
+TEST_CASE("local swarm: and at every single network call", "[parallel][slow][every_call]") {
+  support::trains_through_losses<support::preset_rounds<async_local_sgd>>(0.6, support::two_stages(), 5);
+}

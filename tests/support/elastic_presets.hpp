@@ -51,7 +51,7 @@ inline constexpr std::string_view local_swarm_presets[] = {
     "diloco",       "open_diloco",  "intellect1",  "muloco",        "local_sgd",   "fedavg",
     "photon",       "sparse_loco",  "sparta",      "des_loc",       "edit",        "streaming_diloco",
     "eager_diloco", "cocktail_sgd", "gaia",        "sparta_diloco", "moshpit_sgd", "noloco",
-    "bacombo",      "ravnest",      "co_learning", "cocodc",        "dedloc"};
+    "bacombo",      "ravnest",      "co_learning", "cocodc",        "dedloc",      "dipaco"};
 
 /// Those that tests/parallel/local_pipeline.cpp and tests/parallel/elastic/local_pipeline_*.cpp train in pipelines whose
 /// replicas do.

@@ -85,10 +85,12 @@ causeway::result<void> gather_stages(chosen_model& model, std::int64_t vocabular
 }
 
 /// Where the parameters of a block begin in `numbers` numbers that were kept of it, of which it has `length`. They come
-/// first. Where there are paths, the versions' own come last, each with a row of its outer optimizer.
+/// first. Where there are paths, the versions' own come last, each with a row of its outer optimizer; of swarms each
+/// path's.
 std::size_t version_in_block(const settings& s, std::uint32_t path, std::int64_t block, std::size_t numbers,
                              std::size_t length) {
   if (!trains_paths(s)) return 0;
+  if (is_swarm(s)) return (numbers / length - (path_count(s) - path)) * length;
   const auto versions = path_versions(s);
   const std::uint32_t most = *std::max_element(versions.begin(), versions.end());
   return (numbers / length - 2 * (most - version_of(s, path, block))) * length;

@@ -42,9 +42,9 @@ class noted_round final : public causeway::parallel::swarm_round {
   }
   void committed(bool adopted) override { over_->committed(adopted); }
   bool put_table() override { return over_->put_table(); }
-  causeway::result<double> evaluate(std::uint64_t step, std::uint32_t pieces,
-                                    causeway::parallel::swarm_computer& computer) override {
-    return over_->evaluate(step, pieces, computer);
+  causeway::result<double> evaluate(std::uint64_t step, std::uint32_t pieces, causeway::parallel::swarm_computer& computer,
+                                    std::optional<std::uint32_t> path) override {
+    return over_->evaluate(step, pieces, computer, path);
   }
   causeway::result<double> run(std::uint64_t step, causeway::parallel::swarm_computer& computer) override {
     auto loss = over_->run(step, computer);
@@ -83,6 +83,10 @@ class noted_round final : public causeway::parallel::swarm_round {
   void meets_in_groups() override { over_->meets_in_groups(); }
   void meanwhile(std::function<void()> what) override { over_->meanwhile(std::move(what)); }
   void has_values(bool it_has) override { over_->has_values(it_has); }
+  causeway::result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                                      std::function<void(std::uint32_t, std::span<float>)> put) override {
+    return over_->shares_paths(count, std::move(taken), std::move(put));
+  }
   [[nodiscard]] causeway::parallel::swarm_wire::batch_set progress() const override { return over_->progress(); }
   [[nodiscard]] double seconds_per_micro_batch() override { return over_->seconds_per_micro_batch(); }
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return over_->asked_to_move(); }

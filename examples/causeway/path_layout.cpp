@@ -8,12 +8,17 @@
 #include <numeric>
 #include <string>
 
+#include "swarm_place.hpp"
+
 namespace app {
 
 using causeway::errc;
 using causeway::fail;
 
-std::uint32_t path_trainers(const settings& s) { return is_pipeline(s) ? pipelines_of(s) : s.net.peers; }
+std::uint32_t path_trainers(const settings& s) {
+  if (is_swarm(s)) return s.net.peers / stages_of(s);
+  return is_pipeline(s) ? pipelines_of(s) : s.net.peers;
+}
 
 std::vector<std::uint32_t> path_versions(const settings& s) {
   if (!s.comm.paths.empty()) return s.comm.paths;
@@ -52,9 +57,9 @@ std::int64_t route_prefix(const settings& s) {
 
 causeway::result<void> validate_paths(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
-  if (s.parallel.policy != "data" && !is_elastic_pipeline(s)) {
+  if (s.parallel.policy != "data" && !is_elastic_pipeline(s) && !is_swarm(s)) {
     return bad("parallel.policy", "each peer, or each pipeline of those that come and go, trains a path of " +
-                                      s.comm.policy + "; use data, or pipeline with --fault.policy quorum");
+                                      s.comm.policy + "; use data, or pipeline or swarm with --fault.policy quorum");
   }
   const auto versions = path_versions(s);
   std::uint64_t paths = 1;
@@ -63,10 +68,12 @@ causeway::result<void> validate_paths(const settings& s) {
   if (paths == 0 || paths > most) {
     return is_pipeline(s) ? bad("comm.paths", "are at least one, and each needs a pipeline; use 1 up to " +
                                                   std::to_string(most) + ", or leave it out")
+           : is_swarm(s)  ? bad("comm.paths", "are at least one, and each needs a peer of every stage; use 1 up to " +
+                                                  std::to_string(most) + ", or leave it out")
                           : bad("comm.paths", "are at least one, and each needs a peer; use 1 up to net.peers (" +
                                                   std::to_string(most) + "), or leave it out");
   }
-  if (is_pipeline(s) && s.train.micro_batches % static_cast<std::int64_t>(paths) != 0) {
+  if ((is_pipeline(s) || is_swarm(s)) && s.train.micro_batches % static_cast<std::int64_t>(paths) != 0) {
     return bad("train.micro_batches",
                "each of " + std::to_string(paths) + " paths has an equal part of a batch; use a multiple of that");
   }

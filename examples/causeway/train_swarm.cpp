@@ -79,10 +79,12 @@ class reported : public Swarm {
   [[nodiscard]] std::uint32_t peers() const noexcept { return noted_->peers(); }
   [[nodiscard]] std::vector<std::uint32_t> shares(std::uint64_t step) const { return noted_->shares(step); }
 
-  causeway::result<void> save_blocks(auto& ctx) { return save_blocks(ctx, ctx.step(), ctx.parameters()); }
+  causeway::result<void> save_blocks(auto& ctx) { return save_blocks(ctx, ctx.step(), ctx.parameters(), {}); }
   /// The stage's blocks after `step`, by the first of its peers: the parameters that all of them hold, and its moments.
-  /// Where parameters themselves are exchanged, `parameters` is empty, and its own are saved.
-  causeway::result<void> save_blocks(auto& ctx, std::uint64_t step, std::span<const float> parameters) {
+  /// Where parameters themselves are exchanged, `parameters` is empty, and its own are saved. Those of each path through a
+  /// model of modules come last.
+  causeway::result<void> save_blocks(auto& ctx, std::uint64_t step, std::span<const float> parameters,
+                                     std::vector<std::vector<float>> paths) {
     if (ctx.self() != 0) return {};
     const parallel::step_record now{.step = step};
     const std::span<const float> all_hold = parameters.empty() ? ctx.parameters() : parameters;
@@ -96,6 +98,7 @@ class reported : public Swarm {
       };
       add(held);
       for (const std::span<float> moment : ctx.inner().moments()) add(moment);
+      for (auto& path : paths) add(path);
       CAUSEWAY_TRY(store_.save(now, b, all));
     }
     return {};

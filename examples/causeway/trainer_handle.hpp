@@ -139,8 +139,8 @@ class handle_of final : public trainer_handle {
     return false;
   }
   causeway::result<void> save_blocks(std::uint64_t step) override {
-    if constexpr (requires { it_.parallel().save_blocks(ctx(), step, it_.comm().anchor()); }) {
-      if (local) return it_.parallel().save_blocks(ctx(), step, it_.comm().anchor());
+    if constexpr (requires { it_.parallel().save_blocks(ctx(), step, it_.comm().anchor(), {}); }) {
+      if (local) return it_.parallel().save_blocks(ctx(), step, it_.comm().anchor(), of_paths());
     }
     if constexpr (requires { it_.parallel().save_blocks(ctx()); }) return it_.parallel().save_blocks(ctx());
     return {};
@@ -149,6 +149,13 @@ class handle_of final : public trainer_handle {
  private:
   static constexpr auto parallel = std::remove_cvref_t<decltype(std::declval<Trainer&>().parallel())>::traits;
   static constexpr bool local = !Trainer::comm_type::traits.exchanges_gradients;
+
+  // The shared parameters of all paths, where there are any.
+  [[nodiscard]] std::vector<std::vector<float>> of_paths() {
+    std::vector<std::vector<float>> all(it_.comm().paths(), std::vector<float>(ctx().parameters().size()));
+    for (std::uint32_t p = 0; p < all.size(); ++p) it_.comm().parameters_of(p, all[p]);
+    return all;
+  }
 
   Trainer& it_;
 };

@@ -107,6 +107,7 @@
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm/early_orders.hpp>
 #include <causeway/parallel/swarm/micro_batch_state.hpp>
+#include <causeway/parallel/swarm/path_schedulers.hpp>
 #include <causeway/parallel/swarm/peer_directory.hpp>
 #include <causeway/parallel/swarm/stage_decisions.hpp>
 #include <causeway/parallel/swarm/swarm_balance.hpp>

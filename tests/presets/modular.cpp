@@ -20,7 +20,7 @@ TEST_CASE("presets: dipaco's peers differ for good, and may come and go where ea
   STATIC_REQUIRE(presets::dipaco::traits.tolerates == peers::elastic);
   STATIC_REQUIRE_FALSE(presets::dipaco::traits.identical_replicas);
   STATIC_REQUIRE(presets::dipaco::traits.moves_with_blocks);
-  STATIC_REQUIRE_FALSE(presets::dipaco::traits.allows_late_steps);
+  STATIC_REQUIRE(presets::dipaco::traits.allows_late_steps);
   CHECK(make(presets::dipaco_options{}).trigger().local_steps == 500);
 }
 

@@ -115,25 +115,30 @@ class Paths(Program):
                            capture_output=True, text=True, errors="replace", timeout=60)
         self.assertIn("no folder of a peer that trained path 2", g.stderr)
 
-    def test_pipelines_that_come_and_go_train_a_path_each(self):
-        """Both pipelines judge the texts of all paths, and the blocks that they save have all of them."""
-        losses, args = {}, ["--preset", "dipaco", "--comm.paths", "2", "--steps", "60", "--comm.route_prefix", "8"]
-        shapes = {"data": ["--peers", "2"], "pipeline": ["--peers", "4", "--parallel.policy", "pipeline", "--train.micro_batches", "2",
-                                                         "--train.batch", "8", "--fault.policy", "quorum"]}
-        for name, shape in shapes.items():
-            r = self.run_it(*args, *shape, where=name)
+    def test_peers_with_stages_that_come_and_go_train_a_path_each(self):
+        """They judge the texts of all paths, and the blocks that they save have all of them."""
+        def run(name, *shape):
+            args = ["--preset", "dipaco", "--comm.paths", "2", "--steps", "60", "--comm.route_prefix", "8", *shape]
+            r = self.run_it(*args, where=name)
             self.assertEqual(r.returncode, 0, r.stderr)
-            losses[name] = float(re.search(r"validation loss ([0-9.]+)", r.stdout)[1])
-        self.assertLess(losses["pipeline"], losses["data"] + 0.1)
-        again = [*args, *shapes["pipeline"]]
-        written = {path: subprocess.run(self.command(*again, "--prompt", "x", "--sample.tokens", "60", "--sample.path", str(path), command="generate", where="pipeline"),
-                                        capture_output=True, text=True, errors="replace", timeout=60) for path in (0, 1)}
-        for path, g in written.items():
+            return float(re.search(r"validation loss ([0-9.]+)", r.stdout)[1]), args
+
+        whole, _ = run("data", "--peers", "2")
+        for policy in ("pipeline", "swarm"):
+            with self.subTest(policy):
+                loss, args = run(policy, "--peers", "4", "--parallel.policy", policy, "--train.micro_batches", "2", "--train.batch", "8", "--fault.policy", "quorum")
+                self.assertLess(loss, whole + 0.1)
+                self.writes_on_each_path(args, policy)
+                self.fails(self.run_it(*args, "--train.micro_batches", "1", where="other"), "invalid_argument", "train.micro_batches")
+
+    def writes_on_each_path(self, args, where):
+        written = [subprocess.run(self.command(*args, "--prompt", "x", "--sample.tokens", "60", "--sample.path", str(path), command="generate", where=where),
+                                  capture_output=True, text=True, errors="replace", timeout=60) for path in (0, 1)]
+        for path, g in enumerate(written):
             self.assertEqual(g.returncode, 0, g.stderr)
             self.assertIn(f"path {path} of 2", g.stderr)
-        of_first_kind = sorted(sum(c in "sea" for c in g.stdout) for g in written.values())  # whose texts go one way
+        of_first_kind = sorted(sum(c in "sea" for c in g.stdout) for g in written)  # whose texts go one way
         self.assertGreater(of_first_kind[1], of_first_kind[0] + 20)
-        self.fails(self.run_it(*again, "--train.micro_batches", "1", where="other"), "invalid_argument", "train.micro_batches")
 
     def export(self, *args):
         return subprocess.run([PROGRAM, "export", os.path.join(self.dir, "out"), "--run.directory", os.path.join(self.dir, "runs"), *args],

@@ -48,11 +48,15 @@ inline constexpr std::string_view elastic_presets[] = {"every_step",
 
 /// Those that tests/parallel/swarm/local_swarm_*.cpp train in swarms whose peers take local steps.
 inline constexpr std::string_view local_swarm_presets[] = {
-    "diloco",          "open_diloco",     "intellect1",  "muloco",        "local_sgd",   "fedavg",
-    "photon",          "sparse_loco",     "sparta",      "des_loc",       "edit",        "streaming_diloco",
-    "eager_diloco",    "cocktail_sgd",    "gaia",        "sparta_diloco", "moshpit_sgd", "noloco",
-    "bacombo",         "ravnest",         "co_learning", "cocodc",        "dedloc",      "gaia_asp",
-    "async_local_sgd", "decoupled_diloco"};
+    "diloco",          "open_diloco",      "intellect1",  "muloco",        "local_sgd",   "fedavg",
+    "photon",          "sparse_loco",      "sparta",      "des_loc",       "edit",        "streaming_diloco",
+    "eager_diloco",    "cocktail_sgd",     "gaia",        "sparta_diloco", "moshpit_sgd", "noloco",
+    "bacombo",         "ravnest",          "co_learning", "cocodc",        "dedloc",      "gaia_asp",
+    "async_local_sgd", "decoupled_diloco", "dipaco"};
+"diloco", "open_diloco", "intellect1", "muloco", "local_sgd", "fedavg", "photon", "sparse_loco", "sparta", "des_loc",
+    "edit", "streaming_diloco", "eager_diloco", "cocktail_sgd", "gaia", "sparta_diloco", "moshpit_sgd", "noloco", "bacombo",
+    "ravnest", "co_learning", "cocodc", "dedloc", "dipaco"
+};
 
 /// Those that tests/parallel/local_pipeline.cpp and tests/parallel/elastic/local_pipeline_*.cpp train in pipelines whose
 /// replicas do.

@@ -70,8 +70,9 @@ class noting_round : public causeway::parallel::swarm_round {
     notes_.decided[last[0]].insert(last);
   }
   bool put_table() override { return peer_->put_table(); }
-  causeway::result<double> evaluate(std::uint64_t step, std::uint32_t n, causeway::parallel::swarm_computer& c) override {
-    return peer_->evaluate(step, n, c);
+  causeway::result<double> evaluate(std::uint64_t step, std::uint32_t n, causeway::parallel::swarm_computer& c,
+                                    std::optional<std::uint32_t> path) override {
+    return peer_->evaluate(step, n, c, path);
   }
   causeway::result<double> run(std::uint64_t step, causeway::parallel::swarm_computer& c) override {
     return peer_->run(step, c);
@@ -116,6 +117,10 @@ class noting_round : public causeway::parallel::swarm_round {
   void meets_in_groups() override { peer_->meets_in_groups(); }
   void meanwhile(std::function<void()> what) override { peer_->meanwhile(std::move(what)); }
   void has_values(bool it_has) override { peer_->has_values(it_has); }
+  causeway::result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                                      std::function<void(std::uint32_t, std::span<float>)> put) override {
+    return peer_->shares_paths(count, std::move(taken), std::move(put));
+  }
   [[nodiscard]] batch_set progress() const override { return peer_->progress(); }
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return peer_->asked_to_move(); }
   [[nodiscard]] std::string describe() override { return peer_->describe(); }

@@ -4,6 +4,8 @@
 
 // The parameters of all paths through a model of modules, by names.
 
+#include <causeway/tensor/parameters.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -12,9 +14,18 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/pipelines.hpp"
 
 namespace support {
+namespace detail {
+
+inline void collect(causeway::parameter_store& store, std::map<std::string, std::vector<float>>& out) {
+  for (std::size_t i = 0; i < store.segments().size(); ++i) {
+    const auto& s = store.segments()[i];
+    out[s.name].assign(store.value(i), store.value(i) + s.size());
+  }
+}
+
+}  // namespace detail
 
 /// Of the first path: that of a model that has no others.
 inline std::string name_on_path(const std::string& name, std::uint32_t path) {

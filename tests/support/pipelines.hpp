@@ -19,6 +19,7 @@
 
 #include "support/cluster.hpp"
 #include "support/models.hpp"
+#include "support/named_paths.hpp"
 
 namespace support {
 
@@ -99,13 +100,6 @@ void train_and_note(Trainer& t, const pipeline_case& c, std::uint64_t replica, b
   const token_batch last{replica, 1000, c.sequences};
   const auto loss = valued(t.evaluate(last.view()));
   if (notes) out.evaluated = *loss;
-}
-
-inline void collect(causeway::parameter_store& store, std::map<std::string, std::vector<float>>& out) {
-  for (std::size_t i = 0; i < store.segments().size(); ++i) {
-    const auto& s = store.segments()[i];
-    out[s.name].assign(store.value(i), store.value(i) + s.size());
-  }
 }
 
 }  // namespace detail

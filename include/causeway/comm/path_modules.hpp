@@ -5,8 +5,8 @@
 // Models of modules of which each peer trains one path (axis::module_groups), where peers come and go. Every peer keeps all
 // modules as they were committed last, with the state of their outer optimizers: so any one of those who are left has the
 // whole run, a newcomer can be given whatever path it gets by any of them, and a module that nobody trains stays as it is.
-// All peers take part in the exchange of every module; those whose path has it put something in. Of pipelines every peer
-// keeps all versions of its stage, and it is its pipeline that has the path.
+// All peers take part in the exchange of every module; those whose path has it put something in. Of pipelines and swarms
+// every peer keeps all versions of its stage, and its pipeline has the path, or the peer is given one for a round.
 
 #include <causeway/axis/fragments.hpp>
 #include <causeway/comm/path_roster.hpp>
@@ -60,7 +60,7 @@ class path_modules {
   /// Before the first step, also after a checkpoint, once states know their fragments.
   result<void> start(auto& ctx, state_list& states, const Group& group) {
     if (!ctx.elastic()) return {};
-    by_pipeline_ = ctx.moves_blocks();
+    by_group_ = ctx.exchanges_at_once();
     modules_ = group.modules();
     std::size_t all = 0;
     for (const State& s : states) all += s.size();
@@ -101,7 +101,7 @@ class path_modules {
 
   /// That exchange is applied: newcomers get their paths.
   void admit(auto& ctx, state_list& states, const Group& group, auto& rows) {
-    if (by_pipeline_) return;
+    if (by_group_) return;
     const bool newcomer = path_ == path_roster::none;
     roster_.admit(ctx.entry().identities, group.paths.size());
     if (newcomer) follow(ctx, states, group, rows, {});
@@ -155,10 +155,10 @@ class path_modules {
   /// What all hold alike.
   void shared(auto& ar) {
     ar(store_);
-    if (!by_pipeline_) ar(roster_);
+    if (!by_group_) ar(roster_);
   }
   void serialize(auto& ar) {
-    std::uint8_t kind = store_.empty() ? 0 : by_pipeline_ ? 2 : 1;
+    std::uint8_t kind = store_.empty() ? 0 : by_group_ ? 2 : 1;
     ar(kind);
     if (kind != 0) ar(store_);
     if (kind == 1) ar(roster_);
@@ -170,7 +170,7 @@ class path_modules {
   /// peers of one share its weight by their samples.
   [[nodiscard]] float weight(auto& ctx, const Group& group, const State& s) {
     if (s.elsewhere || path_ == path_roster::none) return 0;
-    if (group.weights.empty()) return 1;
+    if (group.weights.empty() || ctx.result_is_known()) return 1;
     const auto& paths = present(ctx, group);
     double all = 0;
     for (net::peer_index p = 0; p < paths.size(); ++p) all += paths[p] == path_ ? ctx.share_of(p) : 0.0;
@@ -178,7 +178,7 @@ class path_modules {
   }
   /// Of those who take part in the exchange that was entered.
   [[nodiscard]] const std::vector<std::uint32_t>& present(auto& ctx, const Group& group) {
-    if (by_pipeline_) return ctx.entry().paths;
+    if (by_group_) return ctx.entry().paths;
     if (attempt_ != ctx.attempt() || attempt_ == 0) present_ = roster_.paths_of(ctx.entry().identities, group.paths.size());
     attempt_ = ctx.attempt();
     return present_;
@@ -189,17 +189,17 @@ class path_modules {
     const auto& paths = present(ctx, group);
     for (net::peer_index p = 0; p < paths.size(); ++p) {
       if (paths[p] == path_roster::none || !group.has(paths[p], modules_[s.part])) continue;
-      if (by_pipeline_ || ctx.share_of(p) > 0) those.push_back(paths[p]);
+      if (by_group_ || ctx.share_of(p) > 0) those.push_back(paths[p]);
     }
     return those;
   }
   /// Whether it is another one than before. Who has none holds the first, and trains nothing.
   bool take_path(auto& ctx, state_list& states, const Group& group) {
     const std::uint32_t before = path_;
-    if (!by_pipeline_) path_ = roster_.path_of(ctx.identity(), group.paths.size());
+    if (!by_group_) path_ = roster_.path_of(ctx.identity(), group.paths.size());
     const bool has_one = path_ != path_roster::none;
     for (State& s : states) s.elsewhere = !group.has(has_one ? path_ : 0, modules_[s.part]);
-    if (by_pipeline_) return path_ != before;  // pipelines say themselves who trains
+    if (by_group_) return path_ != before;  // pipelines say themselves who trains
     if (has_one) ctx.contribution().resume();
     if (!has_one) ctx.contribution().pause();
     return path_ != before;
@@ -211,7 +211,7 @@ class path_modules {
   std::uint32_t path_ = path_roster::none;
   std::vector<std::uint32_t> present_;
   std::uint64_t attempt_ = 0;  ///< that they are of
-  bool by_pipeline_ = false;
+  bool by_group_ = false;      ///< pipelines and swarms say who has which path
 };
 
 /// What a policy needs of them.

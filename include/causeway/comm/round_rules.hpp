@@ -136,7 +136,7 @@ constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_roun
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
 /// that follow. Gradients that gather are of parameters that do not move meanwhile: what was lost is added to them.
 constexpr bool allows_late_steps(round_mix m) {
-  return elastic(m) && !by_path(m) && (m.accumulates || !m.before_inner_step) && !m.trigger_talks && rows_stay(m);
+  return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.trigger_talks && rows_stay(m);
 }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as

@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -124,10 +125,11 @@ class local_swarm {
   result<float> norm(auto& ctx) { return gathers(ctx) ? peer_->norm() : ctx.own_norm(); }
   result<void> after_step(auto&) { return {}; }
 
-  /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one.
-  result<double> evaluate(auto& ctx, const batch& b) {
+  /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one. Of a model of
+  /// modules each path has its part of the batch, as in training; or the shared parameters of one `path` have all of it.
+  result<double> evaluate(auto& ctx, const batch& b, std::optional<std::uint32_t> path = {}) {
     peer_->has_values(!ctx.contribution().paused());
-    return detail::evaluate_in_swarm(name, ctx, *peer_, b);
+    return detail::evaluate_in_swarm(name, ctx, *peer_, b, path);
   }
 
   void serialize(auto&) {}  // a peer that is started again begins where the last exchange ended

@@ -29,6 +29,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -105,6 +106,10 @@ class stage_computer final : public swarm_computer {
     if (known == units_.end()) return;
     known->second.tape.clear();
     units_.erase(known);
+  }
+  void replace_parameters(const std::function<void(std::span<float>)>& values) override {
+    values(ctx_.parameters());
+    ctx_.parameters_changed();
   }
   result<void> take_step(float scale) override {
     const auto g = gradients();
@@ -227,13 +232,14 @@ result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, 
 
 /// As swarm::evaluate.
 template <class Context>
-result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_round& peer, const batch& b) {
+result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_round& peer, const batch& b,
+                                 std::optional<std::uint32_t> path = {}) {
   const std::int64_t pieces = std::gcd(b.sequences, peer.options().micro_batches);
   CAUSEWAY_TRY(check_batch(name, b, pieces));
   stage::plain exact;
   const embedding_base none;
   stage_computer<Context, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation, none};
-  CAUSEWAY_ASSIGN(const double sum, peer.evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
+  CAUSEWAY_ASSIGN(const double sum, peer.evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer, path));
   return sum / static_cast<double>(b.tokens());
 }
 

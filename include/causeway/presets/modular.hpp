@@ -26,7 +26,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// with overlap if wanted, and its size is the peer's weight, which `policy.group().weights` changes between rounds. How
 /// often the paper sorts documents anew is not known to us: it is the caller's choice. Where peers come and go, `paths` and
 /// `weights` are of paths, and a newcomer gets the one that the fewest peers have (`policy.path()`). Pipelines that come
-/// and go share the paths out; a global batch has an equal part for each path then, in their order.
+/// and go share the paths out, and so do the peers of each stage of a swarm; a global batch has an equal part for each path
+/// then, in their order.
 ///
 /// Formula:
 ///   module m, P of n paths have it:  Δ = √P·Σ w_i·(x̄_m − x_i,m) / Σ w_i over these;  outer step as DiLoCo's

@@ -52,7 +52,8 @@ struct shared_state {
   std::function<result<void>()> forget{};
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
-  /// Models of modules: so many paths are shared out over pipelines, and this peer's takes one (see exchange_state).
+  /// Models of modules: so many paths are shared out over pipelines, or over the peers of a swarm's stage; this one's takes
+  /// one (see exchange_state).
   std::uint32_t paths = 0;
   std::function<bool(std::optional<std::uint32_t>)> follow{};
   std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
@@ -68,6 +69,14 @@ struct shared_state {
   std::size_t of_model = 0;
 };
 
+/// What one with comm_traits::trains_paths does where its group says who is on which.
+template <class Comm, class Context>
+void share_paths(shared_state& state, Comm& comm, Context& ctx) {
+  state.paths = static_cast<std::uint32_t>(comm.paths());
+  state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
+  state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+}
+
 /// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
 template <class Comm, class Context>
 void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
@@ -80,11 +89,6 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
   if constexpr (Comm::traits.looks_ahead) {
     if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
-  }
-  if constexpr (Comm::traits.trains_paths) {
-    state.paths = static_cast<std::uint32_t>(comm.paths());
-    state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
-    state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
   }
   if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
     state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
@@ -100,7 +104,7 @@ struct round_entry {
   double share = 0;                         ///< this peer's samples / everybody's
   std::vector<double> shares{};             ///< the same of each peer that takes part
   std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
-  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each of them
+  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each; of swarms: of each row that counts
   std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round

@@ -123,7 +123,7 @@ class basic_swarm_group final : public elastic_group {
   [[nodiscard]] net::message_id name(std::uint32_t part) const;
 
   static constexpr std::uint32_t most_spoilt = 3;
-  static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 8) + 64;
+  static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 4) + 20000;
 
   std::shared_ptr<elastic_group> stage_;
   std::shared_ptr<parallel::swarm_round> swarm_;
@@ -137,13 +137,14 @@ class basic_swarm_group final : public elastic_group {
   bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
   std::function<std::optional<bool>()> row_waits_;  // shared_state's
   // Where rows are exchanged:
-  std::vector<float> rows_;            // of the exchange entered last, and what else came of it
-  std::uint64_t samples_ = 0;          // behind this peer's
-  std::uint64_t computed_ = 0;         // micro-batches, in the attempt at a step that was entered last
-  std::uint64_t computed_before_ = 0;  // in the step before it
-  std::uint64_t round_samples_ = 0;    // that all peers gather together; 0: that is not how rounds come
-  std::uint32_t row_of_ = 0;           // the attempt that this peer sent one in last, of this round
-  std::uint32_t sum_of_ = 0;           // the attempt that the sum is of which it has
+  std::vector<float> rows_;               // of the exchange entered last, and what else came of it
+  std::uint64_t samples_ = 0;             // behind this peer's
+  std::uint64_t computed_ = 0;            // micro-batches, in the attempt at a step that was entered last
+  std::uint64_t computed_before_ = 0;     // in the step before it
+  std::uint64_t round_samples_ = 0;       // that all peers gather together; 0: that is not how rounds come
+  std::uint32_t row_of_ = 0;              // the attempt that this peer sent one in last, of this round
+  std::uint32_t sum_of_ = 0;              // the attempt that the sum is of which it has
+  std::vector<std::uint32_t> sum_paths_;  // of a model of modules: that the rows in it were of
   std::uint32_t known_of_ = 0;  // the attempt that the result is of which the exchange entered last passes on; or itself
   bool leaves_ = false;
   bool gives_up_ = false;  // what this peer has of the round

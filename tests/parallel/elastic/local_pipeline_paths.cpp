@@ -3,81 +3,34 @@
 #include <causeway/parallel/local_async_pipeline.hpp>
 #include <causeway/presets/modular.hpp>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
+#include "support/paths_by_hand.hpp"
 
 using namespace causeway;
 
 namespace {
 
-/// Two paths: the first level of two blocks has a version for each, the second is of both.
-struct two_paths : presets::dipaco_options {
-  two_paths() { paths = axis::every_path({2, 1}, 2), blocks_per_level = 2, outer_momentum = 0.5F; }
-};
-struct weighted : two_paths {
-  weighted() { weights = {1, 3}; }
-};
-/// Levels and stages that end at different blocks, and paths that share nothing but what is outside of blocks.
-struct apart : presets::dipaco_options {
-  apart() { paths = {{0, 0, 0}, {0, 1, 1}}, blocks_per_level = 3, outer_momentum = 0.5F; }
-};
+using support::two_paths;
+using weighted = support::weighted_paths;
+using apart = support::paths_apart;
 template <class Options>
 struct streamed : Options {
   using pipeline = parallel::local_async_pipeline<>;
 };
 
-/// Of one path what whole models on it have moved, and what their rows count.
-struct module_by_hand {
-  std::vector<float> values, velocity;
-};
-
 /// `Count` whole models, the first half of which is on the first path of `policy`.
 template <std::size_t Count>
 support::parameters by_hand(const support::elastic_world_options& o, const presets::dipaco_options& policy) {
-  std::array<module_by_hand, 2> of_path;
-  support::parameters other;
-  const auto path_of = [](std::size_t model) { return model * 2 / Count; };
-  auto named = support::models_by_hand<Count>(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
-    const auto begin = shared.values();
-    if (steps == 1) of_path.fill({{begin.begin(), begin.end()}, std::vector<float>(begin.size())});
-    if (steps % policy.local_steps != 0) return;
-    for (const parameter_segment& s : shared.segments()) {
-      const std::size_t level =
-          s.block < 0 || s.block >= o.layers ? 0 : 1 + static_cast<std::size_t>(s.block) / policy.blocks_per_level;
-      const bool together = policy.paths[0][level] == policy.paths[1][level];
-      for (auto i = static_cast<std::size_t>(s.offset); i < static_cast<std::size_t>(s.offset + s.size()); ++i) {
-        std::array<double, 2> moved{}, count{};
-        for (std::size_t m = 0; m < Count; ++m) {
-          const double weight = policy.weights.empty() ? 1 : policy.weights[path_of(m)];
-          const std::size_t module = together ? 0 : path_of(m);
-          moved[module] += weight * (double{of_path[module].values[i]} - double{models[m][i]});
-          count[module] += weight;
-        }
-        for (std::size_t v = 0; v < 2; ++v) {
-          auto& it = of_path[v];
-          const std::size_t module = together ? 0 : v;
-          const double mean = moved[module] / count[module] * (together ? std::sqrt(2.0) : 1.0);
-          it.velocity[i] = static_cast<float>(policy.outer_momentum * it.velocity[i] + mean);
-          it.values[i] -= static_cast<float>(policy.outer_learning_rate * (mean + policy.outer_momentum * it.velocity[i]));
-        }
-        for (std::size_t m = 0; m < Count; ++m) models[m][i] = of_path[path_of(m)].values[i];
-      }
-    }
-    std::copy(of_path[1].values.begin(), of_path[1].values.end(), shared.values().begin());
-    support::detail::collect(shared, other);
-    std::copy(of_path[0].values.begin(), of_path[0].values.end(), shared.values().begin());
-  });
-  for (const auto& [name, values] : other) named[support::name_on_path(name, 1)] = values;
-  return named;
+  support::paths_by_hand<Count> paths{policy, o.layers};
+  return paths.all(support::models_by_hand<Count>(
+      o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) { paths.exchange(steps, shared, models); }));
 }
 
 /// Of a path alone, under the names of a model.

@@ -53,13 +53,13 @@ inline swarm_world_options two_stages() {
   return {.speeds = {{1, 1, 1}, {1, 1, 1}}, .steps = 6, .micro_batches = 8, .block_seconds = 0.01, .local_steps = 3};
 }
 
-/// How far `is` is from `was`, in parts of how far that is from where the run began.
+/// How far `is` is from `was`, in parts of how far that is from where the run began. All paths begin alike.
 inline double off(const named_parameters& is, const named_parameters& was, const named_parameters& began) {
   double apart = 0, moved = 0;
   for (const auto& [name, values] : was) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       apart += std::pow(double{is.at(name)[i]} - double{values[i]}, 2);
-      moved += std::pow(double{values[i]} - double{began.at(name)[i]}, 2);
+      moved += std::pow(double{values[i]} - double{began.at(name.substr(0, name.find(" of path ")))[i]}, 2);
     }
   }
   REQUIRE(moved > 0);

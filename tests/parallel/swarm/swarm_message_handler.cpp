@@ -47,7 +47,7 @@ struct listener final : handler {
   }
   [[nodiscard]] double delay(net::peer_id a, net::peer_id b) {
     double d = 0;
-    fabric_->locked([&] { d = scheduler_.known().link(a, b); });
+    fabric_->locked([&] { d = scheduler_.link(a, b); });
     return d;
   }
   void say(net::peer_id to, std::vector<std::byte> bytes) {

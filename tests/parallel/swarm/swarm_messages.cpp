@@ -21,6 +21,7 @@ std::vector<message> one_of_each() {
   s.sums[0] = {8, 1.5, {2.5, 0.5}};
   s.part = 8, s.committed = 7;
   s.decided = {7, 0.0, {3.5}};
+  s.module_path = 3, s.on_path = 1;
   return {s,
           claim{5},
           report{5, 8, some, batch_set{70}, {1.0, 2.0}},
@@ -32,7 +33,7 @@ std::vector<message> one_of_each() {
                 {5, 5, 1ULL << 40U}},
           tensor_announcement{8, 69, 1, 77, 5},
           contributed{8, 69, 0.25, 3.5},
-          verdict{8, 1, 10.0},
+          verdict{8, 1, 10.0, some},
           addresses{{"a:1", "b:2"}},
           move_request{5, 1},
           refusal{8, 69, 11},
@@ -55,6 +56,13 @@ TEST_CASE("swarm messages: each comes back from its bytes", "[parallel][fast]") 
     CHECK(back->index() == m.index());
     CHECK(encode(run, *back) == bytes);
   }
+}
+
+TEST_CASE("swarm messages: paths through modules have equal parts of each batch, in their order", "[parallel][fast]") {
+  for (std::uint32_t m = 0; m < 24; ++m) CHECK(module_path_of(m, 24, 8, 2) == (m % 8 < 4 ? 0 : 1));  // of three batches
+  for (std::uint32_t m = 0; m < 4; ++m) CHECK(module_path_of(m, 4, 8, 2) == m / 2);                  // of less than one
+  CHECK(module_path_of(0, 1, 8, 2) == 0);
+  CHECK(module_path_of(most_micro_batches - 1, most_micro_batches, most_micro_batches, 4096) == 4095);
 }
 
 TEST_CASE("swarm messages: turns are in the order of steps, with a step's evaluations before it", "[parallel][fast]") {

@@ -32,6 +32,30 @@ TEST_CASE("swarm shares: nothing is exchanged while a micro-batch is missing", "
   CHECK(plan_shares(all, 7, set_of({0, 1, 3})).complete);  // where the stage is left out by micro-batch 2
 }
 
+TEST_CASE("swarm shares: what one of them has heard is left out may be missing", "[parallel][fast]") {
+  std::vector<swarm_holding> all{{7, false, set_of({0, 3})}, {7, false, set_of({})}};
+  const auto whole = set_of({0, 1, 2, 3});
+  all[1].left_out = set_of({1, 3});
+  CHECK_FALSE(plan_shares(all, 7, whole).complete);
+  all[0].left_out = set_of({2});
+  CHECK(plan_shares(all, 7, whole).complete);
+  CHECK(plan_shares(all, 7, whole).parts[0] == part::own);  // what is there of it counts
+  all[0].step = 6;
+  CHECK_FALSE(plan_shares(all, 7, whole).complete);
+}
+
+TEST_CASE("swarm shares: a mean is of the paths of its rows, also where those who made it are gone", "[parallel][fast]") {
+  std::vector<swarm_holding> all{{7, false, set_of({0, 1})}, {7, false, set_of({})}, {7, false, set_of({2, 3})}};
+  all[0].samples = 2, all[2].samples = 2;
+  all[0].module_path = 1, all[1].module_path = 4, all[2].module_path = 0;
+  const auto plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
+  CHECK(paths_of(all, plan, weights_of(all, plan)) == std::vector<std::uint32_t>{1, swarm_wire::no_module_path, 0});
+  all[1].sum = true;
+  all[1].sum_paths = {0, 3};
+  const auto known = plan_shares(all, 7, set_of({0, 1, 2, 3}));
+  CHECK(paths_of(all, known, weights_of(all, known)) == std::vector<std::uint32_t>{0, 3});
+}
+
 TEST_CASE("swarm shares: who has what another has too is left out whole", "[parallel][fast]") {
   const std::vector<swarm_holding> all{{7, false, set_of({0, 1})}, {7, false, set_of({1, 2})}, {7, false, set_of({2, 3})}};
   const auto plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
@@ -235,6 +259,7 @@ TEST_CASE("swarm shares: who has what the holder of a result has, or a peer befo
 TEST_CASE("swarm shares: a holding comes back from its bytes, and no other bytes do", "[parallel][fast]") {
   swarm_holding h{9, true, set_of({0, 64, 99}, 100)};
   h.samples = 12, h.row_of = 3, h.sum_of = 2;
+  h.module_path = 5, h.sum_paths = {7, 8}, h.left_out = set_of({1, 98}, 100);
   const auto bytes = encode(h);
   const auto back = decode_holding(bytes);
   REQUIRE(back);
@@ -244,6 +269,9 @@ TEST_CASE("swarm shares: a holding comes back from its bytes, and no other bytes
   CHECK(back->samples == 12);
   CHECK(back->row_of == 3);
   CHECK(back->sum_of == 2);
+  CHECK(back->module_path == 5);
+  CHECK(back->sum_paths == h.sum_paths);
+  CHECK(back->left_out == h.left_out);
   for (std::size_t n = 0; n < bytes.size(); ++n) CHECK_FALSE(decode_holding(std::span{bytes}.first(n)));
   auto beyond = bytes;
   beyond.back() = std::byte{0xFF};  // micro-batches 120 to 127 of 100

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/named_paths.hpp"
 #include "support/swarm_seat.hpp"
 
 namespace support {
@@ -46,8 +47,9 @@ struct swarm_world_options {
   causeway::sim::link_options link{.latency = 5ms};
   std::uint32_t window = 2;
   causeway::duration rebalance_every{0};
-  int evaluations = 0;                ///< before every step
-  std::uint32_t victim = UINT32_MAX;  ///< dies at its `dies_at`th network call
+  int evaluations = 0;                         ///< before every step
+  std::optional<std::uint32_t> judged_path{};  ///< whose shared parameters they are of
+  std::uint32_t victim = UINT32_MAX;           ///< dies at its `dies_at`th network call
   std::uint64_t dies_at = 0;
   bool once_committed = false;  ///< calls count once all hosts are in a committed round: none is waited for from then on
   std::vector<std::uint32_t> die_with{};  ///< hosts that are killed with it, and come back with it
@@ -244,7 +246,8 @@ class swarm_world {
           const auto trained = train(p, trainer, me);
           me.bytes = fabric->stats().bytes_sent;
           me.exchanged = mates->sent_on(causeway::collective::channels::updates);
-          me.parameters = parameters_of(trainer.model().parameters());
+          me.parameters.clear();
+          collect_paths(trainer, me.parameters);
           if constexpr (requires { trainer.context().inner().moments(); }) {
             me.moments.clear();
             for (const auto m : trainer.context().inner().moments()) me.moments.emplace_back(m.begin(), m.end());
@@ -282,7 +285,12 @@ class swarm_world {
   causeway::result<void> evaluate(Trainer& trainer, result_of_host& me) {
     const std::uint64_t step = trainer.context().step();
     const auto b = job_.batch(schedule_, evaluation_step(step));
-    const auto loss = trainer.evaluate(b.view());
+    const auto judge = [&]() -> causeway::result<double> {
+      if constexpr (requires { trainer.parallel().evaluate(trainer.context(), b.view(), options_.judged_path); })
+        return trainer.parallel().evaluate(trainer.context(), b.view(), options_.judged_path);
+      return trainer.evaluate(b.view());
+    };
+    const auto loss = judge();
     if (loss) me.evaluated[step] = *loss;
     if (!loss && loss.error().code != causeway::errc::cancelled) return loss.error();
     me.missed += loss ? 0 : 1;

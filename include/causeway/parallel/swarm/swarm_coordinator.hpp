@@ -11,12 +11,12 @@
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/parallel/swarm/early_orders.hpp>
+#include <causeway/parallel/swarm/path_schedulers.hpp>
 #include <causeway/parallel/swarm/peer_directory.hpp>
 #include <causeway/parallel/swarm/swarm_balance.hpp>
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 #include <causeway/parallel/swarm/swarm_messenger.hpp>
 #include <causeway/parallel/swarm/swarm_options.hpp>
-#include <causeway/parallel/swarm/swarm_scheduler.hpp>
 #include <causeway/parallel/swarm/swarm_table_sync.hpp>
 #include <causeway/stage/routing.hpp>
 
@@ -142,12 +142,13 @@ class swarm_coordinator : protected swarm_table_sync {
     std::set<net::peer_id> asked;
     for (const auto& [id, p] : directory_.peers()) {
       if (!directory_.serves(id)) continue;
-      scheduler_.serves(id, p.said->stage);
-      if (p.said->seconds > 0) scheduler_.known().measured(id, p.said->seconds);
+      scheduler_.serves(id, *p.said, last_round_);
+      if (p.said->seconds > 0) scheduler_.measured(id, p.said->seconds);
       if (!from_the_beginning) asked.insert(id);
     }
-    scheduler_.serves(fabric_->id(), options_.stage);
-    scheduler_.begin(term_, micro_batches_.turn(), size(), asked);
+    scheduler_.serves(fabric_->id(), own_status(), last_round_);
+    scheduler_.begin(term_, micro_batches_.turn(), size(), judges_ ? 0 : static_cast<std::uint32_t>(options_.micro_batches),
+                     asked);
     for (const net::peer_id id : asked) post(id, swarm_wire::claim{term_});
     if (!from_the_beginning) scheduler_.take(fabric_->id(), micro_batches_.summary(term_));
     told_complete_ = false;
@@ -207,7 +208,7 @@ class swarm_coordinator : protected swarm_table_sync {
   void heard_by_coordinator(net::peer_id from, const swarm_wire::delays& all) {
     for (const auto& d : all.list) {
       const bool known = d.to == fabric_->id() || directory_.peers().contains(d.to);  // strangers fill no memory
-      if (known) scheduler_.known().link(from, d.to, d.seconds);
+      if (known) scheduler_.link(from, d.to, d.seconds);
     }
   }
   void heard_by_coordinator(net::peer_id from, const swarm_wire::report& r) {
@@ -216,7 +217,8 @@ class swarm_coordinator : protected swarm_table_sync {
     const auto known = evaluated_.find(r.turn);
     const bool is_known = known != evaluated_.end();
     if (r.turn < micro_batches_.turn() && !swarm_wire::trains(r.turn)) {
-      post(from, swarm_wire::verdict{r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0});
+      post(from,
+           swarm_wire::verdict{r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0, {}});
     }
   }
 
@@ -253,9 +255,7 @@ class swarm_coordinator : protected swarm_table_sync {
     }
   }
 
-  [[nodiscard]] swarm_wire::verdict judge() const {
-    return {micro_batches_.turn(), scheduler_.complete() ? std::uint8_t{1} : std::uint8_t{0}, scheduler_.loss()};
-  }
+  [[nodiscard]] swarm_wire::verdict judge() const { return scheduler_.judge(micro_batches_.turn()); }
 
   // ---- following -------------------------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class swarm_coordinator : protected swarm_table_sync {
       return;
     if (o.turn > micro_batches_.turn() || !serving_) {
       if (o.path.size() == options_.stages) orders_.keep(from, o);
-    } else {
+    } else if (takes_path_of(o)) {
       micro_batches_.take(o);
     }
   }
@@ -370,7 +370,7 @@ class swarm_coordinator : protected swarm_table_sync {
   static constexpr std::size_t most_kept_losses = 4096;
 
   Router rule_;  // for runs() alone
-  swarm_scheduler<Router> scheduler_;
+  path_schedulers<Router> scheduler_;
   early_orders orders_;
   std::map<std::uint64_t, double> evaluated_;  // by turn: summed losses
   stage_balance balance_;

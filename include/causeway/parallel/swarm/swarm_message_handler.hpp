@@ -81,6 +81,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     this->look_after_the_trainer(now);
     if (auto measured = directory_.take_delays(); !measured.list.empty()) this->tell_coordinator(measured);
     if (coordinates_) this->balance(now);
+    if (coordinates_) scheduler_.look_for_resting(now, options_.silence);
     this->ask_for_the_loss();
     this->fetched_.forgive();
     fabric_->wake_at(now + options_.heartbeat);
@@ -115,7 +116,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     }
     if (!coordinates_) return;
     if (s.serving != 0) {
-      scheduler_.serves(from, s.stage);
+      scheduler_.serves(from, s, this->last_round_);
     } else {
       scheduler_.gone(from);
     }

@@ -28,6 +28,7 @@ inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
 inline constexpr std::size_t most_addresses = 1024;
 inline constexpr std::size_t longest_address = 256;
 inline constexpr std::uint32_t most_asked = 1U << 16U;  // numbers, by a policy, in one exchange
+inline constexpr std::uint32_t no_module_path = UINT32_MAX;
 
 /// What a swarm does one after the other: the evaluations before a step, in their order, where peers take local steps the
 /// local step, and what ends with the stages' exchange. A turn is what messages and tensors belong to.
@@ -43,6 +44,14 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 [[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
 [[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return turn >= local_turn(step_of(turn)); }
 [[nodiscard]] constexpr bool is_local(std::uint64_t turn) noexcept { return turn == local_turn(step_of(turn)); }
+
+/// The path through a model of modules that a micro-batch of a turn is of: each `batch` of them has an equal part for each
+/// path, in their order. Less than a batch is divided likewise.
+[[nodiscard]] constexpr std::uint32_t module_path_of(std::uint32_t micro_batch, std::uint32_t size, std::uint32_t batch,
+                                                     std::uint32_t paths) noexcept {
+  const std::uint64_t one = size < batch ? size : batch;
+  return static_cast<std::uint32_t>(micro_batch % one * paths / one);
+}
 
 /// A set of micro-batches of a turn.
 class batch_set {
@@ -97,10 +106,13 @@ struct status {
   /// steps, since it was started.
   std::uint64_t committed = 0;
   stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
+  /// Of a model of modules: the path that it was on last, and whether it is in this round; else it takes any.
+  std::uint32_t module_path = no_module_path;
+  std::uint8_t on_path = 0;
 
   void fields(auto& wire) {
     wire(net::below{stage, most_stages}, net::below{serving, 2}, turn, term, net::below{coordinates, 2}, queued, seconds,
-         sums[0], sums[1], part, committed, decided);
+         sums[0], sums[1], part, committed, decided, module_path, net::below{on_path, 2});
   }
 };
 
@@ -183,9 +195,10 @@ struct contributed {
 struct verdict {
   std::uint64_t turn = 0;
   std::uint8_t complete = 0;
-  double loss = 0;  ///< of the whole turn, summed over tokens
+  double loss = 0;       ///< of the whole turn, summed over tokens
+  batch_set left_out{};  ///< micro-batches of paths that rest: what is missing of them stays missing
 
-  void fields(auto& wire) { wire(turn, net::below{complete, 2}, loss); }
+  void fields(auto& wire) { wire(turn, net::below{complete, 2}, loss, left_out); }
 };
 
 /// Where to find others.
@@ -249,7 +262,7 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 namespace detail {
 
 inline constexpr net::envelope::kind messages{
-    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 5};
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 6};
 
 }  // namespace detail
 

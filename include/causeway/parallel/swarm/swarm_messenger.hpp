@@ -58,6 +58,12 @@ class swarm_messenger {
   /// With local steps: that a state is committed here, and what the stages decided by, which it has. Whether anybody cares.
   CAUSEWAY_DECL bool tell_committed();
 
+  /// Of a model of modules: the path that this peer is on, which is that of the first order that it takes in a round. A
+  /// round ends where this peer begins anew, and for all with an exchange: in a turn that they remember.
+  CAUSEWAY_DECL void round_is_over(bool for_all);
+  CAUSEWAY_DECL void begin_on_path();
+  CAUSEWAY_DECL bool takes_path_of(const swarm_wire::order& o);
+
   CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
 
   CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
@@ -89,6 +95,11 @@ class swarm_messenger {
   bool has_values_ = true;  // of its stage: in groups, a peer that has met nobody yet has none
   bool in_groups_ = false;
   bool coordinates_ = false;
+  std::uint32_t paths_ = 0;  // through a model of modules; 0: all train one
+  std::uint32_t module_path_ = swarm_wire::no_module_path;
+  bool on_path_ = false, leaves_path_ = false;
+  bool judges_ = false;           // an evaluation of shared parameters, for which anybody will do
+  std::uint64_t last_round_ = 0;  // the turn that ended it: what is older says nothing of paths
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

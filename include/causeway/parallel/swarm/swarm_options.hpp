@@ -79,6 +79,8 @@ class swarm_computer {
   [[nodiscard]] virtual double squares() = 0;
   /// What `forward` keeps of a micro-batch that begins anew is of no use.
   virtual void forget(std::uint32_t) {}
+  /// `values` writes others over the stage's parameters.
+  virtual void replace_parameters(const std::function<void(std::span<float>)>&) {}
   /// An inner step on `scale` times the gradients, which are the sum over a part of the micro-batches.
   virtual result<void> take_step(float) { return {}; }
 };
@@ -105,6 +107,7 @@ struct swarm_part_taken {
   std::span<const float> result{};           ///< that, where this peer has it
   /// With local steps: others have a part of what this peer has moved, which it gives up. It begins the round anew.
   bool gives_up = false;
+  std::vector<std::uint32_t> paths{};  ///< of a model of modules: see round_entry::paths
 };
 
 /// Calls what computes gradients with the parameters where a peer wants them to be of, and puts these back. None: those
@@ -134,8 +137,10 @@ class swarm_round {
   virtual bool put_table() = 0;
 
   /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
-  /// step. errc::cancelled: the others are through, and nobody knows any more what came out.
-  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) = 0;
+  /// step. errc::cancelled: the others are through, and nobody knows any more what came out. `path`: with the shared
+  /// parameters of that one, whatever path a peer is on.
+  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer,
+                                  std::optional<std::uint32_t> path) = 0;
 
   /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
   /// summed loss. `computer` must outlive the step.
@@ -188,6 +193,11 @@ class swarm_round {
   virtual void meets_in_groups() = 0;
   /// Likewise: called wherever this peer waits in a turn. None: nothing is.
   virtual void meanwhile(std::function<void()>) {}
+  /// With local steps, before the first turn: the model is made of modules, and this peer is on one of `count` paths
+  /// through them in each round, which is `taken` when it takes its first micro-batch; `put` writes that path's shared
+  /// parameters.
+  virtual result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t path)> taken,
+                                    std::function<void(std::uint32_t path, std::span<float> to)> put) = 0;
   /// With local steps, before a turn: whether this peer has values to compute with. If not, it serves nothing.
   virtual void has_values(bool it_has) = 0;
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and

@@ -27,7 +27,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -126,6 +125,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   void meets_in_groups() override {
     locked([this] { this->in_groups_ = true; });
   }
+  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                            std::function<void(std::uint32_t, std::span<float>)> put) override {
+    return base::shares_paths(count, std::move(taken), std::move(put));
+  }
   void has_values(bool it_has) override {
     locked([&] { this->has_values_ = it_has; });
   }
@@ -133,11 +136,13 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   void throw_away() override { this->throw_work_away(); }
   [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
-  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) override {
+  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer,
+                          std::optional<std::uint32_t> path) override {
     if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;
     if (evaluations_ == swarm_wire::most_evaluations) {
       return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
     }
+    const typename base::judged_path judged{*this, computer, path};
     this->begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
     const auto outcome = work_until([this] { return this->evaluated() || this->gives_up(); });
     if (!outcome) CAUSEWAY_TRY(leave_evaluation_to_others(outcome.error()));
@@ -153,8 +158,11 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   [[nodiscard]] swarm_holding holding() override {
     return with_lock([&] {
-      return swarm_holding{this->step(),     this->has_sum(),  micro_batches_.done(),
-                           this->released(), this->has_part(), !this->has_values_};
+      swarm_holding h{this->step(),     this->has_sum(),  micro_batches_.done(),
+                      this->released(), this->has_part(), !this->has_values_};
+      if (h.done.count() > 0) h.module_path = this->module_path_;
+      if (verdict_.turn == micro_batches_.turn() && verdict_.complete != 0) h.left_out = verdict_.left_out;
+      return h;
     });
   }
 
@@ -163,7 +171,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
     if (drops || plan.parts[self] == swarm_part::dropped) this->drop_everything();
     if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
-    if (drops) return without_gradient();
+    if (drops) return this->without_gradient();
     if (!plan.complete) {
       const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
       locked([this, asks = lacks_part && self == 0] {
@@ -183,7 +191,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) override {
-    const double squares = exchanges_rows() ? sum_of_squares(gradient) : computer_->squares();
+    const double squares = exchanges_rows() ? this->sum_of_squares(gradient) : computer_->squares();
     if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
@@ -230,6 +238,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   void committed(bool adopted) override {
     progress_ = {};
     locked([&] {
+      this->round_is_over(!adopted);
       if (!adopted && this->closes_a_round()) this->committed_ = this->step() + 1;
       const bool tells = this->tell_committed();
       if (this->holds_committed(adopted) || tells) this->after_event();
@@ -288,23 +297,15 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
   }
 
-  // All of it was dropped, and the policy's row of it with that.
-  error without_gradient() {
-    progress_ = with_lock([&] { return micro_batches_.done(); });
-    return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
-  }
-
   // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
   [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
-    swarm_part_taken part{weights_of(all, plan)};
+    swarm_part_taken part{.weights = weights_of(all, plan)};
+    part.paths = paths_of(all, plan, part.weights);
     const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
     if (at == plan.parts.end()) return part;
     part.result_at = static_cast<std::uint32_t>(at - plan.parts.begin());
     if (with_lock([&] { return this->has_sum(); })) part.result = gradients_.sum();
     return part;
-  }
-  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
-    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
   }
 
   void has_summed(const swarm_wire::stage_sum& what) {
@@ -382,7 +383,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   static constexpr duration look_around = std::chrono::milliseconds{100}, a_moment = std::chrono::milliseconds{5};
 
-  std::uint64_t evaluated_step_ = 0, evaluations_ = 0;  // before that step
+  std::uint64_t evaluated_step_ = 0, evaluations_ = 0;  // so many before that step
   swarm_wire::stage_sum kept_;                          // of this stage, which the others hear of next
   std::span<const float> summed_;                       // what that is of
   double norm_ = 0;

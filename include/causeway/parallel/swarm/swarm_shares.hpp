@@ -32,6 +32,10 @@ struct swarm_holding {
   std::uint64_t samples = 0;  ///< behind the row that it would send; of a gradient: micro-batches
   std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
   std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
+  // Of a model of modules:
+  std::uint32_t module_path = swarm_wire::no_module_path;  ///< that its row is of
+  std::vector<std::uint32_t> sum_paths{};                  ///< that the rows were of which its sum is of
+  swarm_wire::batch_set left_out{};                        ///< swarm_wire::verdict::left_out, as it has heard
 };
 
 enum class swarm_part : std::uint8_t {
@@ -55,6 +59,7 @@ struct swarm_plan {
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
 /// table; the first peer that has the first stage's part adds it to whatever else it puts in. `late`: a sum that somebody
 /// has is of the rows of the step before, and parts are made as without it; what lacks then stays lacking.
+/// So does what one of them has heard is left out.
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false,
                                                    bool late = false);
@@ -71,6 +76,11 @@ CAUSEWAY_DECL [[nodiscard]] bool is_superfluous(std::span<const swarm_holding> a
 /// is one who is in a result of an earlier attempt, or has it, or else the one before. What an exchange leaves alone would
 /// have it twice.
 CAUSEWAY_DECL [[nodiscard]] bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+
+/// The paths through a model of modules that the rows are of which the mean is of; of peers that weigh nothing,
+/// no_module_path.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> paths_of(std::span<const swarm_holding> all, const swarm_plan& plan,
+                                                                std::span<const double> weights);
 
 /// What each peer weighs in a mean over all rows, by the samples behind its own; of a result that is there already, who is
 /// in it. Where nobody has samples, all that have values weigh the same.

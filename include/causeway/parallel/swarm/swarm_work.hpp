@@ -26,6 +26,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +69,7 @@ class swarm_work : protected swarm_message_handler<Router> {
     mailbox_.clear();
     locked([&] {
       mailbox_.forget_before(turn);
+      this->begin_on_path();
       base::begin(turn, micro_batches, std::move(counted));
     });
   }
@@ -78,6 +82,50 @@ class swarm_work : protected swarm_message_handler<Router> {
     }
     return all;
   }
+
+  /// See swarm_round.
+  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                            std::function<void(std::uint32_t, std::span<float>)> put) {
+    if (options_.micro_batches % count != 0) {
+      return fail(errc::invalid_argument, "micro_batches",
+                  std::to_string(options_.micro_batches) + " of a global batch for " + std::to_string(count) +
+                      " paths, each of which has an equal part of it; use a multiple");
+    }
+    path_taken_ = std::move(taken);
+    put_path_ = std::move(put);
+    locked([&] {
+      this->paths_ = count;
+      this->scheduler_.split(count);
+    });
+    return {};
+  }
+
+  /// While it is there, the shared parameters of a path are in the place of those that this peer computes with.
+  class judged_path {
+   public:
+    judged_path(swarm_work& work, swarm_computer& computer, std::optional<std::uint32_t> path)
+        : work_{work}, computer_{computer}, judges_{path.has_value() && work.paths_ > 0} {
+      if (!judges_) return;
+      computer_.replace_parameters([&](std::span<float> to) {
+        kept_.assign(to.begin(), to.end());
+        work_.put_path_(*path, to);
+      });
+      work_.locked([this] { work_.judges_ = true; });
+    }
+    judged_path(const judged_path&) = delete;
+    judged_path& operator=(const judged_path&) = delete;
+    ~judged_path() {
+      if (!judges_) return;
+      work_.locked([this] { work_.judges_ = false; });
+      computer_.replace_parameters([this](std::span<float> to) { std::copy(kept_.begin(), kept_.end(), to.begin()); });
+    }
+
+   private:
+    swarm_work& work_;
+    swarm_computer& computer_;
+    std::vector<float> kept_;
+    bool judges_;
+  };
 
   // ---- gradients -----------------------------------------------------------------------------------------------------
 
@@ -111,6 +159,15 @@ class swarm_work : protected swarm_message_handler<Router> {
   void forget_gradient() {
     std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
     this->gradients_.begin(this->step());
+  }
+
+  /// Where a policy exchanges gradients: all of it was dropped, and the policy's row of it with that.
+  error without_gradient() {
+    progress_ = with_lock([&] { return micro_batches_.done(); });
+    return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
+  }
+  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
   }
 
   /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
@@ -186,6 +243,7 @@ class swarm_work : protected swarm_message_handler<Router> {
 
   /// A task of its micro-batches. An input that cannot be used is refused, which is no error; errors are the computer's.
   result<void> compute(const swarm_task& task) {
+    if (this->paths_ > 0 && !this->judges_) take_module_path();
     if (!task.backward) computer_->forget(task.micro_batch);
     if (task.input) {
       const auto usable = computer_->take_in(input(task.micro_batch, task.backward), task.input);
@@ -211,7 +269,9 @@ class swarm_work : protected swarm_message_handler<Router> {
   gradient_place place_;
   // Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
   swarm_wire::batch_set progress_;
-  std::function<void()> meanwhile_;  // see swarm_round
+  std::function<void()> meanwhile_;                // see swarm_round
+  std::function<void(std::uint32_t)> path_taken_;  // and what follows: see swarm_round::shares_paths
+  std::function<void(std::uint32_t, std::span<float>)> put_path_;
 
  private:
   [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {
@@ -257,6 +317,14 @@ class swarm_work : protected swarm_message_handler<Router> {
     return took;
   }
 
+  // The parameters become those of the path that this peer was given in this round, on which it has done nothing yet.
+  void take_module_path() {
+    const std::uint32_t path = with_lock([this] { return this->module_path_; });
+    if (std::exchange(computes_on_, path) == path) return;
+    path_taken_(path);
+    computer_->replace_parameters([&](std::span<float> to) { put_path_(path, to); });
+  }
+
   // What is computed again for a neighbour's sake adds to nothing.
   result<swarm_output> backward(std::uint32_t m, bool adds) {
     const auto g = computer_->gradients();
@@ -291,7 +359,8 @@ class swarm_work : protected swarm_message_handler<Router> {
   std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
   std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
   bool clobbered_ = false;            // the gradients held what was to be exchanged
-  bool warm_ = false;                 // has computed a micro-batch to the end
+  std::uint32_t computes_on_ = swarm_wire::no_module_path;
+  bool warm_ = false;  // has computed a micro-batch to the end
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

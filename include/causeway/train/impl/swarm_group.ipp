@@ -37,6 +37,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
   swarm_->meanwhile(std::move(state.meanwhile));
+  if (steps_alone() && state.paths > 0) CAUSEWAY_TRY(swarm_->shares_paths(state.paths, state.follow, state.parameters_of));
   averages_ = !steps_alone() && state.divide;
   row_waits_ = std::move(state.row_waits);
   auto place = std::exchange(state.compute, nullptr);
@@ -69,6 +70,7 @@ CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row
 
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
   sum_of_ = known_of_;
+  sum_paths_ = entry_.paths;
   CAUSEWAY_TRY(keep_sum(sum.empty() ? std::span<const float>{rows_} : sum));
   CAUSEWAY_ASSIGN(std::vector<double> all, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on(all));
@@ -178,6 +180,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   mine.samples = steps_alone() ? samples_ : !waits ? computed_ : *waits ? computed_before_ : 0;
   mine.row_of = row_of_;
   mine.sum_of = sum_of_;
+  mine.sum_paths = sum_paths_;
   const auto bytes = parallel::encode(mine);
   const std::size_t peers = entry_.transport->size();
   std::vector<std::vector<std::byte>> all(peers);
@@ -201,6 +204,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
     return fail(errc::cancelled, "this peer", "others have a part of what it has moved; it begins the round anew");
   entry_.share = part.weights[self];
   entry_.shares = std::move(part.weights);
+  entry_.paths = std::move(part.paths);
   if (!part.result_at && entry_.share > 0) row_of_ = entry_.attempt;
   known_of_ = part.result_at ? holdings[*part.result_at].sum_of : entry_.attempt;
   entry_.result_at = part.result_at;

@@ -40,7 +40,30 @@ CAUSEWAY_DECL swarm_wire::status swarm_messenger::own_status() const {
           {own_sums_[0], own_sums_[1]},
           part_,
           committed_,
-          own_decided_};
+          own_decided_,
+          module_path_,
+          on_path_ ? std::uint8_t{1} : std::uint8_t{0}};
+}
+
+CAUSEWAY_DECL void swarm_messenger::round_is_over(bool for_all) {
+  leaves_path_ = true;
+  if (for_all) last_round_ = micro_batches_.turn();
+}
+
+CAUSEWAY_DECL void swarm_messenger::begin_on_path() {
+  if (std::exchange(leaves_path_, false)) on_path_ = false;
+}
+
+CAUSEWAY_DECL bool swarm_messenger::takes_path_of(const swarm_wire::order& o) {
+  const std::uint32_t size = micro_batches_.done().size();
+  if (paths_ == 0 || judges_ || o.turn != micro_batches_.turn() || o.micro_batch >= size) return true;
+  const std::uint32_t path =
+      swarm_wire::module_path_of(o.micro_batch, size, static_cast<std::uint32_t>(options_.micro_batches), paths_);
+  if (on_path_) return path == module_path_;
+  module_path_ = path;
+  on_path_ = true;
+  announce();
+  return true;
 }
 
 CAUSEWAY_DECL bool swarm_messenger::tell_committed() {

@@ -26,6 +26,9 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
     plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
     if (!doubled) covered.unite(all[p].done);
   }
+  for (const swarm_holding& h : all) {
+    if (h.step == step && h.left_out.size() == wanted.size()) covered.unite(h.left_out);
+  }
   const auto lets_go = [step](const swarm_holding& h) { return h.released && h.step == step; };
   plan.complete = plan.complete || covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
   if (!needs_part) return plan;
@@ -59,6 +62,16 @@ CAUSEWAY_DECL bool has_doubles(std::span<const swarm_holding> all, const swarm_p
     if (own.done.meets(all[p].done)) return true;
   }
   return false;
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> paths_of(std::span<const swarm_holding> all, const swarm_plan& plan,
+                                                  std::span<const double> weights) {
+  const auto with = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+  if (with != plan.parts.end()) return all[static_cast<std::size_t>(with - plan.parts.begin())].sum_paths;
+  std::vector<std::uint32_t> paths;
+  for (std::size_t p = 0; p < all.size(); ++p)
+    paths.push_back(weights[p] > 0 ? all[p].module_path : swarm_wire::no_module_path);
+  return paths;
 }
 
 CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
@@ -127,6 +140,9 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
       static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0) | (h.lacks_values ? 8 : 0)));
   out.put(h.samples).put(h.row_of).put(h.sum_of);
   h.done.put(out);
+  out.put(h.module_path).put(static_cast<std::uint32_t>(h.sum_paths.size()));
+  for (const std::uint32_t p : h.sum_paths) out.put(p);
+  h.left_out.put(out);
   return std::move(out).take();
 }
 
@@ -144,6 +160,11 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   h.row_of = in.get<std::uint32_t>();
   h.sum_of = in.get<std::uint32_t>();
   h.done.get(in);
+  h.module_path = in.get<std::uint32_t>();
+  const auto paths = in.get<std::uint32_t>();
+  if (paths > in.remaining() / 4) in.refuse();
+  for (std::uint32_t p = 0; p < paths && in.ok(); ++p) h.sum_paths.push_back(in.get<std::uint32_t>());
+  h.left_out.get(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;
 }

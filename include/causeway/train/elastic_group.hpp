@@ -52,8 +52,9 @@ struct shared_state {
   std::function<result<void>()> forget{};
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
-  /// Models of modules: so many paths are shared out over pipelines, and this peer's takes one (see exchange_state).
+  /// So many paths, or regions, are shared out over pipelines, and this peer's takes one (see exchange_state).
   std::uint32_t paths = 0;
+  std::uint32_t splits = 0;
   std::function<bool(std::optional<std::uint32_t>)> follow{};
   std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
   /// Results are a round late: whether a row waits for the next exchange.
@@ -79,8 +80,10 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   if constexpr (requires(const gradient_pass& pass) { comm.compute(ctx, pass); }) {
     state.compute = [&comm, &ctx](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
-  if constexpr (Comm::traits.trains_paths) {
-    state.paths = static_cast<std::uint32_t>(comm.paths());
+  if constexpr (requires { comm.paths(); }) state.splits = static_cast<std::uint32_t>(comm.paths());
+  if constexpr (requires { comm.regions(); }) state.paths = static_cast<std::uint32_t>(comm.regions());
+  state.paths = std::max(state.paths, state.splits);
+  if constexpr (requires(std::optional<std::uint32_t> path) { comm.follow(ctx, path); }) {
     state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
     state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
   }

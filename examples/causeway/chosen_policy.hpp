@@ -61,8 +61,10 @@ class chosen_policy {
     /// Of a model of modules: how many paths there are, and the one that this peer trains, if it has one by now.
     [[nodiscard]] virtual std::size_t paths() const = 0;
     [[nodiscard]] virtual std::optional<std::uint32_t> path() const = 0;
+    /// Of hubs of hubs: how many regions pipelines share out.
+    [[nodiscard]] virtual std::size_t regions() const = 0;
     virtual bool follow(context& ctx, std::optional<std::uint32_t> path) = 0;
-    /// `to` gets the shared parameters of any path.
+    /// `to` gets the shared parameters of any path, or region.
     virtual void parameters_of(std::uint32_t path, std::span<float> to) = 0;
     // And blocks move.
     [[nodiscard]] virtual std::vector<causeway::parameter_row> block_rows() = 0;
@@ -143,12 +145,16 @@ class chosen_policy {
       if constexpr (P::traits.trains_paths) return policy.path();
       return {};
     }
+    [[nodiscard]] std::size_t regions() const override {
+      if constexpr (requires { policy.regions(); }) return policy.regions();
+      return 0;
+    }
     bool follow(context& ctx, std::optional<std::uint32_t> path) override {
-      if constexpr (P::traits.trains_paths) return policy.follow(ctx, path);
+      if constexpr (requires { policy.follow(ctx, path); }) return policy.follow(ctx, path);
       return false;
     }
     void parameters_of(std::uint32_t path, std::span<float> to) override {
-      if constexpr (P::traits.trains_paths) policy.parameters_of(path, to);
+      if constexpr (requires { policy.parameters_of(path, to); }) policy.parameters_of(path, to);
     }
     [[nodiscard]] std::vector<causeway::parameter_row> block_rows() override {
       if constexpr (P::traits.moves_with_blocks) return policy.block_rows();
@@ -223,6 +229,7 @@ class chosen_comm {
   causeway::result<void> admit(auto& ctx) { return policy_.it().admit(ctx); }
   [[nodiscard]] std::size_t paths() const { return policy_.it().paths(); }
   [[nodiscard]] std::optional<std::uint32_t> path() const { return policy_.it().path(); }
+  [[nodiscard]] std::size_t regions() const { return policy_.it().regions(); }
   bool follow(auto& ctx, std::optional<std::uint32_t> path) { return policy_.it().follow(ctx, path); }
   void parameters_of(std::uint32_t path, std::span<float> to) { policy_.it().parameters_of(path, to); }
   [[nodiscard]] std::vector<causeway::parameter_row> block_rows() { return policy_.it().block_rows(); }

@@ -55,7 +55,7 @@ std::vector<policy> asynchronous_policies() {
                                      "peers push to their region's hub, which now and then pushes to the first one",
                                      pace::nothing, {{"comm.group_size", "2"}},
                                      [](const settings& s, auto& o) {
-                                       o.regions = regions_of(replicas_of(s), s.comm.group_size);
+                                       o.regions = regions_of(clients_of(s), s.comm.group_size);
                                        if (s.fault.policy != "quorum") return;
                                        o.label.fewest = static_cast<std::uint32_t>(std::exchange(o.regions, {}).size());
                                        if (s.net.region >= 0) o.label.own = static_cast<std::uint32_t>(s.net.region);

@@ -25,9 +25,7 @@ using causeway::fail;
 
 std::int64_t stages_wanted(const settings& s) {
   if (s.parallel.stages != 0) return s.parallel.stages;
-  const std::int64_t fewest = joins_ends(s)                             ? 4
-                              : s.parallel.recovery == "neighbour_init" ? 3
-                                                                        : 2;  // so that one has neighbours
+  const std::int64_t fewest = joins_ends(s) ? 4 : s.parallel.recovery == "neighbour_init" ? 3 : 2;  // it has neighbours
   return std::min(fewest, s.model.layers);
 }
 
@@ -126,6 +124,8 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
                "for AdamW, which " +
                    s.comm.policy + " does not; use " + elastic_pipeline_policy_names());
   }
+  if (s.comm.policy == "halos" && s.net.region >= 0)
+    return bad("net.region", "pipelines share the regions out, whatever place their peers are in; leave it out");
   if (steps_alone(s) || steps_of_round(s) > 1) CAUSEWAY_TRY(validate_rounds(s));
   if (steps_alone(s) && s.parallel.recovery != "regroup") {
     return bad("parallel.recovery", "pipelines that take steps of their own are cut alike; use regroup, or every_step");

@@ -282,6 +282,9 @@ class Stages(Elastic):
     def test_pipelines_that_never_wait_learn_with_hubs_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--parallel.policy", "async_pipeline", "--comm.policy", "async_local_sgd", fails="committed:2@2")
 
+    def test_pipelines_in_two_regions_learn_whoever_is_killed(self):
+        self.alone_learn_whoever_is_killed("--comm.policy", "halos", "--comm.group_size", "1", "--comm.local_steps", "1", "--train.learning_rate", "0.02", fails="committed:1@2")
+
     def test_pipelines_that_never_wait_within_a_round_learn_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--parallel.policy", "async_pipeline", "--parallel.ahead", "1")
 
@@ -322,7 +325,7 @@ class Stages(Elastic):
                            ([*ALONE, "--parallel.recovery", "redundant"], "parallel.recovery"),
                            (["--comm.codec", "int8", "--parallel.recovery", "templates"], "parallel.recovery"),
                            (["--parallel.policy", "async_pipeline"], "comm.policy"),
-                           (["--comm.policy", "halos"], "comm.policy"), ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),
+                           (["--comm.policy", "halos", "--net.region", "0"], "net.region"), ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),
                            (["--parallel.schedule", "interleaved"], "parallel.schedule"),
                            (["--parallel.codec", "delta_int4"], "parallel.codec"), (["--parallel.stages", "5"], "parallel.stages"),
                            (["--parallel.recovery", "redundant_forward", "--parallel.schedule", "gpipe"], "parallel.schedule"),

@@ -81,7 +81,7 @@ struct regions {
   Upper upper{};
   /// Where peers come and go, instead of `members`: this peer's region, and how many there may be, `fewest` of them, from 0
   /// on; equal on all peers. The hub of a region is its first peer, and then the first that is left; the global hub is one
-  /// of these.
+  /// of these. In pipelines `own` is not said: they share the regions out.
   collective::region_label label{};
   /// Where peers come and go, as of a star: in a record all regions push what they have, and take the answer.
   std::uint64_t record_samples = 0;

@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -49,6 +50,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   using trigger_type = typename core_type::trigger_type;
   using merge_rule_type = typename core_type::merge_rule_type;
 
+  static constexpr bool has_regions = core_type::tiers_type::has_upper;
   static constexpr std::uint32_t rounds_at_hand = 8;  ///< quick peers take more steps than others from record to record
 
  public:
@@ -58,9 +60,9 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
                                       .allows_late_steps = !core_type::tiers_type::has_upper,
-                                      .moves_with_blocks = !core_type::tiers_type::has_upper,
+                                      .moves_with_blocks = true,
                                       .rounds_at_hand = rounds_at_hand};
-  static constexpr std::uint32_t state_version = 5;
+  static constexpr std::uint32_t state_version = has_regions ? 6 : 5;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
   explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
@@ -150,6 +152,10 @@ class async_parameter_server : arrival_rules<Axes...> {
   /// Where blocks of the model move between peers: what goes along.
   [[nodiscard]] std::vector<parameter_row> block_rows() { return elastic_.block_rows(core_); }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) { return elastic_.divide(ctx, core_, before); }
+  /// Of hubs of hubs: pipelines share the regions out, so all stages of one are in the same.
+  [[nodiscard]] std::uint32_t regions() const requires has_regions { return core_.hubs.label.fewest; }
+  bool follow(auto&, std::optional<std::uint32_t> region) requires has_regions { return elastic_.follow(region); }
+  void parameters_of(std::uint32_t region, std::span<float> to) requires has_regions { elastic_.parameters_of(region, to); }
   [[nodiscard]] std::vector<std::span<std::byte>> memory() const { return {}; }
   result<void> forget(auto&) const { return {}; }
   [[nodiscard]] bool exchanges_next() const noexcept { return false; }  ///< it is not known before

@@ -21,6 +21,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -36,8 +37,7 @@ class elastic_pushes {
  public:
   result<void> start(auto& ctx, Core& c) {
     const bool goes_on = ctx.moves_blocks() && record_.is_founded();  // from a checkpoint
-    const auto outers = std::tuple_cat(std::tuple{c.outer}, c.hubs.outers());
-    if (!goes_on) record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers);
+    if (!goes_on) record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers_of(c));
     auto alone = net::any_transport{};
     c.tiers.configure(c.hubs.levels(0));
     CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
@@ -47,19 +47,29 @@ class elastic_pushes {
     c.schedule();
     return {};
   }
-  void serialize(auto& ar, Core& c) { record_.serialize(ar, c.tiers, c.outer); }
+  void serialize(auto& ar, Core& c) { record_.serialize(ar, c.tiers, c.hubs.label.fewest, outers_of(c)); }
 
   // ---- where blocks of the model move between peers --------------------------------------------------------------------
 
-  [[nodiscard]] std::vector<parameter_row> block_rows(Core& c) { return record_.copy().rows(c.cuts); }
+  [[nodiscard]] std::vector<parameter_row> block_rows(Core& c) { return record_.copies().rows(c.cuts); }
   result<void> divide(auto& ctx, Core& c, std::span<const parameter_segment> before) {
     const std::vector<axis::fragment> was = std::exchange(c.cuts, {});
     CAUSEWAY_ASSIGN(c.cuts, axis::cut_part(c.fragments, ctx));
-    record_.copy().divide(was, c.cuts, ctx.parameters(), before, ctx.view().segments);
+    record_.copies().visit([&](auto& copy) { copy.divide(was, c.cuts, ctx.parameters(), before, ctx.view().segments); });
     divided_ = true;
     return {};
   }
-  /// Before an inner step: whoever has got blocks goes on from them.
+  /// This peer's pipeline is in that region from now on, or in none. Whether it is another than before.
+  bool follow(std::optional<std::uint32_t> region) {
+    const bool another = record_.move_to(region);
+    divided_ = divided_ || another;
+    return another;
+  }
+  void parameters_of(std::uint32_t region, std::span<float> to) {
+    const auto& shared = record_.copies().of_region(region);
+    std::copy(shared.begin(), shared.end(), to.begin());
+  }
+  /// Before an inner step: whoever has got blocks, or another region, goes on from there.
   void before_step(Core& c) {
     if (std::exchange(divided_, false)) record_.begin_anew(c.tiers, c.cuts.size());
   }
@@ -126,6 +136,8 @@ class elastic_pushes {
   }
 
  private:
+  static auto outers_of(const Core& c) { return std::tuple_cat(std::tuple{c.outer}, c.hubs.outers()); }
+
   result<void> open_lines(auto& ctx, Core& c) {
     const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
     return record_.open_lines(ctx, c.tiers, c.most_bytes(c.terms_of(ctx)), on);

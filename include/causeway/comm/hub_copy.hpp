@@ -10,9 +10,12 @@
 #include <causeway/membership/state_image.hpp>
 #include <causeway/tensor/parameters.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
@@ -71,13 +74,31 @@ struct hub_copy {
     old.put_common(rows(cuts), before, now);
   }
 
+  /// What is no row in `parts`, which are as `state` gives them, goes to the end of `counts`.
+  void add_counts(std::span<const std::span<std::byte>> parts, std::vector<std::span<std::byte>>& counts) {
+    const auto rows = rows_of(outers.front());
+    const std::size_t each = parts_of(outers.front()).size();
+    for (std::size_t p = 1; p < parts.size(); ++p) {
+      if (std::find(rows.begin(), rows.end(), (p - 1) % each) == rows.end()) counts.push_back(parts[p]);
+    }
+  }
+
   void serialize(auto& ar) {
     ar(shared);
     for (Outer& o : outers) ar(o);
   }
+  /// Of a checkpoint, with so many fragments.
+  void keep(auto& ar, std::uint64_t fragments, const Outer& prototype) {
+    for (std::uint64_t f = 0; f < fragments; ++f) {  // one by one: a count without bytes behind it takes no memory
+      if (f == outers.size()) outers.push_back(prototype);
+      ar(outers[f]);
+    }
+    ar(shared);
+  }
 };
 
-/// The same of all hubs: of each region, by number, and of the hub of hubs, if there is one (Top; else any type).
+/// The same of all hubs: of each region, by number, and of the hub of hubs, if there is one (Top; else any type). `outers`:
+/// a tuple of these, as they begin.
 template <class Outer, class Top>
 struct hub_copies {
   std::vector<hub_copy<Outer>> regions;
@@ -92,16 +113,62 @@ struct hub_copies {
     return region < regions.size() ? regions[region].shared : trained();
   }
 
-  /// A region that nobody is in begins where the others are. In place: peers share this memory.
-  void begin_anew(std::size_t region, std::span<const axis::fragment> cuts, const Outer& prototype) {
+  template <class Outers>
+  void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, std::size_t count,
+             const Outers& outers) {
+    resize<Outers>(count);
+    for (auto& c : regions) c.found(cuts, parameters, std::get<0>(outers));
+    for (auto& c : top) c.found(cuts, parameters, std::get<std::tuple_size_v<Outers> - 1>(outers));
+  }
+
+  /// Into `parts`, which are as its state: a region that nobody is in begins as `shared`.
+  void begin_anew(std::size_t region, std::span<const axis::fragment> cuts, std::span<const float> shared,
+                  std::span<const std::span<std::byte>> parts) const {
     hub_copy<Outer> fresh;
-    fresh.found(cuts, trained(), prototype);
-    copy_parts(fresh.state(), regions[region].state());
+    fresh.found(cuts, shared, regions[region].outers.front());
+    copy_parts(fresh.state(), parts);
+  }
+
+  /// Calls `f` with each, that of the hub of hubs first.
+  template <class F>
+  void visit(F&& f) {
+    for (auto& c : top) f(c);
+    for (auto& c : regions) f(c);
+  }
+
+  /// What has a value for each parameter; what training comes to first.
+  [[nodiscard]] std::vector<parameter_row> rows(std::span<const axis::fragment> cuts) {
+    std::vector<parameter_row> all;
+    visit([&](auto& c) {
+      for (parameter_row& row : c.rows(cuts)) all.push_back(std::move(row));
+    });
+    return all;
+  }
+
+  /// What is no row in the states of all, in that order.
+  [[nodiscard]] std::vector<std::span<std::byte>> counts_in(const std::vector<std::vector<std::span<std::byte>>>& states) {
+    std::vector<std::span<std::byte>> counts;
+    auto next = states.begin();
+    visit([&](auto& c) { c.add_counts(*next++, counts); });
+    return counts;
   }
 
   void serialize(auto& ar) {
-    for (auto& c : top) ar(c);
-    for (auto& c : regions) ar(c);
+    visit([&](auto& c) { ar(c); });
+  }
+  /// Of a checkpoint, with so many fragments. Nothing was founded where it is loaded.
+  template <class Outers>
+  void keep(auto& ar, std::uint64_t fragments, std::size_t count, const Outers& outers) {
+    resize<Outers>(count);
+    for (auto& c : top) c.keep(ar, fragments, std::get<std::tuple_size_v<Outers> - 1>(outers));
+    for (auto& c : regions) c.keep(ar, fragments, std::get<0>(outers));
+  }
+
+ private:
+  template <class Outers>
+  void resize(std::size_t count) {
+    regions.resize(count);
+    top.resize(std::tuple_size_v<Outers> > 1 ? 1 : 0);
   }
 };
 

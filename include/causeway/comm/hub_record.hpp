@@ -48,20 +48,17 @@ class hub_record {
   template <class Outers>
   void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, std::size_t regions,
              std::size_t region, const Outers& outers) {
-    fresh_ = std::get<0>(outers);
     region_ = region;
-    copies_.regions.resize(regions);
     kept_.resize(regions);
-    for (auto& c : copies_.regions) c.found(cuts, parameters, *fresh_);
-    if constexpr (has_upper) copies_.top.emplace_back().found(cuts, parameters, std::get<1>(outers));
+    copies_.found(cuts, parameters, regions, outers);
   }
   /// As of the last record: what training comes to, what this peer pulls, inner steps at which a newcomer begins.
   [[nodiscard]] std::span<const float> trained() const noexcept {
     return copies_.regions.empty() ? std::span<const float>{} : std::span<const float>{copies_.trained()};
   }
   [[nodiscard]] std::span<const float> own() const noexcept { return copies_.of_region(region_); }
-  /// The same with what the outer optimizer keeps of it. Of a star.
-  [[nodiscard]] hub_copy<outer_type>& copy() noexcept { return copies_.regions.front(); }
+  /// The same with what outer optimizers keep of it, of all hubs.
+  [[nodiscard]] hub_copies<outer_type, top_type>& copies() noexcept { return copies_; }
   [[nodiscard]] bool is_founded() const noexcept { return !copies_.regions.empty(); }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
   void shared(auto& ar) { ar(copies_, steps_, reign_, reign_before_, kept_); }
@@ -71,19 +68,22 @@ class hub_record {
   /// Whether this peer has not been in a record, since it last took the others' state over.
   [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
 
-  /// Of a star: the record, and what was pushed since. Who goes on from a checkpoint is no hub, and pushes all of it again.
-  void serialize(auto& ar, auto& tier, const outer_type& prototype) {
-    std::uint64_t fragments = has_upper || !is_founded() ? 0 : copy().outers.size();
+  /// The record, and what was pushed since. Who goes on from a checkpoint is no hub, and pushes all of it again.
+  template <class Outers>
+  void serialize(auto& ar, auto& tier, std::size_t regions, const Outers& outers) {
+    std::uint64_t fragments = is_founded() ? copies_.regions.front().outers.size() : 0;
     ar(fragments);
     if (fragments == 0) return;
-    fresh_ = prototype;
-    copies_.regions.resize(1);
-    for (std::uint64_t f = 0; f < fragments; ++f) {  // one by one: a count without bytes behind it takes no memory
-      if (f == copy().outers.size()) copy().outers.push_back(prototype);
-      ar(copy().outers[f]);
-    }
-    ar(copy().shared, follows_);
+    kept_.resize(regions);
+    copies_.keep(ar, fragments, regions, outers);
+    ar(follows_);
+    if constexpr (has_upper) ar(region_);
     tier.serialize_pushes(ar);
+  }
+
+  /// Where pipelines share the regions out: this peer's is in that one from now on, or in none. Whether it is another.
+  bool move_to(std::optional<std::uint32_t> region) noexcept {
+    return region && std::exchange(region_, std::size_t{*region}) != *region;
   }
 
   /// Nothing is said in this reign any more.
@@ -107,8 +107,10 @@ class hub_record {
     const auto with = ctx.membership().lines();
     if (!with) return {};
     names_ = with->identities;
-    roles_ = hub_roles::of(std::vector<hub_claim>(names_.size()), names_, copies_.regions.size(),
-                           std::uint64_t{1} + with->attempt);
+    claims_.assign(names_.size(), {});
+    const bool rests = names_.size() < with->paths.size();  // alone
+    for (std::size_t p = 0; p < with->paths.size() && !rests; ++p) claims_[p].region = with->paths[p];
+    roles_ = hub_roles::of(claims_, names_, copies_.regions.size(), std::uint64_t{1} + with->attempt);
     lines_ = with->transport;
     follow(ctx, tier, terms_on(*lines_));
     return set_groups(tier, terms_on(*lines_), most);
@@ -243,21 +245,16 @@ class hub_record {
     roles_ = hub_roles::of(claims_, names_, copies_.regions.size(), ctx.attempt());
     follow(ctx, tier, terms);
     auto outcome = talk(ctx, tier, rules, residual, most, terms, flush);
-    if (outcome) outcome = spread(ctx, tier);
+    if (outcome) outcome = spread(ctx, tier, terms.cuts);
     tier.hang_up();  // the lines of an attempt end with it
     if (outcome && ctx.moves_blocks()) return agree_on_counts(ctx);
     return outcome;
   }
 
   /// Blocks may go from stage to stage: what an optimizer counts is in all stages what the first of them has. Stages differ
-  /// in it where a push was under way in one of them when the reign ended.
+  /// in it where a push was under way in one of them when the reign ended; who rests knows only this.
   result<void> agree_on_counts(auto& ctx) {
-    const auto rows = rows_of(*fresh_);
-    const std::size_t each = parts_of(*fresh_).size();
-    std::vector<std::span<std::byte>> counts;
-    for (std::size_t p = 1; p < next_.front().size(); ++p) {
-      if (std::find(rows.begin(), rows.end(), (p - 1) % each) == rows.end()) counts.push_back(next_.front()[p]);
-    }
+    const auto counts = copies_.counts_in(next_);
     std::vector<double> bytes;
     for (const auto count : counts) {
       for (const std::byte b : count) bytes.push_back(ctx.stages().is_first() ? std::to_integer<int>(b) : 0);
@@ -299,23 +296,28 @@ class hub_record {
     return {};
   }
 
-  /// next_ ← the hubs' states: first that of the hub of hubs, which is an answer to the others.
-  result<void> spread(auto& ctx, auto& tier) {
+  /// next_ ← the hubs' states: first that of the hub of hubs, which is an answer to the others. A region that nobody is in
+  /// begins there.
+  result<void> spread(auto& ctx, auto& tier, std::span<const axis::fragment> cuts) {
     next_.clear();
     room_.clear();
     parts_sent_ = 0;
     if constexpr (has_upper) {
       CAUSEWAY_TRY(spread(ctx, roles_.top, tier.upper().server(), copies_.top.front()));
-      const std::span<const std::byte> all = next_.front().front();
-      if (own_hub().peer == ctx.self()) {
-        tier.take_answer({reinterpret_cast<const float*>(all.data()), all.size() / sizeof(float)});
-      }
+      if (own_hub().peer == ctx.self()) tier.take_answer(shared_of(next_.front()));
     }
     for (std::size_t r = 0; r < roles_.regions.size(); ++r) {
-      if (roles_.regions[r].time == 0) continue;
-      CAUSEWAY_TRY(spread(ctx, roles_.regions[r], tier.server(), copies_.regions[r]));
+      if (roles_.regions[r].time != 0) {
+        CAUSEWAY_TRY(spread(ctx, roles_.regions[r], tier.server(), copies_.regions[r]));
+        continue;
+      }
+      next_.push_back(room_.emplace_back().like(copies_.regions[r].state()));
+      copies_.begin_anew(r, cuts, shared_of(next_.front()), next_.back());
     }
     return {};
+  }
+  static std::span<const float> shared_of(const std::vector<std::span<std::byte>>& parts) {
+    return {reinterpret_cast<const float*>(parts.front().data()), parts.front().size() / sizeof(float)};
   }
   result<void> spread(auto& ctx, const chosen_hub& hub, auto& server, auto& copy) {
     auto parts = hub.peer == ctx.self() ? server.state() : room_.emplace_back().like(copy.state());
@@ -328,7 +330,7 @@ class hub_record {
   }
 
   void apply(auto& ctx, auto& tier, std::span<const axis::fragment> cuts) {
-    take_copies(cuts, ctx.is_last_exchange());
+    take_copies(ctx.is_last_exchange());
     std::copy(own().begin(), own().end(), ctx.parameters().begin());
     ctx.parameters_changed();
     tier.begin_from(own(), cuts.size());
@@ -354,15 +356,12 @@ class hub_record {
     was_in_ = reign_;
   }
 
-  /// Regions that nobody is in begin where the others are; after the run's last record, all do.
-  void take_copies(std::span<const axis::fragment> cuts, bool is_last) {
+  /// After the run's last record all regions begin where training has come to.
+  void take_copies(bool is_last) {
     auto next = next_.begin();
-    for (auto& c : copies_.top) copy_parts(*next++, c.state());
-    for (std::size_t r = 0; r < roles_.regions.size(); ++r) {
-      if (roles_.regions[r].time != 0) copy_parts(*next++, copies_.regions[r].state());
-      if (roles_.regions[r].time == 0) copies_.begin_anew(r, cuts, *fresh_);
-      if (is_last && has_upper)
-        std::copy(copies_.trained().begin(), copies_.trained().end(), copies_.regions[r].shared.begin());
+    copies_.visit([&](auto& c) { copy_parts(*next++, c.state()); });
+    for (auto& c : copies_.regions) {
+      if (is_last && has_upper) std::copy(copies_.trained().begin(), copies_.trained().end(), c.shared.begin());
     }
     room_.clear();
   }
@@ -374,7 +373,6 @@ class hub_record {
   std::uint64_t reign_before_ = 0;   ///< and the one before
   std::vector<std::uint64_t> kept_;  ///< of each region, the time of its hub of which the record has the pushes
 
-  std::optional<outer_type> fresh_;
   net::any_transport* lines_ = nullptr;
   net::any_transport lasting_{};
   std::vector<hub_claim> claims_;

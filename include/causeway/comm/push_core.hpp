@@ -83,6 +83,11 @@ struct push_core {
   /// A hub that waited for a push, between two steps of its pipeline, would keep the hubs of the other stages from serving
   /// theirs, which may be what that push is waiting for.
   result<void> check_stages(auto& ctx) const {
+    if (ctx.moves_blocks() && hubs.label.own != collective::region_label::any) {
+      return fail(errc::invalid_argument, who,
+                  "pipelines whose peers come and go share the regions out, whatever place their peers are in: say how "
+                  "many there may be (`label.fewest`), and leave `label.own` as it is");
+    }
     const double first = 0;
     const bool waits = std::isinf(arrivals.closes_after({.arrived = {&first, 1}, .expected = 2}));
     if (!waits && arrivals.most_ahead == axis::no_bound) {

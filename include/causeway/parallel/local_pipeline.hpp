@@ -187,7 +187,7 @@ class local_pipeline {
     CAUSEWAY_TRY(steps_.begin(progress_, codec_));
     peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
                               [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
-                              [this, &ctx] { return ends(ctx); }, [this, &ctx] { return is_enough(ctx); },
+                              [this, &ctx] { return ends_at(ctx.step() + 1); }, [this, &ctx] { return is_enough(ctx); },
                               [this] { return peer_.arrivals.any_or_over(); },
                               [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }});
     return check_untied(ctx.model(), name);
@@ -206,7 +206,7 @@ class local_pipeline {
     CAUSEWAY_ASSIGN(const auto members, members_of(ctx, inventory));
     if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
     progress_.met(members);
-    auto made = arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, peer_.group->state().paths);
+    auto made = arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, peer_.group->state().splits);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
     if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
     peer_.layout = std::move(made->layout);
@@ -268,7 +268,7 @@ class local_pipeline {
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
     const bool on_another_path = peer_.follow_path();
-    if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared();
+    if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
     peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
@@ -306,7 +306,7 @@ class local_pipeline {
   // An exchange comes after the step under way; also where the run has one already that this peer is still to take.
   [[nodiscard]] bool is_last(auto& ctx) const {
     const exchange_state& policy = peer_.group->state();
-    if (ends(ctx) || policy.exchanges_next()) return true;
+    if (ends_at(ctx.step() + 1) || policy.exchanges_next()) return true;
     if (policy.by_pace) return progress_.ends_round(policy.round_samples, sequences_);
     const std::uint64_t samples = (ctx.step() + 1 - peer_.record().step) * sequences_;
     return (policy.round_samples > 0 && samples >= policy.round_samples) || peer_.record().state != progress_.now().state;
@@ -315,7 +315,7 @@ class local_pipeline {
     if (!peer_.group->state().by_pace) return is_last(ctx);
     return peer_.assignment == nullptr || progress_.now().exchanges != 0;
   }
-  [[nodiscard]] bool ends(auto& ctx) const { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }
+  [[nodiscard]] bool ends_at(std::uint64_t step) const { return options_.steps > 0 && step >= options_.steps; }
 
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
   result<exchange_entry> enter(auto& ctx) {
@@ -323,12 +323,12 @@ class local_pipeline {
     if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.now().state) {  // others voted for it
       applied(ctx, record);
       known_ = true;
-      return exchange_entry{.known = mean_, .kept = true};
+      return exchange_entry{.known = mean_, .kept = true, .last = ends_at(record.step)};
     }
     if (!steps_.is_drained()) return fail(errc::protocol, std::string{name}, "an exchange comes before it was said to");
     CAUSEWAY_TRY(gather_all(ctx));
     mean_of_ = 0;  // the policy's rows are those of another exchange from here on
-    return peer_.entry();
+    return peer_.entry(ends_at(step_));
   }
 
   // Replicas come as they are done. Who is lost ends the wait; who hangs, once it takes longer than rounds did.

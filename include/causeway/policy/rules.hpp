@@ -80,7 +80,7 @@ struct compatible {
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
                 "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or "
-                "comm::async_parameter_server with one hub. docs/reference/rules.md#c7");
+                "comm::async_parameter_server. docs/reference/rules.md#c7");
 };
 
 struct unchecked {};

@@ -109,7 +109,7 @@ struct halos_options {
   float global_momentum = 0.5F;
   std::uint32_t global_period = 2;
   float global_share = 0.25F;  ///< α
-  /// Where peers come and go, instead of `regions`: this peer's, and how many there may be.
+  /// Where peers come and go, instead of `regions`: this peer's (not in pipelines), and how many there may be.
   collective::region_label label{};
   std::uint64_t record_samples =
       0;  ///< where peers come and go, of all of them from one record to the next (axis::regions)

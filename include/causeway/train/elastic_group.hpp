@@ -52,9 +52,10 @@ struct shared_state {
   std::function<result<void>()> forget{};
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
-  /// Models of modules: so many paths are shared out over pipelines, or over the peers of a swarm's stage; this one's takes
+  /// So many paths, or regions, are shared out over pipelines, or paths over the peers of a swarm's stage; this one's takes
   /// one (see exchange_state).
   std::uint32_t paths = 0;
+  std::uint32_t splits = 0;
   std::function<bool(std::optional<std::uint32_t>)> follow{};
   std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
   /// Results are a round late: whether a row waits for the next exchange.
@@ -69,12 +70,17 @@ struct shared_state {
   std::size_t of_model = 0;
 };
 
-/// What one with comm_traits::trains_paths does where its group says who is on which.
+/// What a policy of paths, or regions, does where its group says who is on which.
 template <class Comm, class Context>
-void share_paths(shared_state& state, Comm& comm, Context& ctx) {
-  state.paths = static_cast<std::uint32_t>(comm.paths());
+void follow_with(shared_state& state, Comm& comm, Context& ctx) {
   state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
   state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+}
+/// And one with comm_traits::trains_paths.
+template <class Comm, class Context>
+void share_paths(shared_state& state, Comm& comm, Context& ctx) {
+  state.paths = state.splits = static_cast<std::uint32_t>(comm.paths());
+  follow_with(state, comm, ctx);
 }
 
 /// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
@@ -89,6 +95,10 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
   if constexpr (Comm::traits.looks_ahead) {
     if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+  }
+  if constexpr (requires { comm.regions(); }) {
+    state.paths = comm.regions();
+    follow_with(state, comm, ctx);
   }
   if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
     state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };

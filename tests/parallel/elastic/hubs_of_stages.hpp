@@ -34,6 +34,12 @@ struct decoupled_diloco {
         .local_steps = 2, .fragments = 2, .overlap_steps = 1, .outer_momentum = 0.5F, .record_samples = 12});
   }
 };
+/// Two regions, which push to the hub of hubs after every second push.
+struct halos {
+  [[nodiscard]] static auto policy() {
+    return make(causeway::presets::halos_options{.regions = {}, .local_steps = 1, .pushes = 2, .record_samples = 12});
+  }
+};
 /// Pushes after every second step, a record after four, of so many samples.
 template <std::uint64_t Samples>
 struct in_pairs {

@@ -25,6 +25,7 @@ struct streamed : Policy {
 };
 using async_local_sgd = streamed<support::async_local_sgd>;
 using decoupled_diloco = streamed<support::decoupled_diloco>;
+using halos = streamed<support::halos>;
 
 /// Three stages, the first of which has four micro-batches in flight, and goes back with the parameters of then.
 struct deep : support::async_local_sgd {
@@ -70,13 +71,14 @@ TEST_CASE("local async pipeline: hubs of stages come to what a hub of two models
 }
 
 TEMPLATE_TEST_CASE("local async pipeline: hubs of stages go on whoever is lost, and let others in", "[parallel][elastic]",
-                   async_local_sgd, decoupled_diloco) {
+                   async_local_sgd, decoupled_diloco, halos) {
   support::goes_on_whoever_is_killed<TestType>(29, 0.03);
   support::newcomers_push<TestType>();
 }
 
 TEST_CASE("local async pipeline: hubs go on when all were stopped", "[parallel][elastic][fast]") {
   support::hubs_go_on_when_all_were_stopped<async_local_sgd>();
+  support::hubs_go_on_when_all_were_stopped<halos>();
 }
 
 TEST_CASE("local async pipeline: with hubs, and so they do whoever is lost at every single network call",

@@ -274,39 +274,60 @@ void goes_on_from_checkpoints() {
   }
 }
 
-/// What `count` whole models come to with equal parts of each batch. `exchange(steps, shared, models)` is called after
-/// every step, with how many there were, the shared parameters and those of all, and does what the pipelines are to do.
-/// `makes(model, step)`: whether that one makes the step.
-template <std::size_t Count, class Exchange>
-parameters models_by_hand(const elastic_world_options& o, Exchange&& exchange,
-                          const std::function<bool(std::size_t, std::uint64_t)>& makes = {}) {
-  using namespace causeway;
-  const auto model = [&] { return *nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}); };
-  trainer_options to;
-  to.learning_rate = optim::constant{0.01F};
-  to.clip_norm = o.clip_norm;
-  const std::int64_t part = o.micro_batches / static_cast<std::int64_t>(Count);
-  const auto alone = [&] {
-    return make_trainer(model(), environment{}, to, comm::every_step<>{}, optim::adamw{},
-                        parallel::data_parallel{{.micro_batches = part}});
-  };
-  std::vector<decltype(alone())> all;
-  std::array<std::span<float>, Count> models;
-  for (std::size_t m = 0; m < Count; ++m) all.push_back(alone());
-  for (auto& one : all) REQUIRE(one.start());
-  for (std::size_t m = 0; m < Count; ++m) models[m] = all[m].context().parameters();
-  auto shared = model();
-  for (std::uint64_t s = 0; s < o.steps; ++s) {
-    const token_batch b{0, s, o.micro_batches};
-    for (std::size_t m = 0; m < Count; ++m)
-      if (!makes || makes(m, s)) REQUIRE(all[m].step(b.view().slice(part * static_cast<std::int64_t>(m), part)));
-    exchange(s + 1, shared.parameters(), models);
-    for (auto& one : all) one.context().parameters_changed();
-  }
-  parameters named;
-  detail::collect(shared.parameters(), named);
-  return named;
+inline auto trainer_alone(causeway::nn::gpt model, const causeway::trainer_options& to, std::int64_t part) {
+  return causeway::make_trainer(std::move(model), causeway::environment{}, to, causeway::comm::every_step<>{},
+                                causeway::optim::adamw{}, causeway::parallel::data_parallel{{.micro_batches = part}});
 }
+
+/// As many whole models as pipelines, which are trained on equal parts of each batch and exchanged by hand.
+template <std::size_t Count>
+class whole_models {
+ public:
+  explicit whole_models(const elastic_world_options& o) : options_{o}, shared_{model()} {
+    causeway::trainer_options to;
+    to.learning_rate = causeway::optim::constant{0.01F};
+    to.clip_norm = o.clip_norm;
+    for (std::size_t m = 0; m < Count; ++m) all_.push_back(trainer_alone(model(), to, part()));
+    for (auto& one : all_) REQUIRE(one.start());
+  }
+  std::span<float> operator[](std::size_t m) { return all_[m].context().parameters(); }
+  causeway::parameter_store& shared() { return shared_.parameters(); }
+  void step(std::size_t m, std::uint64_t number) {
+    const token_batch b{0, number, options_.micro_batches};
+    all_[m].context().parameters_changed();
+    REQUIRE(all_[m].step(b.view().slice(part() * static_cast<std::int64_t>(m), part())));
+  }
+  [[nodiscard]] parameters named() {
+    parameters named;
+    detail::collect(shared(), named);
+    return named;
+  }
+
+ private:
+  [[nodiscard]] auto model() const {
+    return *causeway::nn::gpt::create(small_gpt(options_.layers), causeway::kernels::cpu_backend{1});
+  }
+  [[nodiscard]] std::int64_t part() const { return options_.micro_batches / static_cast<std::int64_t>(Count); }
+
+  elastic_world_options options_;
+  causeway::nn::gpt shared_;
+  std::vector<decltype(trainer_alone(std::declval<causeway::nn::gpt>(), {}, 0))> all_;
+};
+
+/// What `Count` whole models come to. `exchange(steps, shared, models)` is called after every step, with how many there
+/// were, the shared parameters and those of all, and does what the pipelines are to do.
+template <std::size_t Count, class Exchange>
+parameters models_by_hand(const elastic_world_options& o, Exchange&& exchange) {
+  whole_models<Count> all{o};
+  std::array<std::span<float>, Count> models;
+  for (std::size_t m = 0; m < Count; ++m) models[m] = all[m];
+  for (std::uint64_t s = 0; s < o.steps; ++s) {
+    for (std::size_t m = 0; m < Count; ++m) all.step(m, s);
+    exchange(s + 1, all.shared(), models);
+  }
+  return all.named();
+}
+
 template <class Exchange>
 parameters two_models_by_hand(const elastic_world_options& o, Exchange&& exchange) {
   return models_by_hand<2>(o, std::forward<Exchange>(exchange));

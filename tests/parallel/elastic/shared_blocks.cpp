@@ -39,6 +39,11 @@ TEST_CASE("shared blocks: a block takes along the shared parameters, both optimi
   CHECK(moments[2].pieces.front().data() == velocity.data());
   blocks.begin_from_shared();
   CHECK(std::all_of(ctx.parameters().begin(), ctx.parameters().end(), [](float v) { return v == 3.0F; }));
+  state.parameters_of = [](std::uint32_t path, std::span<float> to) {
+    std::fill(to.begin(), to.end(), static_cast<float>(path));
+  };
+  blocks.begin_from_shared(7);
+  CHECK(std::all_of(ctx.parameters().begin(), ctx.parameters().end(), [](float v) { return v == 7.0F; }));
   REQUIRE(blocks.hold(nn::model_part{{0, 2}}, 5));
   REQUIRE(divided.size() == 2);
   CHECK(divided[1] > divided[0]);

@@ -174,7 +174,9 @@ struct pipeline_peer {
 
   /// This peer takes its assignment in `layout`. Whether it has all that it computes with there.
   CAUSEWAY_DECL bool take_assignment(std::int64_t layers, const nn::model_part& part);
-  /// Where pipelines have paths: that of its pipeline. Whether it is another than before; see exchange_state::follow.
+  /// Where pipelines have paths: that of its pipeline, if it is in one.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint32_t> path() const;
+  /// Takes it. Whether it is another than before; see exchange_state::follow.
   CAUSEWAY_DECL [[nodiscard]] bool follow_path() const;
   /// What that needs comes, what others need goes, and what is lost is made up. `blocks`: a shared_blocks. `ready`: as
   /// take_assignment said.
@@ -245,8 +247,8 @@ struct pipeline_peer {
   }
 
   /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
-  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
-  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
+  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike. `last`: the run ends with it.
+  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(bool last = false) const;
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;

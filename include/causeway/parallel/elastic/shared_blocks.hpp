@@ -55,10 +55,14 @@ class shared_blocks {
     return state_.divide ? state_.divide(before) : result<void>{};
   }
 
-  /// The live parameters become the shared ones.
-  void begin_from_shared() {
+  /// The live parameters become the shared ones, of that path where there are some.
+  void begin_from_shared(std::optional<std::uint32_t> path = {}) {
     const auto shared = parameters();
-    std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
+    if (path) {
+      state_.parameters_of(*path, ctx_.parameters());
+    } else {
+      std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
+    }
     parameters_changed();
   }
 

@@ -53,6 +53,7 @@ struct exchange_entry {
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;  ///< the run ends with it
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -95,7 +96,8 @@ struct exchange_state {
   std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
   std::uint64_t round_samples = 0;                                   ///< as shared_state's
   bool by_pace = false;                                              ///< likewise
-  std::uint32_t paths = 0;  ///< through modules, which pipelines share out; 0: all train one model
+  std::uint32_t paths = 0;   ///< through modules, or regions, which pipelines share out; 0: there are none
+  std::uint32_t splits = 0;  ///< equal parts of a global batch, one for each path; 0: all share all of it
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
   /// parameters are not what the live ones began from.
   std::function<bool(std::optional<std::uint32_t> path)> follow{};

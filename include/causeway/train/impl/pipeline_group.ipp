@@ -40,6 +40,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.divide = std::move(state.divide);
   state_.exchanges_next = std::move(state.exchanges_next);
   state_.paths = state.paths;
+  state_.splits = state.splits;
   state_.follow = std::move(state.follow);
   state_.parameters_of = std::move(state.parameters_of);
   state_.row_waits = std::move(state.row_waits);
@@ -64,7 +65,7 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
     e.result_kept = with.kept;
     e.share = 1.0 / expected_;
   }
-  e.last = run_ends();
+  e.last = with.last;
   e.paths = std::move(with.paths);
   if (with.attempt.transport == nullptr) return e;
   exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
@@ -86,6 +87,7 @@ CAUSEWAY_LAZY std::optional<round_entry> basic_pipeline_group<Whole>::lines() {
   return round_entry{.transport = &lines_,
                      .round = with.attempt.round,
                      .identities = std::move(with.names),
+                     .paths = std::move(with.paths),
                      .attempt = with.attempt.attempt};
 }
 

@@ -106,12 +106,13 @@ CAUSEWAY_DECL bool pipeline_peer::take_assignment(std::int64_t layers, const nn:
   return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, record());
 }
 
-CAUSEWAY_DECL bool pipeline_peer::follow_path() const {
-  const exchange_state& state = group->state();
-  if (state.paths == 0) return false;
-  if (assignment == nullptr) return state.follow({});
-  return state.follow(path_of_slot(place.replica, layout.replicas.size(), state.paths));
+CAUSEWAY_DECL std::optional<std::uint32_t> pipeline_peer::path() const {
+  const std::uint32_t paths = group->state().paths;
+  if (paths == 0 || assignment == nullptr) return {};
+  return path_of_slot(place.replica, layout.replicas.size(), paths);
 }
+
+CAUSEWAY_DECL bool pipeline_peer::follow_path() const { return group->state().paths > 0 && group->state().follow(path()); }
 
 CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t step, std::uint32_t first,
                                                                    std::uint32_t count) {
@@ -129,8 +130,9 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
           .base = &base};
 }
 
-CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
-  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}};
+CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
+  exchange_entry entry{
+      .attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}, .last = last};
   const auto& slots = layout.replicas;
   for (std::size_t s = 0; s < slots.size() && group->state().paths > 0; ++s) {
     if (!slots[s].assignments.empty()) entry.paths.push_back(path_of_slot(s, slots.size(), group->state().paths));

@@ -18,7 +18,6 @@
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohort_progress.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
-#include <causeway/parallel/elastic/interpolated_blocks.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/replica_steps.hpp>
 #include <causeway/parallel/elastic/replica_sums.hpp>
@@ -38,7 +37,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -96,7 +94,7 @@ class local_pipeline {
   static constexpr std::string_view name = replica_steps<Schedule>::type::name;
   static constexpr parallel_traits traits{
       .staged = true, .reroutes = true, .sums_over_stages = true, .moves_blocks = true, .drains = steps_type::drains};
-  static constexpr std::uint32_t state_version = 3;
+  static constexpr std::uint32_t state_version = 4;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -210,7 +208,9 @@ class local_pipeline {
     CAUSEWAY_ASSIGN(const auto members, members_of(ctx, inventory));
     if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
     progress_.met(members);
-    auto made = arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, peer_.group->state().paths);
+    const exchange_state& policy = peer_.group->state();
+    auto made =
+        arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, policy.paths, policy.parts_for);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
     if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
     peer_.layout = std::move(made->layout);
@@ -291,8 +291,10 @@ class local_pipeline {
   // ---- a step -----------------------------------------------------------------------------------------------------------
 
   result<double> step(auto& ctx, const batch& b) {
-    ctx.contribution().takes_part(peer_.samples_of(b.sequences, options_.micro_batches));
-    if (peer_.assignment != nullptr) return steps_.run(ctx, as_assigned(ctx), b);
+    const std::uint64_t samples = peer_.samples_of(b.sequences, options_.micro_batches);
+    ctx.contribution().takes_part(samples);
+    const auto make = [&] { return steps_.run(ctx, as_assigned(ctx), b); };
+    if (peer_.assignment != nullptr) return progress_.timed(ctx.clock(), samples, make);
     progress_.rests();
     ctx.skip_inner_step();
     return 0.0;
@@ -395,5 +397,4 @@ class local_pipeline {
 static_assert(ParallelismPolicy<local_pipeline<>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
 #endif  // CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP

@@ -121,7 +121,9 @@ class local_world : public any_elastic_world {
                           causeway::environment env, const causeway::parallel::elastic_pipeline_options& e) {
               return make(o, group, std::move(env), {e.micro_batches, e.storage, e.folder, e.store_every, o.steps},
                           checkpoints);
-            }} {}
+            }} {
+    if constexpr (requires { Options::met(this->world()); }) Options::met(this->world());
+  }
 
  private:
   static std::unique_ptr<elastic_peer> make(const elastic_world_options& o,
@@ -276,10 +278,12 @@ void goes_on_from_checkpoints() {
 
 /// What `count` whole models come to with equal parts of each batch. `exchange(steps, shared, models)` is called after
 /// every step, with how many there were, the shared parameters and those of all, and does what the pipelines are to do.
-/// `makes(model, step)`: whether that one makes the step.
+/// `makes(model, step)`: whether that one makes the step. `parts(model, step)`: the micro-batches that it makes it on, a
+/// sequence each, where these are others.
 template <std::size_t Count, class Exchange>
 parameters models_by_hand(const elastic_world_options& o, Exchange&& exchange,
-                          const std::function<bool(std::size_t, std::uint64_t)>& makes = {}) {
+                          const std::function<bool(std::size_t, std::uint64_t)>& makes = {},
+                          const std::function<causeway::index_range(std::size_t, std::uint64_t)>& parts = {}) {
   using namespace causeway;
   const auto model = [&] { return *nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}); };
   trainer_options to;
@@ -288,7 +292,11 @@ parameters models_by_hand(const elastic_world_options& o, Exchange&& exchange,
   const std::int64_t part = o.micro_batches / static_cast<std::int64_t>(Count);
   const auto alone = [&] {
     return make_trainer(model(), environment{}, to, comm::every_step<>{}, optim::adamw{},
-                        parallel::data_parallel{{.micro_batches = part}});
+                        parallel::data_parallel{{.micro_batches = parts ? 1 : part}});
+  };
+  const auto part_of = [&](std::size_t m, std::uint64_t s) {
+    const std::int64_t first = part * static_cast<std::int64_t>(m);
+    return parts ? parts(m, s) : index_range{first, first + part};
   };
   std::vector<decltype(alone())> all;
   std::array<std::span<float>, Count> models;
@@ -298,8 +306,10 @@ parameters models_by_hand(const elastic_world_options& o, Exchange&& exchange,
   auto shared = model();
   for (std::uint64_t s = 0; s < o.steps; ++s) {
     const token_batch b{0, s, o.micro_batches};
-    for (std::size_t m = 0; m < Count; ++m)
-      if (!makes || makes(m, s)) REQUIRE(all[m].step(b.view().slice(part * static_cast<std::int64_t>(m), part)));
+    for (std::size_t m = 0; m < Count; ++m) {
+      const index_range own = part_of(m, s);
+      if (!makes || makes(m, s)) REQUIRE(all[m].step(b.view().slice(own.begin, own.size())));
+    }
     exchange(s + 1, shared.parameters(), models);
     for (auto& one : all) one.context().parameters_changed();
   }

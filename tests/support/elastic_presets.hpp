@@ -52,11 +52,7 @@ inline constexpr std::string_view local_swarm_presets[] = {
     "photon",          "sparse_loco",      "sparta",      "des_loc",       "edit",        "streaming_diloco",
     "eager_diloco",    "cocktail_sgd",     "gaia",        "sparta_diloco", "moshpit_sgd", "noloco",
     "bacombo",         "ravnest",          "co_learning", "cocodc",        "dedloc",      "gaia_asp",
-    "async_local_sgd", "decoupled_diloco", "dipaco"};
-"diloco", "open_diloco", "intellect1", "muloco", "local_sgd", "fedavg", "photon", "sparse_loco", "sparta", "des_loc",
-    "edit", "streaming_diloco", "eager_diloco", "cocktail_sgd", "gaia", "sparta_diloco", "moshpit_sgd", "noloco", "bacombo",
-    "ravnest", "co_learning", "cocodc", "dedloc", "dipaco"
-};
+    "async_local_sgd", "decoupled_diloco", "dipaco",      "dlion"};
 
 /// Those that tests/parallel/local_pipeline.cpp and tests/parallel/elastic/local_pipeline_*.cpp train in pipelines whose
 /// replicas do.
@@ -65,16 +61,16 @@ inline constexpr std::string_view local_pipeline_presets[] = {
     "photon",           "sparse_loco",  "gaia",         "sparta",      "des_loc",         "edit",
     "streaming_diloco", "eager_diloco", "cocktail_sgd", "moshpit_sgd", "noloco",          "bacombo",
     "sparta_diloco",    "co_learning",  "cocodc",       "ravnest",     "async_local_sgd", "decoupled_diloco",
-    "dipaco",           "gaia_asp",     "halos"};
+    "dipaco",           "gaia_asp",     "halos",        "dlion"};
 
 /// Those that tests/parallel/local_async_pipeline.cpp and tests/parallel/elastic/local_async_pipeline_*.cpp train in
 /// pipelines without a flush between two exchanges.
 inline constexpr std::string_view local_async_pipeline_presets[] = {
-    "diloco",           "open_diloco",     "intellect1",   "muloco",      "local_sgd", "fedavg",
-    "photon",           "sparse_loco",     "gaia",         "sparta",      "des_loc",   "edit",
-    "streaming_diloco", "eager_diloco",    "cocktail_sgd", "moshpit_sgd", "noloco",    "bacombo",
-    "sparta_diloco",    "co_learning",     "cocodc",       "ravnest",     "dipaco",    "gaia_asp",
-    "async_local_sgd",  "decoupled_diloco"};
+    "diloco",           "open_diloco",      "intellect1",   "muloco",      "local_sgd", "fedavg",
+    "photon",           "sparse_loco",      "gaia",         "sparta",      "des_loc",   "edit",
+    "streaming_diloco", "eager_diloco",     "cocktail_sgd", "moshpit_sgd", "noloco",    "bacombo",
+    "sparta_diloco",    "co_learning",      "cocodc",       "ravnest",     "dipaco",    "gaia_asp",
+    "async_local_sgd",  "decoupled_diloco", "halos",        "dlion"};
 
 /// Those that tests/parallel/elastic_pipeline.cpp and elastic/elastic_{gradients,gathered,late}.cpp train in pipelines that
 /// make all steps together.

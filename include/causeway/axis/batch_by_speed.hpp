@@ -47,7 +47,7 @@ class batch_by_speed {
 
   [[nodiscard]] const batch_by_speed_options& options() const noexcept { return options_; }
 
-  /// Of this peer's batch in the next step. Known once the policy was started.
+  /// Of this peer's batch in the next step; of stages that come and go, the whole one. Known once the policy was started.
   [[nodiscard]] std::uint32_t sequences() const noexcept { return sequences_; }
   /// Of the peers before it in the same step: where its part of a batch that all share begins.
   [[nodiscard]] std::uint32_t sequences_before() const noexcept { return before_; }
@@ -57,7 +57,10 @@ class batch_by_speed {
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
   result<void> open(auto& ctx) {
-    const auto peers = ctx.elastic() ? static_cast<std::size_t>(std::lround(1 / ctx.own_share())) : ctx.peers();
+    const bool whole = ctx.exchanges_at_once();  // stages that come and go are given the whole batch
+    const auto peers = whole           ? std::size_t{1}
+                       : ctx.elastic() ? static_cast<std::size_t>(std::lround(1 / ctx.own_share()))
+                                       : ctx.peers();
     if (options_.sequences / options_.multiple < peers) {
       return fail(errc::invalid_argument, "batch_by_speed",
                   std::to_string(options_.sequences) + " sequences a step for " + std::to_string(peers) +
@@ -70,6 +73,8 @@ class batch_by_speed {
   /// Of each of the peers of these speeds; those that are unknown (0, negative, not finite) count as the mean of the
   /// others. They add up to `sequences`, or, of more peers than it has multiples, are one multiple each.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sequences_for(std::vector<double> speeds) const;
+  /// The same in multiples: for pipelines that come and go, of as many micro-batches as a step has multiples.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> parts_for(std::vector<double> speeds) const;
 
   result<void> exchanged(auto& ctx, const exchange_report& report) {
     return ctx.elastic() ? result<void>{} : tell(ctx, report);

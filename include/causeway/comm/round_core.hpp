@@ -311,9 +311,9 @@ struct round_core {
   }
   /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
   /// trigger that asks them; and how far results move, where stages do: who knows the result, but has missed the vote,
-  /// knows this as well.
+  /// knows this as well. (Among stages there is nothing to tell: they divide batches.)
   [[nodiscard]] static bool has_statistics(auto& ctx) {
-    return (laws::mix.watches_movement && ctx.exchanges_at_once()) || (tells && ctx.elastic());
+    return ctx.exchanges_at_once() ? laws::mix.watches_movement : tells && ctx.elastic();
   }
   result<void> exchange_statistics(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));

@@ -136,8 +136,12 @@ constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_roun
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
 /// that follow. Gradients that gather are of parameters that do not move meanwhile: what was lost is added to them.
 constexpr bool allows_late_steps(round_mix m) {
-  return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.trigger_talks && rows_stay(m);
+  return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.meets && rows_stay(m);
 }
+
+/// Whether pipelines that come and go can divide a round's batches by speed: replicas take local steps, and a row counts by
+/// the parts of the round in which it is applied.
+constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.before_inner_step && m.waits_at_once; }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
@@ -147,7 +151,7 @@ constexpr bool allows_late_steps(round_mix m) {
 /// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
 /// memory of several rows. Of modules all versions go along.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
+  if (!elastic(m) || (m.trigger_talks && !divides_batches(m)) || (!m.single && m.by_context)) return false;
   const bool each_step = m.waits_at_once || m.waits_a_round;
   if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);

@@ -30,6 +30,11 @@ template <class P>
   requires requires { P::takes_turns; }
 inline constexpr bool takes_turns<P> = P::takes_turns;
 
+template <class P>
+inline constexpr bool divides_batches = requires(const P& p) {
+  p.trigger().sequences_before();
+};
+
 template <class T>
 [[nodiscard]] std::vector<T> joined(std::vector<T> all, std::vector<T> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -52,6 +57,9 @@ class stacked {
   static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
   template <class P>
   static constexpr bool in_stages = P::traits.rounds_by_steps || P::traits.rounds_over_stages;
+  // Parts of batches by speed are those of one turn: rows of the other policy would be of several.
+  template <class P>
+  static constexpr bool moves = P::traits.moves_with_blocks && !detail::divides_batches<P>;
 
  public:
   static constexpr std::string_view name = "stacked";
@@ -62,7 +70,7 @@ class stacked {
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
       .rounds_over_stages = in_stages<First> && in_stages<Second>,
       .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
-      .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks,
+      .moves_with_blocks = elastic && moves<First> && moves<Second>,
       .gathers_samples = First::traits.gathers_samples || Second::traits.gathers_samples,
       .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock};
   static constexpr std::uint32_t state_version = 2;

@@ -91,7 +91,7 @@ class local_pipeline {
  public:
   static constexpr std::string_view name = replica_steps<Schedule>::type::name;
   static constexpr parallel_traits traits{.staged = true, .reroutes = true, .sums_over_stages = true, .moves_blocks = true};
-  static constexpr std::uint32_t state_version = 3;
+  static constexpr std::uint32_t state_version = 4;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -206,7 +206,9 @@ class local_pipeline {
     CAUSEWAY_ASSIGN(const auto members, members_of(ctx, inventory));
     if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
     progress_.met(members);
-    auto made = arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, peer_.group->state().splits);
+    const exchange_state& policy = peer_.group->state();
+    auto made =
+        arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, policy.splits, policy.parts_for);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
     if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
     peer_.layout = std::move(made->layout);
@@ -215,8 +217,7 @@ class local_pipeline {
     return assigned;
   }
 
-  // The others are through with the run. What this peer has is older, and stays so.
-  bool is_left_behind(auto& ctx) {
+  bool is_left_behind(auto& ctx) {  // the others are through with the run; what this peer has stays older
     begins_anew_ = peer_.alone && peer_.record().step > ctx.step() && peer_.record().state != mean_of_;
     if (!begins_anew_) return false;
     give_up();
@@ -294,8 +295,10 @@ class local_pipeline {
   }
 
   result<double> step(auto& ctx, const batch& b) {
-    ctx.contribution().takes_part(peer_.samples_of(b.sequences, options_.micro_batches));
-    if (peer_.assignment != nullptr) return steps_.run(ctx, as_assigned(ctx), b);
+    const std::uint64_t samples = peer_.samples_of(b.sequences, options_.micro_batches);
+    ctx.contribution().takes_part(samples);
+    if (peer_.assignment != nullptr)
+      return progress_.timed(ctx.clock(), samples, [&] { return steps_.run(ctx, as_assigned(ctx), b); });
     progress_.rests();
     ctx.skip_inner_step();
     return 0.0;
@@ -393,6 +396,5 @@ class local_pipeline {
 };
 static_assert(ParallelismPolicy<local_pipeline<>>);
 
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
+}}}     // namespace causeway::CAUSEWAY_ABI::parallel
 #endif  // CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP

@@ -129,7 +129,7 @@ CAUSEWAY_DECL [[nodiscard]] halos make(const halos_options& o);
 struct dlion_options {
   std::uint32_t local_steps = 1;
   std::uint32_t sequences = 64;  ///< of a step, of all peers together
-  std::uint32_t multiple = 1;    ///< each peer's batch is one of it: in pipelines, of their micro-batches
+  std::uint32_t multiple = 1;    ///< of each batch: micro-batches, in pipelines; the size of one, if they come and go
   float threshold = 1.0F;        ///< times the row's root mean square
 };
 namespace detail {

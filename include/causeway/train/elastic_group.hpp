@@ -52,6 +52,7 @@ struct shared_state {
   std::function<result<void>()> forget{};
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
+  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
   /// So many paths, or regions, are shared out over pipelines, or paths over the peers of a swarm's stage; this one's takes
   /// one (see exchange_state).
   std::uint32_t paths = 0;
@@ -91,14 +92,22 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
+  using speeds_type = const std::vector<double>&;
+  if constexpr (requires(speeds_type speeds) { comm.trigger().parts_for(speeds); }) {
+    state.parts_for = [&comm](speeds_type speeds) { return comm.trigger().parts_for(speeds); };
+  } else if constexpr (requires(speeds_type speeds) { comm.parts_for(speeds); }) {
+    state.parts_for = [&comm](speeds_type speeds) { return comm.parts_for(speeds); };
+  }
   using gradient_pass = std::function<result<double>()>;
   if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
   if constexpr (Comm::traits.looks_ahead) {
     if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
   if constexpr (requires { comm.regions(); }) {
-    state.paths = comm.regions();
-    follow_with(state, comm, ctx);
+    if (comm.regions() > 0) {
+      state.paths = static_cast<std::uint32_t>(comm.regions());
+      follow_with(state, comm, ctx);
+    }
   }
   if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
     state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };

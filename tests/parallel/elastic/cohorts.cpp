@@ -30,6 +30,14 @@ struct round_of {
         members.push_back({.state = now, .cohort = 100 + r, .steps = 2, .slots = pipelines, .slot = r});
       }
     }
+    say(stage::even_shares(g.micro_batches, pipelines));
+  }
+  /// What each pipeline has of a batch.
+  void say(const std::vector<std::uint32_t>& shares) {
+    std::uint32_t first = 0;
+    for (std::uint32_t r = 0; r < shares.size(); first += shares[r++]) {
+      for (std::size_t p : {2 * r, 2 * r + 1}) members[p].first = first, members[p].share = shares[r];
+    }
   }
   void lose(std::uint64_t id) {
     for (std::size_t p = 0; p < g.peers.size(); ++p) {
@@ -160,10 +168,74 @@ TEST_CASE("cohorts: a slot that lost a peer keeps its path's part of a batch", "
     for (const stage::replica& r : made->layout.replicas) all.push_back(r.micro_batches);
     return all;
   };
+  round.say({2, 1, 3});
   CHECK(parts() == std::vector<std::uint32_t>{2, 1, 3});
   round.lose(11);
   CHECK(parts() == std::vector<std::uint32_t>{2, 1, 3});
   for (cohort_member& m : round.members) m.cohort = 0;  // all begin anew, and are two pipelines
   CHECK(parts() == std::vector<std::uint32_t>{3, 3});
   CHECK_FALSE(parallel::arrange_cohorts(recovery, round.g, round.members, now, 4));
+}
+
+namespace {
+
+std::vector<std::uint32_t> parts_of(const parallel::cohort_layout& made) {
+  std::vector<std::uint32_t> all;
+  for (const stage::replica& r : made.layout.replicas) all.push_back(r.micro_batches);
+  return all;
+}
+using shares = std::vector<std::uint32_t>;
+
+}  // namespace
+
+TEST_CASE("cohorts: a round that begins divides a batch by the speed of each replica's slowest peer", "[parallel][fast]") {
+  round_of round{3};
+  for (cohort_member& m : round.members) m.cohort = 0;
+  const double speeds[]{0, 4, 3, 9, 0, 0};  // nobody of the third knows it
+  for (std::size_t p = 0; p < 6; ++p) round.members[p].speed = speeds[p];
+  std::vector<double> asked;
+  std::vector<std::size_t> parts{3, 2, 1};
+  const auto parts_for = [&](const std::vector<double>& of) {
+    asked = of;
+    return parts;
+  };
+  stage::recovery::regroup recovery{2};
+  const auto arranged = [&] { return parallel::arrange_cohorts(recovery, round.g, round.members, now, 0, parts_for); };
+  auto made = arranged();
+  REQUIRE(made);
+  CHECK(asked == std::vector<double>{4, 3, 0});
+  CHECK(parts_of(*made) == shares{3, 2, 1});
+  parts = {};  // the policy does not divide
+  made = arranged();
+  REQUIRE(made);
+  CHECK(parts_of(*made) == shares{2, 2, 2});
+  parts = {3, 2, 2};
+  made = arranged();
+  REQUIRE_FALSE(made);
+  CHECK(made.error().code == errc::unsupported);
+}
+
+TEST_CASE("cohorts: parts of any size stay as they are until the round is over", "[parallel][fast]") {
+  round_of round{4};
+  round.say({3, 1, 1, 1});
+  CHECK(parts_of(round.arranged()) == shares{3, 1, 1, 1});
+  round.lose(11);
+  CHECK(parts_of(round.arranged()) == shares{3, 1, 1, 1});
+  CHECK(round.arranged().layout.first_micro_batch(1) == 3);
+  round.lose(41);
+  CHECK(parts_of(round.arranged()) == shares{3, 1, 1, 1});
+  round_of other{3};
+  other.say({1, 4, 1});
+  other.lose(10);
+  other.lose(20);  // both of these are made anew, or left out
+  CHECK(parts_of(other.arranged()) == shares{3, 2, 1});
+}
+
+TEST_CASE("cohorts: parts that cannot be are no cohorts", "[parallel][fast]") {
+  for (const auto& said : {shares{3, 3, 3}, shares{0, 5, 1}, shares{1, 1, 1}, shares{7, 1, 1}, shares{UINT32_MAX, 4, 3}}) {
+    round_of round{3};
+    round.say(said);
+    CHECK(round.arranged().names == std::vector<std::uint64_t>{0, 0, 0});
+    CHECK(parts_of(round.arranged()) == shares{2, 2, 2});
+  }
 }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "parallel/elastic/elastic_world.hpp"
+#include "parallel/elastic/whole_models.hpp"
 #include "support/catch.hpp"
 #include "support/conformance.hpp"
 #include "support/named_paths.hpp"
@@ -121,7 +122,9 @@ class local_world : public any_elastic_world {
                           causeway::environment env, const causeway::parallel::elastic_pipeline_options& e) {
               return make(o, group, std::move(env), {e.micro_batches, e.storage, e.folder, e.store_every, o.steps},
                           checkpoints);
-            }} {}
+            }} {
+    if constexpr (requires { Options::met(this->world()); }) Options::met(this->world());
+  }
 
  private:
   static std::unique_ptr<elastic_peer> make(const elastic_world_options& o,
@@ -150,8 +153,6 @@ inline void stop_all_once_saved(any_elastic_world& w, const local_checkpoints& s
   for (std::uint32_t h = 0; h < 4; ++h) w.world().restart(h);
   w.run();
 }
-
-using parameters = std::map<std::string, std::vector<float>>;
 
 /// The parameters of a run that is over, which those who hold them have alike.
 inline parameters holders_agree(any_elastic_world& w, std::uint32_t hosts) {
@@ -272,65 +273,6 @@ void goes_on_from_checkpoints() {
     REQUIRE(w.finished() == o.hosts);
     CHECK(holders_agree(w, o.hosts) == quiet);
   }
-}
-
-inline auto trainer_alone(causeway::nn::gpt model, const causeway::trainer_options& to, std::int64_t part) {
-  return causeway::make_trainer(std::move(model), causeway::environment{}, to, causeway::comm::every_step<>{},
-                                causeway::optim::adamw{}, causeway::parallel::data_parallel{{.micro_batches = part}});
-}
-
-/// As many whole models as pipelines, which are trained on equal parts of each batch and exchanged by hand.
-template <std::size_t Count>
-class whole_models {
- public:
-  explicit whole_models(const elastic_world_options& o) : options_{o}, shared_{model()} {
-    causeway::trainer_options to;
-    to.learning_rate = causeway::optim::constant{0.01F};
-    to.clip_norm = o.clip_norm;
-    for (std::size_t m = 0; m < Count; ++m) all_.push_back(trainer_alone(model(), to, part()));
-    for (auto& one : all_) REQUIRE(one.start());
-  }
-  std::span<float> operator[](std::size_t m) { return all_[m].context().parameters(); }
-  causeway::parameter_store& shared() { return shared_.parameters(); }
-  void step(std::size_t m, std::uint64_t number) {
-    const token_batch b{0, number, options_.micro_batches};
-    all_[m].context().parameters_changed();
-    REQUIRE(all_[m].step(b.view().slice(part() * static_cast<std::int64_t>(m), part())));
-  }
-  [[nodiscard]] parameters named() {
-    parameters named;
-    detail::collect(shared(), named);
-    return named;
-  }
-
- private:
-  [[nodiscard]] auto model() const {
-    return *causeway::nn::gpt::create(small_gpt(options_.layers), causeway::kernels::cpu_backend{1});
-  }
-  [[nodiscard]] std::int64_t part() const { return options_.micro_batches / static_cast<std::int64_t>(Count); }
-
-  elastic_world_options options_;
-  causeway::nn::gpt shared_;
-  std::vector<decltype(trainer_alone(std::declval<causeway::nn::gpt>(), {}, 0))> all_;
-};
-
-/// What `Count` whole models come to. `exchange(steps, shared, models)` is called after every step, with how many there
-/// were, the shared parameters and those of all, and does what the pipelines are to do.
-template <std::size_t Count, class Exchange>
-parameters models_by_hand(const elastic_world_options& o, Exchange&& exchange) {
-  whole_models<Count> all{o};
-  std::array<std::span<float>, Count> models;
-  for (std::size_t m = 0; m < Count; ++m) models[m] = all[m];
-  for (std::uint64_t s = 0; s < o.steps; ++s) {
-    for (std::size_t m = 0; m < Count; ++m) all.step(m, s);
-    exchange(s + 1, all.shared(), models);
-  }
-  return all.named();
-}
-
-template <class Exchange>
-parameters two_models_by_hand(const elastic_world_options& o, Exchange&& exchange) {
-  return models_by_hand<2>(o, std::forward<Exchange>(exchange));
 }
 
 /// One of five is killed at some calls before the `until`th, every `every`th, and the spare one takes its place.

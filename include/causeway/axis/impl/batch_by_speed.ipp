@@ -20,6 +20,12 @@ CAUSEWAY_DECL result<void> batch_by_speed::check(std::size_t) const {
 }
 
 CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector<double> speeds) const {
+  std::vector<std::size_t> all = parts_for(std::move(speeds));
+  for (std::size_t& one : all) one *= options_.multiple;
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::parts_for(std::vector<double> speeds) const {
   double sum = 0, known = 0;
   for (const double s : speeds) {
     if (is_known(s)) sum += s, ++known;
@@ -28,7 +34,7 @@ CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector
   const std::size_t parts = options_.sequences / options_.multiple;
   const std::size_t rest = parts - std::min(parts, speeds.size());
   std::vector<std::size_t> all = collective::whole_parts(rest, speeds);
-  for (std::size_t& one : all) one = (one + 1) * options_.multiple;
+  for (std::size_t& one : all) ++one;
   return all;
 }
 

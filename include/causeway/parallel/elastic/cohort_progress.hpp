@@ -6,6 +6,7 @@
 // what it says of that to the others, what it keeps when an attempt is called off, and what it gives up.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
@@ -54,6 +55,16 @@ class cohort_progress {
   [[nodiscard]] bool ends_round(std::uint64_t round_samples, std::uint64_t samples) const noexcept {
     return round_samples > 0 && (in_round_ || (now_.steps + 1) * samples >= round_samples);
   }
+  /// Makes a step on so many samples. Only one that is made in one go, and here, says how quick the replica is.
+  template <class Make>
+  result<double> timed(auto& clock, std::uint64_t samples, const Make& make) {
+    const bool whole = !std::exchange(under_way_, true) && !told_;
+    const time_point began = clock.now();
+    CAUSEWAY_ASSIGN(const double loss, make());
+    under_way_ = false;
+    if (whole) samples_ += static_cast<double>(samples), seconds_ += seconds(clock.now() - began);
+    return loss;
+  }
   void rests() noexcept {
     now_.evaluated = 0;
     rested_ = true;
@@ -99,11 +110,13 @@ class cohort_progress {
   void exchanged(std::uint64_t state) noexcept {
     now_ = {.state = state};
     rested_ = false;
+    if (seconds_ > 0) speed_ = std::exchange(samples_, 0.0) / std::exchange(seconds_, 0.0);
   }
 
   void serialize(auto& ar) {
     ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, now_.exchanges, computes_.first,
        computes_.last);
+    ar(now_.first, now_.share, speed_, samples_, seconds_);
   }
 
  private:
@@ -116,7 +129,10 @@ class cohort_progress {
   bool spoilt_ = false;
   bool in_round_ = false;  // somebody had made steps of it when the attempt began
   bool begins_round_ = false;
-  bool rested_ = false;  // in the step under way: whoever is assigned then has to make it
+  bool rested_ = false;               // in the step under way: whoever is assigned then has to make it
+  bool under_way_ = false;            // a step, also one that is to be tried again
+  double samples_ = 0, seconds_ = 0;  // of steps since the last exchange, and how long they took
+  double speed_ = 0;                  // from there to the one before
   std::uint64_t given_up_steps_ = 0;
 };
 

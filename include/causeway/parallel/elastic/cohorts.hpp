@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,9 @@ struct cohort_member {
   double evaluation = 0;        ///< what the last evaluation came to
   std::uint32_t slots = 0;      ///< of the round
   std::uint32_t slot = 0;       ///< its cohort's
+  std::uint32_t first = 0;      ///< micro-batch of a batch that is that slot's
+  std::uint32_t share = 0;      ///< and how many are
+  double speed = 0;             ///< samples a second of a replica that it was in, in the last round; 0: unknown
   std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
   std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
   std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
@@ -55,8 +59,11 @@ CAUSEWAY_DECL [[nodiscard]] std::uint32_t path_of_slot(std::size_t slot, std::si
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
                                                                        std::uint32_t paths);
 
-/// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what cluster_snapshot::peers[p]
-/// says. `state`: of the run.
+/// See exchange_state::parts_for.
+using parts_by_speed = std::function<std::vector<std::size_t>(const std::vector<double>& speeds)>;
+
+/// The cohorts that are whole, in their slots, with the parts that these have had; none where all begin anew. `members[p]`
+/// is what cluster_snapshot::peers[p] says. `state`: of the run.
 CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
                                                            std::span<const cohort_member> members, std::uint64_t state,
                                                            std::uint32_t paths = 0);
@@ -83,6 +90,21 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches
 CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                                      std::span<const std::size_t> places);
 
+/// The speed of the slowest of a replica's peers that know theirs; 0: none does.
+CAUSEWAY_DECL [[nodiscard]] double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
+                                              std::span<const cohort_member> members);
+
+/// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots
+/// has it. errc::unsupported: these are not as many as there are micro-batches.
+CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
+                                                   std::span<const cohort_member> members, std::uint32_t paths,
+                                                   const parts_by_speed& parts_for);
+
+/// Gives slots without a cohort what lies between those with one, which begin at `firsts`, as shares_of_slots has it where
+/// that fits. Whether every micro-batch has one slot, and every slot has some.
+CAUSEWAY_DECL [[nodiscard]] bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
+                                                std::uint32_t micro_batches, std::uint32_t paths);
+
 /// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
 CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
                                                                const cohort_layout& standing);
@@ -93,20 +115,18 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
 }  // namespace detail
 
 /// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
-/// is whole; errc::invalid_argument: `paths` do not divide the micro-batches.
+/// is whole; errc::invalid_argument: `paths` do not divide the micro-batches; as detail::share_out.
 template <stage::Recovery Recovery>
 result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_snapshot& g,
-                                      std::span<const cohort_member> members, std::uint64_t state,
-                                      std::uint32_t paths = 0) {
+                                      std::span<const cohort_member> members, std::uint64_t state, std::uint32_t paths = 0,
+                                      const parts_by_speed& parts_for = {}) {
   CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
   cohort_layout made = standing_cohorts(g, members, state, paths);
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
     CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
-    auto& slots = made.layout.replicas;
-    const auto shares = shares_of_slots(g.micro_batches, slots.size(), paths);
-    for (std::size_t s = 0; s < slots.size(); ++s) slots[s].micro_batches = shares[s];
-    made.names.assign(slots.size(), 0);
+    CAUSEWAY_TRY(detail::share_out(made.layout, g, members, paths, parts_for));
+    made.names.assign(made.layout.replicas.size(), 0);
     return made;
   }
   const stage::cluster_snapshot rest = detail::free_peers(g, made);

@@ -96,6 +96,9 @@ struct exchange_state {
   std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
   std::uint64_t round_samples = 0;                                   ///< as shared_state's
   bool by_pace = false;                                              ///< likewise
+  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
+  /// same.
+  std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
   std::uint32_t paths = 0;   ///< through modules, or regions, which pipelines share out; 0: there are none
   std::uint32_t splits = 0;  ///< equal parts of a global batch, one for each path; 0: all share all of it
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared

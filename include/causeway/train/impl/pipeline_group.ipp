@@ -48,6 +48,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.meet_holders = std::move(state.meet_holders);
   state_.round_samples = state.round_samples;
   state_.by_pace = state.by_pace;
+  state_.parts_for = std::move(state.parts_for);
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }
@@ -129,6 +130,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::propose(const parallel::
 }
 
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::failed(const error& why) {
+  if (why.code == errc::unsupported) return why;  // another attempt would come to the same
   CAUSEWAY_TRY(below_->decide(why, false));
   return {};
 }

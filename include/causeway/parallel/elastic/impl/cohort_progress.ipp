@@ -12,6 +12,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL cohort_member cohort_progress::described(std::uint64_t step, const step_record& record) const {
   cohort_member own = now_;
+  own.speed = speed_;
   if (spoilt_ || (own.steps == 0 && step != record.step)) own.evaluated = 0;  // the step begins anew
   return own;
 }
@@ -42,13 +43,15 @@ CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64
   const step_record& record = peer.record();
   const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_ || rested_;
   given_up_steps_ += now_.steps;
-  complete_ = told_ = spoilt_ = rested_ = false;
+  complete_ = told_ = spoilt_ = rested_ = under_way_ = false;
   now_ = {.state = record.state, .evaluated = anew ? 0 : now_.evaluated};
   computes_ = peer.assignment != nullptr ? peer.assignment->computes : nn::block_range{};
   peer.held.assigned(computes_, static_cast<std::uint32_t>(peer.place.replica));
   if (peer.assignment == nullptr) return anew;
   now_.slots = static_cast<std::uint32_t>(peer.layout.replicas.size());
   now_.slot = static_cast<std::uint32_t>(peer.place.replica);
+  now_.first = peer.layout.first_micro_batch(now_.slot);
+  now_.share = peer.layout.replicas[now_.slot].micro_batches;
   now_.cohort = peer.new_cohort(now_.slot);
   return anew;
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -32,6 +33,59 @@ CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snap
     next = s.computes.last;
   }
   return next == g.layers ? assignments : std::vector<stage::assignment>{};
+}
+
+CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
+                                std::span<const cohort_member> members) {
+  double slowest = 0;
+  for (std::size_t p = 0; p < members.size(); ++p) {
+    const auto is_it = [&](const stage::assignment& s) { return s.peer == g.peers[p].id; };
+    const double speed = members[p].speed;
+    if (speed > 0 && (slowest == 0 || speed < slowest) && std::any_of(r.assignments.begin(), r.assignments.end(), is_it)) {
+      slowest = speed;
+    }
+  }
+  return slowest;
+}
+
+CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
+                                     std::span<const cohort_member> members, std::uint32_t paths,
+                                     const parts_by_speed& parts_for) {
+  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
+  std::vector<std::size_t> parts;
+  if (parts_for) {
+    std::vector<double> speeds;
+    for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
+    parts = parts_for(speeds);
+  }
+  if (parts.empty()) parts.assign(even.begin(), even.end());
+  for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
+  const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
+  if (paths > 0 || all == g.micro_batches) return {};
+  return fail(errc::unsupported, "micro_batches",
+              "the policy divides a batch into " + std::to_string(all) + " parts (sequences / multiple), and it has " +
+                  std::to_string(g.micro_batches) + " micro-batches; set `multiple` to the sequences of one");
+}
+
+CAUSEWAY_DECL bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
+                                  std::uint32_t micro_batches, std::uint32_t paths) {
+  const auto even = shares_of_slots(micro_batches, slots.size(), paths);
+  std::uint32_t at = 0;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    std::vector<std::uint32_t> rest;
+    for (std::size_t e = s; e < slots.size() && slots[e].assignments.empty(); ++e) rest.push_back(even[e]);
+    const std::size_t next = s + rest.size();
+    const std::uint32_t until = next < slots.size() ? firsts[next] : micro_batches;
+    if (until > micro_batches || until < at + rest.size() || (rest.empty() && until != at)) return false;
+    if (std::accumulate(rest.begin(), rest.end(), 0U) != until - at) rest = stage::even_shares(until - at, rest.size());
+    for (const std::uint32_t share : rest) slots[s++].micro_batches = share;
+    at = until;
+    if (s == slots.size()) break;
+    const std::uint32_t share = slots[s].micro_batches;
+    if (share == 0 || share > micro_batches - at) return false;
+    at += share;
+  }
+  return at == micro_batches;
 }
 
 CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
@@ -83,6 +137,7 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
     if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
   }
   cohort_layout made;
+  std::vector<std::uint32_t> firsts;
   for (const auto& [name, of] : places) {
     auto assignments = detail::whole_row(g, of);
     const cohort_member& one = members[of.front()];
@@ -90,14 +145,18 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
     if (assignments.empty() || !fits) continue;
     auto& slots = made.layout.replicas;
     if (slots.empty()) {
-      for (const std::uint32_t share : shares_of_slots(g.micro_batches, one.slots, paths)) slots.push_back({{}, share});
-      made.names.assign(slots.size(), 0);
+      slots.resize(one.slots);
+      firsts.resize(one.slots);
+      made.names.assign(one.slots, 0);
     }
     if (one.slots != slots.size() || !slots[one.slot].assignments.empty()) continue;
-    slots[one.slot].assignments = std::move(assignments);
+    slots[one.slot] = {std::move(assignments), one.share};
+    firsts[one.slot] = one.first;
     made.names[one.slot] = name;
   }
-  return made;
+  if (firsts.empty()) return made;
+  const bool fits = detail::share_out_rest(made.layout.replicas, firsts, g.micro_batches, paths);
+  return fits ? made : cohort_layout{};
 }
 
 CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {

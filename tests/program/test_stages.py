@@ -279,6 +279,9 @@ class Stages(Elastic):
     def test_pipelines_with_a_hub_for_each_stage_learn_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--comm.policy", "async_local_sgd", fails="committed:2@2")  # of records
 
+    def test_pipelines_have_parts_by_speed_whoever_is_killed(self):
+        self.alone_learn_whoever_is_killed("--comm.policy", "dlion", "--comm.local_steps", "6")
+
     def test_pipelines_that_never_wait_within_a_round_learn_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--parallel.policy", "async_pipeline", "--parallel.ahead", "1")
 

@@ -72,6 +72,7 @@ class chosen_policy {
     [[nodiscard]] virtual std::vector<std::span<std::byte>> memory() = 0;
     virtual causeway::result<void> forget(context& ctx) = 0;
     [[nodiscard]] virtual bool exchanges_next() = 0;
+    [[nodiscard]] virtual std::vector<std::size_t> parts_for(const std::vector<double>& speeds) = 0;
     [[nodiscard]] virtual std::optional<bool> row_waits() = 0;
     virtual causeway::result<void> meet_holders(context& ctx, const causeway::parallel::block_holders& who) = 0;
   };
@@ -180,6 +181,10 @@ class chosen_policy {
       if constexpr (P::traits.moves_with_blocks) return policy.exchanges_next();
       return false;
     }
+    [[nodiscard]] std::vector<std::size_t> parts_for(const std::vector<double>& speeds) override {
+      if constexpr (requires { policy.trigger().parts_for(speeds); }) return policy.trigger().parts_for(speeds);
+      return {};
+    }
     causeway::result<void> meet_holders(context& ctx, const causeway::parallel::block_holders& who) override {
       if constexpr (requires { policy.meet_holders(ctx, who); }) return policy.meet_holders(ctx, who);
       return {};
@@ -239,6 +244,7 @@ class chosen_comm {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() { return policy_.it().memory(); }
   causeway::result<void> forget(auto& ctx) { return policy_.it().forget(ctx); }
   [[nodiscard]] bool exchanges_next() { return policy_.it().exchanges_next(); }
+  [[nodiscard]] auto parts_for(const std::vector<double>& speeds) { return policy_.it().parts_for(speeds); }
   [[nodiscard]] std::optional<bool> row_waits() { return policy_.it().row_waits(); }
   causeway::result<void> meet_holders(auto& ctx, const causeway::parallel::block_holders& who) {
     return policy_.it().meet_holders(ctx, who);

@@ -64,7 +64,11 @@ std::vector<policy> asynchronous_policies() {
       preset<presets::dlion_options>(
           "dlion", "batches in proportion to speed; in every step the larger changes, the rest is kept for later",
           pace::together, {},
-          [](const settings& s, auto& o) { o.sequences = replicas_of(s) * static_cast<std::uint32_t>(s.train.batch); }),
+          [](const settings& s, auto& o) {
+            const bool one_batch = is_elastic_pipeline(s) || is_swarm(s);
+            o.sequences = (one_batch ? 1 : replicas_of(s)) * static_cast<std::uint32_t>(s.train.batch);
+            if (one_batch) o.multiple = static_cast<std::uint32_t>(s.train.batch / s.train.micro_batches);
+          }),
   };
 }
 

@@ -342,7 +342,7 @@ causeway::result<void> validate(const settings& s) {
         "optimizers, and set it themselves");
   }
   if (s.comm.policy == "dion" && s.comm.rank == 0) return bad("comm.rank", "use 1 or more");
-  if (s.comm.policy == "dlion" && s.train.micro_batches > 1) {
+  if (s.comm.policy == "dlion" && s.train.micro_batches > 1 && !is_elastic_pipeline(s) && !is_swarm(s)) {
     return bad("train.micro_batches", "batches that follow speed have any size, and are not cut; leave it out");
   }
   if (s.comm.policy == "des_loc" && !is_divisible(s.train.optimizer)) {

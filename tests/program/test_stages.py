@@ -285,6 +285,9 @@ class Stages(Elastic):
     def test_pipelines_in_two_regions_learn_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--comm.policy", "halos", "--comm.group_size", "1", "--comm.local_steps", "1", "--train.learning_rate", "0.02", fails="committed:1@2")
 
+    def test_pipelines_have_parts_by_speed_whoever_is_killed(self):
+        self.alone_learn_whoever_is_killed("--comm.policy", "dlion", "--comm.local_steps", "6")
+
     def test_pipelines_that_never_wait_within_a_round_learn_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--parallel.policy", "async_pipeline", "--parallel.ahead", "1")
 

@@ -58,13 +58,16 @@ struct scripted_swarm final : parallel::swarm_round {
   void tie(parallel::swarm_tied_table) override {}
   void committed(bool adopted) override { commits.push_back(adopted); }
   bool put_table() override { return false; }
-  result<double> evaluate(std::uint64_t, std::uint32_t, parallel::swarm_computer&) override { return 0.0; }
+  result<double> evaluate(std::uint64_t, std::uint32_t, parallel::swarm_computer&, std::optional<std::uint32_t>) override {
+    return 0.0;
+  }
   result<double> run(std::uint64_t, parallel::swarm_computer&) override { return 0.0; }
   result<void> complete(const std::function<bool()>&) override {
     ++completions;
     return {};
   }
   [[nodiscard]] bool called_away() const noexcept override { return false; }
+  [[nodiscard]] bool is_waited_for() override { return false; }
   [[nodiscard]] parallel::swarm_holding holding() override { return {}; }
   result<parallel::swarm_part_taken> take_part(std::span<const parallel::swarm_holding> all, std::size_t self) override {
     REQUIRE(self < all.size());
@@ -98,6 +101,11 @@ struct scripted_swarm final : parallel::swarm_round {
   [[nodiscard]] std::uint64_t contributed() override { return 5; }
   [[nodiscard]] bool run_ends() override { return ends; }
   void meets_in_groups() override { in_groups = true; }
+  void meanwhile(std::function<void()>) override {}
+  result<void> shares_paths(std::uint32_t, std::function<void(std::uint32_t)>,
+                            std::function<void(std::uint32_t, std::span<float>)>) override {
+    return {};
+  }
   void has_values(bool) override {}
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return to; }
   [[nodiscard]] std::string describe() override { return {}; }

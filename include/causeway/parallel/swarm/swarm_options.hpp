@@ -179,7 +179,7 @@ class swarm_round {
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
   /// After such a step, while this peer waits for mates: another coordinates now, who may not know that the step is over,
   /// and hears so when this peer begins the next one.
-  [[nodiscard]] virtual bool is_waited_for() { return false; }
+  [[nodiscard]] virtual bool is_waited_for() = 0;
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
   /// With local steps: values[i] ← its sum over all stages, once the stage's peers have `agreed`; until then they must stay
@@ -192,7 +192,7 @@ class swarm_round {
   /// and have values of their own, or come to more than a mean. None is kept for another attempt.
   virtual void meets_in_groups() = 0;
   /// Likewise: called wherever this peer waits in a turn. None: nothing is.
-  virtual void meanwhile(std::function<void()>) {}
+  virtual void meanwhile(std::function<void()> what) = 0;
   /// With local steps, before the first turn: the model is made of modules, and this peer is on one of `count` paths
   /// through them in each round, which is `taken` when it takes its first micro-batch; `put` writes that path's shared
   /// parameters.

@@ -57,6 +57,8 @@ class chosen_policy {
     virtual void adopt(context& ctx, std::span<const float> previous) = 0;
     virtual causeway::result<void> catch_up(context& ctx) = 0;
     virtual void stand_by(context& ctx) = 0;
+    [[nodiscard]] virtual bool answers_peers() const = 0;
+    virtual void meanwhile(context& ctx) = 0;
     virtual causeway::result<void> admit(context& ctx) = 0;
     /// Of a model of modules: how many paths there are, and the one that this peer trains, if it has one by now.
     [[nodiscard]] virtual std::size_t paths() const = 0;
@@ -133,6 +135,12 @@ class chosen_policy {
     }
     void stand_by(context& ctx) override {
       if constexpr (requires { policy.stand_by(ctx); }) policy.stand_by(ctx);
+    }
+    [[nodiscard]] bool answers_peers() const override {
+      return requires { policy.answers_peers(); };
+    }
+    void meanwhile(context& ctx) override {
+      if constexpr (requires { policy.meanwhile(ctx); }) policy.meanwhile(ctx);
     }
     causeway::result<void> admit(context& ctx) override {
       if constexpr (P::traits.trains_paths) return policy.admit(ctx);
@@ -231,6 +239,8 @@ class chosen_comm {
   void adopt(auto& ctx, std::span<const float> previous) { policy_.it().adopt(ctx, previous); }
   causeway::result<void> catch_up(auto& ctx) { return policy_.it().catch_up(ctx); }
   void stand_by(auto& ctx) { policy_.it().stand_by(ctx); }
+  [[nodiscard]] bool answers_peers() const { return policy_.it().answers_peers(); }
+  void meanwhile(auto& ctx) { policy_.it().meanwhile(ctx); }
   causeway::result<void> admit(auto& ctx) { return policy_.it().admit(ctx); }
   [[nodiscard]] std::size_t paths() const { return policy_.it().paths(); }
   [[nodiscard]] std::optional<std::uint32_t> path() const { return policy_.it().path(); }

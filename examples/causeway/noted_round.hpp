@@ -82,7 +82,6 @@ class noted_round final : public causeway::parallel::swarm_round {
   [[nodiscard]] bool run_ends() override { return over_->run_ends(); }
   void meets_in_groups() override { over_->meets_in_groups(); }
   void meanwhile(std::function<void()> what) override { over_->meanwhile(std::move(what)); }
-  void meanwhile(std::function<void()> what) override { over_->meanwhile(std::move(what)); }
   void has_values(bool it_has) override { over_->has_values(it_has); }
   causeway::result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
                                       std::function<void(std::uint32_t, std::span<float>)> put) override {

@@ -163,7 +163,8 @@ class async_parameter_server : arrival_rules<Axes...> {
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
 
-  /// In a step of a swarm, while this peer waits.
+  /// In a step of a swarm, while this peer waits; and whether that is needed.
+  [[nodiscard]] static constexpr bool answers_peers() noexcept { return true; }
   void meanwhile(auto& ctx) { elastic_.meanwhile(ctx, core_); }
 
  private:

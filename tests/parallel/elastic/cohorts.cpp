@@ -177,6 +177,16 @@ TEST_CASE("cohorts: a slot that lost a peer keeps its path's part of a batch", "
   CHECK_FALSE(parallel::arrange_cohorts(recovery, round.g, round.members, now, 4));
 }
 
+TEST_CASE("cohorts: a whole one stays on its path where others have nobody", "[parallel][fast]") {
+  round_of round{1};
+  round.say({2});
+  stage::recovery::regroup recovery{2};
+  const auto made = parallel::arrange_cohorts(recovery, round.g, round.members, now, 3);
+  REQUIRE(made);
+  CHECK(made->names.front() == 100);
+  CHECK(made->layout.replicas.front().micro_batches == 2);
+}
+
 namespace {
 
 std::vector<std::uint32_t> parts_of(const parallel::cohort_layout& made) {

@@ -94,14 +94,14 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage
 CAUSEWAY_DECL [[nodiscard]] double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
                                               std::span<const cohort_member> members);
 
-/// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots
-/// has it. errc::unsupported: these are not as many as there are micro-batches.
+/// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots has it. errc::unsupported:
+/// these are not as many as there are micro-batches.
 CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
                                                    std::span<const cohort_member> members, std::uint32_t paths,
                                                    const parts_by_speed& parts_for);
 
 /// Gives slots without a cohort what lies between those with one, which begin at `firsts`, as shares_of_slots has it where
-/// that fits. Whether every micro-batch has one slot, and every slot has some.
+/// that fits. Whether every micro-batch has one slot, or is of a path that rests, and every slot has some.
 CAUSEWAY_DECL [[nodiscard]] bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
                                                 std::uint32_t micro_batches, std::uint32_t paths);
 

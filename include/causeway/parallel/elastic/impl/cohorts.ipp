@@ -70,6 +70,7 @@ CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snap
 CAUSEWAY_DECL bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
                                   std::uint32_t micro_batches, std::uint32_t paths) {
   const auto even = shares_of_slots(micro_batches, slots.size(), paths);
+  micro_batches = std::accumulate(even.begin(), even.end(), 0U);  // without those of paths that rest
   std::uint32_t at = 0;
   for (std::size_t s = 0; s < slots.size(); ++s) {
     std::vector<std::uint32_t> rest;

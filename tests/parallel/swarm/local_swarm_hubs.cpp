@@ -30,6 +30,12 @@ struct decoupled_diloco {
         .local_steps = 2, .fragments = 2, .overlap_steps = 1, .outer_momentum = 0.5F, .record_samples = 24});
   }
 };
+/// Two regions, which push to the hub of hubs after every second push.
+struct halos {
+  [[nodiscard]] static auto policy() {
+    return make(presets::halos_options{.regions = {}, .local_steps = 1, .pushes = 2, .record_samples = 24});
+  }
+};
 /// Pushes after every second step, a record after four.
 struct every_second {
   static constexpr float rate = 0.7F, momentum = 0.9F;
@@ -39,26 +45,49 @@ struct every_second {
         axis::outer<optim::delayed_nesterov>{rate, optim::delayed_nesterov{{.momentum = momentum, .period = 2}}}};
   }
 };
+/// The same with two regions, of two peers each.
+struct regions_every_second {
+  static constexpr float share = 0.25F;
+  [[nodiscard]] static auto policy() {
+    return make(presets::halos_options{.regions = {},
+                                       .local_steps = 2,
+                                       .pushes = 2,
+                                       .region_learning_rate = 0.4F,
+                                       .region_momentum = 0.9F,
+                                       .region_period = 2,
+                                       .global_learning_rate = 0.3F,
+                                       .global_momentum = 0.5F,
+                                       .global_period = 2,
+                                       .global_share = share,
+                                       .record_samples = 32});
+  }
+};
 
 using pushing = support::preset_rounds<every_second>;
+using in_four = support::in_turn_of<4>;
 
-/// What a hub does with two whole models, by the formula of Liu et al. (algorithm 3), with N = 2.
+/// What a hub does with two whole models, by the formula of Liu et al. (algorithm 3), with N = 2. `rate`: of N pushes.
 class hub_by_hand {
  public:
+  explicit hub_by_hand(float rate = every_second::rate, float decay = every_second::momentum)
+      : rate_{rate}, decay_{decay} {}
   void push(std::span<float> shared, std::vector<float>& pulled, std::span<float> model) {
+    take(shared, pulled, model);
+    pull(shared, pulled, model);
+  }
+  void take(std::span<float> shared, std::span<const float> pulled, std::span<const float> model) {
     momentum_.resize(shared.size());
     sum_.resize(shared.size());
     ++pushes_;
     for (std::size_t i = 0; i < shared.size(); ++i) {
       const float delta = pulled[i] - model[i];
       sum_[i] += delta;
-      shared[i] -= every_second::rate * delta / 2;
+      shared[i] -= rate_ * delta / 2;
       if (pushes_ % 2 != 0) continue;
-      momentum_[i] = every_second::momentum * momentum_[i] + sum_[i] / 2;
+      momentum_[i] = decay_ * momentum_[i] + sum_[i] / 2;
       sum_[i] = 0;
-      shared[i] -= every_second::rate * every_second::momentum * momentum_[i];
+      shared[i] -= rate_ * decay_ * momentum_[i];
     }
-    pull(shared, pulled, model);
   }
   static void pull(std::span<const float> shared, std::vector<float>& pulled, std::span<float> model) {
     pulled.assign(shared.begin(), shared.end());
@@ -66,6 +95,7 @@ class hub_by_hand {
   }
 
  private:
+  float rate_, decay_;
   std::vector<float> momentum_, sum_;
   std::uint32_t pushes_ = 0;
 };
@@ -84,6 +114,56 @@ support::named_parameters by_hand(const support::swarm_world_options& o, std::si
     }
     if (since == 2 || record) since = 0;
     for (std::size_t m = 0; record && m < 2; ++m) hub.pull(shared.values(), pulled[m], models[m]);
+  });
+}
+
+/// Two regions, of the models 0 and 2, and 1 and 3; the first of each is a hub, and 0 that of both.
+class regions_by_hand {
+ public:
+  void begin(std::span<const float> start) {
+    pulled_.fill({start.begin(), start.end()});
+    shared_.fill(pulled_[0]);
+    above_.fill(pulled_[0]);
+  }
+  void push(const std::array<std::span<float>, 4>& models) {
+    for (std::size_t m = 0; m < 4; ++m) hubs_[m % 2].push(shared_[m % 2], pulled_[m], models[m]);
+  }
+  void up(std::span<float> all, std::size_t region) {
+    if (above_[region] == shared_[region]) return;  // nothing to push
+    top_.take(all, above_[region], shared_[region]);
+  }
+  void answer(std::span<const float> all, std::size_t region) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      shared_[region][i] += regions_every_second::share * (all[i] - shared_[region][i]);
+    above_[region] = shared_[region];
+  }
+  void pull(const std::array<std::span<float>, 4>& models) {
+    for (std::size_t m = 0; m < 4; ++m) hub_by_hand::pull(shared_[m % 2], pulled_[m], models[m]);
+  }
+
+ private:
+  hub_by_hand top_{0.6F, 0.5F};
+  std::array<hub_by_hand, 2> hubs_{hub_by_hand{0.8F, 0.9F}, hub_by_hand{0.8F, 0.9F}};
+  std::array<std::vector<float>, 2> shared_, above_;
+  std::array<std::vector<float>, 4> pulled_;
+};
+
+/// Regions push up when both of their peers have, and the hub of hubs answers before the next step. It serves while it
+/// waits for a record, too: its own region's push is answered by then, the other one's is under way, and is made again.
+support::named_parameters regions_come_to(const support::swarm_world_options& o) {
+  regions_by_hand by;
+  return support::models_by_hand<in_four>(o, [=](std::uint64_t steps, parameter_store& all, const auto& models) mutable {
+    if (steps == 1) by.begin(all.values());
+    const bool record = steps % 4 == 1 || steps == o.steps, due = steps > 1 && steps % 2 == 1;
+    if (record || due) by.push(models);
+    for (std::size_t r = 0; due && r < (record ? 1 : 2); ++r) {
+      by.up(all.values(), r);
+      by.answer(all.values(), r);
+    }
+    if (!record) return;
+    for (const std::size_t r : {0U, 1U}) by.up(all.values(), r);
+    for (const std::size_t r : {0U, 1U}) by.answer(all.values(), r);
+    by.pull(models);
   });
 }
 
@@ -158,6 +238,17 @@ TEST_CASE("local swarm: hubs of stages come to what a hub of whole models comes 
   }
 }
 
+// Whoever founds a stage, and so comes first in its records, has the lowest id, and comes first in routes.
+TEST_CASE("local swarm: hubs of hubs of stages come to what those of whole models come to", "[parallel][fast]") {
+  auto o = support::two_pairs();
+  o.speeds = {{1, 1, 1, 1}, {1, 1, 1, 1}};
+  o.seed = 17;
+  for (const std::uint64_t steps : {5U, 12U}) {
+    o.steps = steps;
+    CHECK(support::off_by_hand<support::preset_rounds<regions_every_second>, in_four>(o, regions_come_to(o)) < 1e-4);
+  }
+}
+
 TEST_CASE("local swarm: a hub's round without a lost peer's pushes has its micro-batches once", "[parallel][fast]") {
   auto o = support::two_pairs();
   o.local_steps = 4, o.steps = 7;
@@ -192,6 +283,19 @@ TEST_CASE("local swarm: and so they do with fragments and results some steps lat
   support::trains_through_losses<rounds>(1.0 / 3, support::two_stages(), 61);
   support::lets_newcomers_in<rounds>(8);
   support::goes_on_from_checkpoints<rounds>(1.0 / 3);
+}
+
+TEST_CASE("local swarm: hubs of hubs go on whoever is lost, and let others in", "[parallel][local_swarm]") {
+  using rounds = support::preset_rounds<halos>;
+  support::trains_through_losses<rounds>(0.6, support::two_stages(), 29);
+  support::lets_newcomers_in<rounds>(8);
+  support::goes_on_from_checkpoints<rounds>(0.6);
+}
+
+TEST_CASE("local swarm: hubs of hubs go on at every single network call", "[parallel][slow][every_call]") {
+  auto o = support::two_stages();
+  o.steps = 5;
+  support::trains_through_losses<support::preset_rounds<halos>>(0.6, o, 1);
 }
 
 TEST_CASE("local swarm: and at every single network call", "[parallel][slow][every_call]") {

@@ -26,11 +26,6 @@ TEST_CASE("hub roles: the hub is who was pushed to last, else the first", "[comm
   // Nobody has pushed to a hub of an attempt that is still to come.
   const std::vector<hub_claim> ahead{{}, {.serves = 5, .follows = 5}, {.serves = 900, .follows = 900}};
   CHECK(is(choose_hub(ahead, 6), 1, 5));
-  // One that needs all of its clients begins again without one of them, and where one has begun anew.
-  const std::vector<hub_claim> whole{{.follows = 5}, {.serves = 5, .follows = 5, .clients = 2}, {}};
-  CHECK(is(choose_hub(whole, 6), 1, 5));
-  const std::vector<hub_claim> lacks_one{{.follows = 5}, {.serves = 5, .follows = 5, .clients = 3}, {}};
-  CHECK(is(choose_hub(lacks_one, 6), 0, 6));
 }
 
 TEST_CASE("hub roles: who does not know its region goes where the fewest are", "[comm][fast]") {
@@ -102,6 +97,35 @@ TEST_CASE("hub roles: with a lost hub of a region the hub of hubs begins anew, t
   // A whole region: what its hub has pushed must not stay either.
   const hub_roles gone = hub_roles::of(without(without(claims, 3), 1), without(without(four, 3), 1), 2, 6);
   CHECK((gone.regions[1].time == 0 && is(gone.top, 0, 6)));
+}
+
+TEST_CASE("hub roles: where a lost peer's pushes must not count all hubs begin anew without it", "[comm][fast]") {
+  auto claims = reign();
+  for (hub_claim& c : claims) c.clients = 4;
+  const auto goes_on = [](const hub_roles& r) {
+    return is(r.regions[0], 0, 5) && is(r.regions[1], 1, 5) && is(r.top, 0, 5);
+  };
+  const auto begins = [](const hub_roles& r) {
+    return is(r.regions[0], 0, 6) && is(r.regions[1], 1, 6) && is(r.top, 0, 6);
+  };
+  CHECK(goes_on(hub_roles::of(claims, four, 2, 6)));
+  // No hub, in the second region: the first one's has taken an answer that has its pushes.
+  CHECK(begins(hub_roles::of(without(claims, 3), without(four, 3), 2, 6)));
+  auto more = claims;
+  more.push_back({});
+  const std::vector<std::uint64_t> five{70, 71, 72, 73, 74};
+  CHECK(goes_on(hub_roles::of(more, five, 2, 6)));
+  more.erase(more.begin() + 3);
+  CHECK(begins(hub_roles::of(more, without(five, 3), 2, 6)));  // another one has come for it
+  // It is there, and has begun anew.
+  claims[3].follows = claims[3].follows_hubs = 0;
+  CHECK(begins(hub_roles::of(claims, four, 2, 6)));
+  // And with one region.
+  const std::vector<hub_claim> whole{{.follows = 5}, {.serves = 5, .follows = 5, .clients = 2}, {}};
+  const std::vector<std::uint64_t> three{70, 71, 72};
+  CHECK(is(hub_roles::of(whole, three, 1, 6).regions[0], 1, 5));
+  const std::vector<hub_claim> lacks_one{{.follows = 5}, {.serves = 5, .follows = 5, .clients = 3}, {}};
+  CHECK(is(hub_roles::of(lacks_one, three, 1, 6).regions[0], 0, 6));
 }
 
 TEST_CASE("hub roles: the hub of a new region takes nothing from the others", "[comm][fast]") {

@@ -264,7 +264,8 @@ class LocalSteps(Swarms):
 
     def test_with_every_policy_that_has_more_than_a_row_an_old_one_groups_or_asks_all_stages(self):
         for policy in (["edit"], ["streaming_diloco", "--comm.overlap_steps", "3"], ["eager_diloco", "--comm.outer_momentum", "0.3"], ["cocktail_sgd"], ["sparta_diloco", "--comm.share", "0.5"],
-                       ["moshpit_sgd", "--comm.group_size", "2"], ["noloco"], ["bacombo"], ["co_learning"], ["cocodc", "--comm.overlap_steps", "3"], ["gaia_asp"], ["async_local_sgd"], ["decoupled_diloco", "--comm.fragments", "2"], ["dlion"]):
+                       ["moshpit_sgd", "--comm.group_size", "2"], ["noloco"], ["bacombo"], ["co_learning"], ["cocodc", "--comm.overlap_steps", "3"], ["gaia_asp"], ["async_local_sgd"], ["decoupled_diloco", "--comm.fragments", "2"],
+                       ["dlion"], ["halos", "--comm.group_size", "1"]):
             with self.subTest(policy):
                 self.ends(self.start_swarm("--peers", "4", "--steps", "40", *LOCAL, "--run.fresh", "true", "--comm.policy", *policy,
                                            "--train.learning_rate", "0.003"))

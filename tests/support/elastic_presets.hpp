@@ -52,7 +52,7 @@ inline constexpr std::string_view local_swarm_presets[] = {
     "photon",          "sparse_loco",      "sparta",      "des_loc",       "edit",        "streaming_diloco",
     "eager_diloco",    "cocktail_sgd",     "gaia",        "sparta_diloco", "moshpit_sgd", "noloco",
     "bacombo",         "ravnest",          "co_learning", "cocodc",        "dedloc",      "gaia_asp",
-    "async_local_sgd", "decoupled_diloco", "dipaco",      "dlion"};
+    "async_local_sgd", "decoupled_diloco", "dipaco",      "halos",         "dlion"};
 
 /// Those that tests/parallel/local_pipeline.cpp and tests/parallel/elastic/local_pipeline_*.cpp train in pipelines whose
 /// replicas do.

@@ -59,7 +59,7 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
-                                      .allows_late_steps = !core_type::tiers_type::has_upper,
+                                      .allows_late_steps = true,
                                       .moves_with_blocks = true,
                                       .rounds_at_hand = rounds_at_hand};
   static constexpr std::uint32_t state_version = has_regions ? 6 : 5;

@@ -25,7 +25,7 @@ struct hub_claim {
   std::uint64_t serves_hubs = 0;      ///< the same as the first two, of the hub of hubs
   std::uint64_t follows_hubs = 0;
   std::uint64_t hubs = 0;     ///< names the hubs that may have pushed to that
-  std::uint64_t clients = 0;  ///< how many push to it, where a lost one's pushes must not count; else 0
+  std::uint64_t clients = 0;  ///< in all regions, where a lost one's pushes must not count; else 0
 };
 
 /// Who is the hub in a record's exchange, and which time of its it is.
@@ -36,8 +36,7 @@ struct chosen_hub {
 
 /// The hub that somebody has pushed to last, if it is there; else the first peer begins a new time, `fresh`. Times are
 /// named by attempts at rounds, which only grow: so no peer goes back to a hub that it has left, which has some of its
-/// pushes. Nobody can have pushed to one of a later attempt than this, `fresh`. A hub that needs all of its clients to be
-/// there does not go on without one either.
+/// pushes. Nobody can have pushed to one of a later attempt than this, `fresh`.
 CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh);
 
 /// The region of each peer, of `count`: what it says, else where the fewest are, one after another.
@@ -60,6 +59,8 @@ struct hub_roles {
   chosen_hub top;
   std::uint64_t hubs = 0;  ///< names those that may push to it from now on, with their times
 
+  /// Where a hub's claim has `clients`, and one of these is missing or has begun anew, all hubs begin with the last record:
+  /// what it pushed is in what its region pushed to the hub of hubs, and in the answers of that.
   CAUSEWAY_DECL static hub_roles of(std::span<const hub_claim> claims, std::span<const std::uint64_t> names,
                                     std::size_t regions, std::uint64_t attempt);
 

@@ -15,10 +15,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh) {
   std::uint64_t newest = 0;
   for (const hub_claim& c : claims) newest = c.follows <= fresh ? std::max(newest, c.follows) : newest;
-  const auto clients = std::count_if(claims.begin(), claims.end(), [=](const auto& c) { return c.follows == newest; });
   for (net::peer_index p = 0; p < claims.size(); ++p) {
-    const bool all_there = claims[p].clients <= static_cast<std::uint64_t>(clients);
-    if (newest != 0 && claims[p].serves == newest && all_there) return {p, newest};
+    if (newest != 0 && claims[p].serves == newest) return {p, newest};
   }
   return {0, fresh};
 }
@@ -64,6 +62,17 @@ CAUSEWAY_DECL chosen_hub choose_top(std::span<const hub_claim> claims, std::span
   return first;
 }
 
+/// Whether none of those is missing whom the hubs that go on need, in whatever region, and none has begun anew.
+CAUSEWAY_DECL bool are_whole(std::span<const hub_claim> claims, const hub_roles& roles, std::uint64_t fresh) {
+  std::uint64_t wanted = 0, there = 0;
+  for (net::peer_index p = 0; p < claims.size(); ++p) {
+    const chosen_hub& hub = roles.regions[roles.region_of[p]];
+    if (hub.time != fresh && claims[p].follows == hub.time) ++there;
+    if (hub.time != fresh && hub.peer == p) wanted = std::max(wanted, claims[p].clients);
+  }
+  return there >= wanted;
+}
+
 CAUSEWAY_DECL hub_roles hub_roles::of(std::span<const hub_claim> claims, std::span<const std::uint64_t> names,
                                       std::size_t regions, std::uint64_t attempt) {
   hub_roles all{.region_of = place_in_regions(claims, regions), .regions = std::vector<chosen_hub>(regions), .top = {}};
@@ -78,6 +87,11 @@ CAUSEWAY_DECL hub_roles hub_roles::of(std::span<const hub_claim> claims, std::sp
     if (said.empty()) continue;
     const chosen_hub hub = choose_hub(said, attempt);
     all.regions[r] = {peers[hub.peer], hub.time};
+  }
+  if (!are_whole(claims, all, attempt)) {  // then nobody has pushed to any hub
+    std::vector<hub_claim> anew(claims.size());
+    for (std::size_t p = 0; p < anew.size(); ++p) anew[p].region = claims[p].region;
+    return of(anew, names, regions, attempt);
   }
   all.top = choose_top(claims, all.regions, name_of_hubs(all.regions, names, attempt), attempt);
   all.hubs = name_of_hubs(all.regions, names, 0);

@@ -124,7 +124,9 @@ std::uint64_t steps_of_round(const settings& s) {
 std::uint64_t most_steps_between(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
   const std::uint64_t later = sets_by_itself(s.comm.policy, "comm.overlap_steps") ? s.comm.overlap_steps : 0;
-  return steps_of_round(s) * (p == nullptr ? 1 : p->traits.rounds_at_hand * p->longest_round) + later;
+  const std::uint64_t rounds =
+      p == nullptr ? 1 : std::max<std::uint64_t>(p->traits.rounds_at_hand * p->longest_round, p->longest_record);
+  return steps_of_round(s) * rounds + later;
 }
 
 std::uint64_t samples_at_hand(const settings& s) {

@@ -35,7 +35,7 @@ std::uint64_t rounds_of_pushes(const presets::halos_options& o, const settings& 
 }  // namespace
 
 std::vector<policy> asynchronous_policies() {
-  return {
+  std::vector<policy> all{
       preset<presets::async_local_sgd_options>(
           "async_local_sgd",
           "peers push to the first one when they are done, and wait for its answer alone; slow ones take fewer steps",
@@ -70,6 +70,10 @@ std::vector<policy> asynchronous_policies() {
             if (one_batch) o.multiple = static_cast<std::uint32_t>(s.train.batch / s.train.micro_batches);
           }),
   };
+  for (policy& p : all) {  // of regions of one peer
+    if (p.name == "halos") p.longest_record = presets::halos_options{}.pushes;
+  }
+  return all;
 }
 
 }  // namespace app

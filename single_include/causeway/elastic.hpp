@@ -9494,6 +9494,9 @@ class state_image {
   /// The memory was changed: hashes will be made anew.
   void touch() noexcept { hashed_ = false; }
 
+  /// The same bytes of a part lie there from now on; hashes stay. Precondition: as many.
+  CAUSEWAY_DECL void lies_at(std::size_t part, std::span<std::byte> memory);
+
   /// Names the state. Makes the hashes if the memory was touched.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
   CAUSEWAY_DECL [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
@@ -9603,6 +9606,11 @@ CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
   layout_.sizes.push_back(part.size());
   bytes_ += part.size();
   touch();
+}
+
+CAUSEWAY_DECL void state_image::lies_at(std::size_t part, std::span<std::byte> memory) {
+  CAUSEWAY_EXPECT(part < parts_.size() && parts_[part].size() == memory.size());
+  parts_[part] = memory;
 }
 
 CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
@@ -12072,7 +12080,6 @@ struct comm_traits {
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
-  bool rounds_by_pace = false;   ///< where peers come and go: rounds come when the quickest has done enough
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
@@ -12085,10 +12092,8 @@ struct parallel_traits {
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
-  bool stands_in = false;  ///< what a lost peer had begun of a micro-batch another one ends, from what neighbours have
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
-  bool drains = false;            ///< what is in flight has to come back first: it knows a step before that a round ends
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -12635,9 +12640,10 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
 };
 
 /// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
-/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Optional,
-/// `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be others while
-/// it does, and are then as they were.
+/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Where
+/// `looks_ahead`, `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be
+/// others while it does, and are then as they were. It may be called again in the step; `bool looks_ahead()`: whether it is
+/// needed.
 template <class P, class Context = archetype::context>
 concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
     (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {
@@ -14193,15 +14199,17 @@ class contribution {
   void resume() noexcept { paused_ = false; }
   void passed() noexcept { ++passed_; }
   /// A round is so many samples of all peers together, or of what else they count: see `gathered`.
-  /// `by_pace`: of pipelines, who come when the quickest has its part.
-  void gather(std::uint64_t round_samples, bool by_pace = false) noexcept {
+  /// `moves`: parameters do meanwhile. `by_pace`: of pipelines, who come when the quickest has its part.
+  void gather(std::uint64_t round_samples, bool moves = false, bool by_pace = false) noexcept {
     round_samples_ = round_samples;
+    moves_ = moves;
     by_pace_ = by_pace;
   }
   /// What this peer has of that, where these are not its samples.
   void gathered(std::uint64_t count) noexcept { gathered_ = count; }
   [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
+  [[nodiscard]] bool gathers_gradients() const noexcept { return round_samples_ > 0 && !moves_; }
   [[nodiscard]] bool by_pace() const noexcept { return by_pace_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
@@ -14211,7 +14219,7 @@ class contribution {
 
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
-  bool by_pace_ = false;
+  bool moves_ = false, by_pace_ = false;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
@@ -14565,6 +14573,7 @@ struct exchange_entry {
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;  ///< the run ends with it
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -14607,7 +14616,11 @@ struct exchange_state {
   std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
   std::uint64_t round_samples = 0;                                   ///< as shared_state's
   bool by_pace = false;                                              ///< likewise
-  std::uint32_t paths = 0;  ///< through modules, which pipelines share out; 0: all train one model
+  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
+  /// same.
+  std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
+  std::uint32_t paths = 0;   ///< through modules, or regions, which pipelines share out; 0: there are none
+  std::uint32_t splits = 0;  ///< equal parts of a global batch, one for each path; 0: all share all of it
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
   /// parameters are not what the live ones began from.
   std::function<bool(std::optional<std::uint32_t> path)> follow{};
@@ -14681,8 +14694,11 @@ struct shared_state {
   std::function<result<void>()> forget{};
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
-  /// Models of modules: so many paths are shared out over pipelines, and this peer's takes one (see exchange_state).
+  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
+  /// So many paths, or regions, are shared out over pipelines, or paths over the peers of a swarm's stage; this one's takes
+  /// one (see exchange_state).
   std::uint32_t paths = 0;
+  std::uint32_t splits = 0;
   std::function<bool(std::optional<std::uint32_t>)> follow{};
   std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
   /// Results are a round late: whether a row waits for the next exchange.
@@ -14691,9 +14707,24 @@ struct shared_state {
   std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
   /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
   std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
+  /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
+  std::function<void()> meanwhile{};
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
+
+/// What a policy of paths, or regions, does where its group says who is on which.
+template <class Comm, class Context>
+void follow_with(shared_state& state, Comm& comm, Context& ctx) {
+  state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
+  state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+}
+/// And one with comm_traits::trains_paths.
+template <class Comm, class Context>
+void share_paths(shared_state& state, Comm& comm, Context& ctx) {
+  state.paths = state.splits = static_cast<std::uint32_t>(comm.paths());
+  follow_with(state, comm, ctx);
+}
 
 /// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
 template <class Comm, class Context>
@@ -14703,15 +14734,22 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
+  using speeds_type = const std::vector<double>&;
+  if constexpr (requires(speeds_type speeds) { comm.trigger().parts_for(speeds); }) {
+    state.parts_for = [&comm](speeds_type speeds) { return comm.trigger().parts_for(speeds); };
+  } else if constexpr (requires(speeds_type speeds) { comm.parts_for(speeds); }) {
+    state.parts_for = [&comm](speeds_type speeds) { return comm.parts_for(speeds); };
+  }
   using gradient_pass = std::function<result<double>()>;
   if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
-  if constexpr (requires(const gradient_pass& pass) { comm.compute(ctx, pass); }) {
-    state.compute = [&comm, &ctx](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+  if constexpr (Comm::traits.looks_ahead) {
+    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
-  if constexpr (Comm::traits.trains_paths) {
-    state.paths = static_cast<std::uint32_t>(comm.paths());
-    state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
-    state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+  if constexpr (requires { comm.regions(); }) {
+    if (comm.regions() > 0) {
+      state.paths = static_cast<std::uint32_t>(comm.regions());
+      follow_with(state, comm, ctx);
+    }
   }
   if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
     state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
@@ -14727,7 +14765,7 @@ struct round_entry {
   double share = 0;                         ///< this peer's samples / everybody's
   std::vector<double> shares{};             ///< the same of each peer that takes part
   std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
-  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each of them
+  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each; of swarms: of each row that counts
   std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
@@ -14780,6 +14818,9 @@ class elastic_group {
   [[nodiscard]] virtual bool run_ends() const { return false; }
   /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
+
+  /// Others are given the shared parameters from there: a copy, where they are changed for a while; or their own place.
+  virtual void offer_parameters_at(std::span<float>) {}
 
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
@@ -22478,6 +22519,10 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   if constexpr (requires { comm.replay(ctx); }) {
     state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
   }
+  if constexpr (requires { comm.meanwhile(ctx); }) {
+    if (comm.answers_peers()) state.meanwhile = [&] { comm.meanwhile(ctx); };
+  }
+  if constexpr (Comm::traits.trains_paths) share_paths(state, comm, ctx);
   if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, ctx);
   return state;
 }
@@ -25507,6 +25552,10 @@ class basic_member final : public elastic_group {
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
+  void offer_parameters_at(std::span<float> where) override {
+    locked([&] { held_.image().lies_at(0, std::as_writable_bytes(where)); });
+  }
+
   [[nodiscard]] net::any_transport lasting() override { return attempt_.lasting(); }
   [[nodiscard]] net::any_transport of_attempt() override { return attempt_.of_attempt(); }
 
@@ -26197,6 +26246,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.divide = std::move(state.divide);
   state_.exchanges_next = std::move(state.exchanges_next);
   state_.paths = state.paths;
+  state_.splits = state.splits;
   state_.follow = std::move(state.follow);
   state_.parameters_of = std::move(state.parameters_of);
   state_.row_waits = std::move(state.row_waits);
@@ -26204,6 +26254,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.meet_holders = std::move(state.meet_holders);
   state_.round_samples = state.round_samples;
   state_.by_pace = state.by_pace;
+  state_.parts_for = std::move(state.parts_for);
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }
@@ -26221,7 +26272,7 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
     e.result_kept = with.kept;
     e.share = 1.0 / expected_;
   }
-  e.last = run_ends();
+  e.last = with.last;
   e.paths = std::move(with.paths);
   if (with.attempt.transport == nullptr) return e;
   exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
@@ -26243,6 +26294,7 @@ CAUSEWAY_LAZY std::optional<round_entry> basic_pipeline_group<Whole>::lines() {
   return round_entry{.transport = &lines_,
                      .round = with.attempt.round,
                      .identities = std::move(with.names),
+                     .paths = std::move(with.paths),
                      .attempt = with.attempt.attempt};
 }
 
@@ -26284,6 +26336,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::propose(const parallel::
 }
 
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::failed(const error& why) {
+  if (why.code == errc::unsupported) return why;  // another attempt would come to the same
   CAUSEWAY_TRY(below_->decide(why, false));
   return {};
 }
@@ -26843,6 +26896,7 @@ inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
 inline constexpr std::size_t most_addresses = 1024;
 inline constexpr std::size_t longest_address = 256;
 inline constexpr std::uint32_t most_asked = 1U << 16U;  // numbers, by a policy, in one exchange
+inline constexpr std::uint32_t no_module_path = UINT32_MAX;
 
 /// What a swarm does one after the other: the evaluations before a step, in their order, where peers take local steps the
 /// local step, and what ends with the stages' exchange. A turn is what messages and tensors belong to.
@@ -26858,6 +26912,14 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 [[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
 [[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return turn >= local_turn(step_of(turn)); }
 [[nodiscard]] constexpr bool is_local(std::uint64_t turn) noexcept { return turn == local_turn(step_of(turn)); }
+
+/// The path through a model of modules that a micro-batch of a turn is of: each `batch` of them has an equal part for each
+/// path, in their order. Less than a batch is divided likewise.
+[[nodiscard]] constexpr std::uint32_t module_path_of(std::uint32_t micro_batch, std::uint32_t size, std::uint32_t batch,
+                                                     std::uint32_t paths) noexcept {
+  const std::uint64_t one = size < batch ? size : batch;
+  return static_cast<std::uint32_t>(micro_batch % one * paths / one);
+}
 
 /// A set of micro-batches of a turn.
 class batch_set {
@@ -26912,10 +26974,13 @@ struct status {
   /// steps, since it was started.
   std::uint64_t committed = 0;
   stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
+  /// Of a model of modules: the path that it was on last, and whether it is in this round; else it takes any.
+  std::uint32_t module_path = no_module_path;
+  std::uint8_t on_path = 0;
 
   void fields(auto& wire) {
     wire(net::below{stage, most_stages}, net::below{serving, 2}, turn, term, net::below{coordinates, 2}, queued, seconds,
-         sums[0], sums[1], part, committed, decided);
+         sums[0], sums[1], part, committed, decided, module_path, net::below{on_path, 2});
   }
 };
 
@@ -26998,9 +27063,10 @@ struct contributed {
 struct verdict {
   std::uint64_t turn = 0;
   std::uint8_t complete = 0;
-  double loss = 0;  ///< of the whole turn, summed over tokens
+  double loss = 0;       ///< of the whole turn, summed over tokens
+  batch_set left_out{};  ///< micro-batches of paths that rest: what is missing of them stays missing
 
-  void fields(auto& wire) { wire(turn, net::below{complete, 2}, loss); }
+  void fields(auto& wire) { wire(turn, net::below{complete, 2}, loss, left_out); }
 };
 
 /// Where to find others.
@@ -27064,7 +27130,7 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 namespace detail {
 
 inline constexpr net::envelope::kind messages{
-    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 5};
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 6};
 
 }  // namespace detail
 
@@ -27535,6 +27601,10 @@ struct swarm_holding {
   std::uint64_t samples = 0;  ///< behind the row that it would send; of a gradient: micro-batches
   std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
   std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
+  // Of a model of modules:
+  std::uint32_t module_path = swarm_wire::no_module_path;  ///< that its row is of
+  std::vector<std::uint32_t> sum_paths{};                  ///< that the rows were of which its sum is of
+  swarm_wire::batch_set left_out{};                        ///< swarm_wire::verdict::left_out, as it has heard
 };
 
 enum class swarm_part : std::uint8_t {
@@ -27558,6 +27628,7 @@ struct swarm_plan {
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
 /// table; the first peer that has the first stage's part adds it to whatever else it puts in. `late`: a sum that somebody
 /// has is of the rows of the step before, and parts are made as without it; what lacks then stays lacking.
+/// So does what one of them has heard is left out.
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false,
                                                    bool late = false);
@@ -27574,6 +27645,11 @@ CAUSEWAY_DECL [[nodiscard]] bool is_superfluous(std::span<const swarm_holding> a
 /// is one who is in a result of an earlier attempt, or has it, or else the one before. What an exchange leaves alone would
 /// have it twice.
 CAUSEWAY_DECL [[nodiscard]] bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+
+/// The paths through a model of modules that the rows are of which the mean is of; of peers that weigh nothing,
+/// no_module_path.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> paths_of(std::span<const swarm_holding> all, const swarm_plan& plan,
+                                                                std::span<const double> weights);
 
 /// What each peer weighs in a mean over all rows, by the samples behind its own; of a result that is there already, who is
 /// in it. Where nobody has samples, all that have values weigh the same.
@@ -27642,6 +27718,9 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
     plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
     if (!doubled) covered.unite(all[p].done);
   }
+  for (const swarm_holding& h : all) {
+    if (h.step == step && h.left_out.size() == wanted.size()) covered.unite(h.left_out);
+  }
   const auto lets_go = [step](const swarm_holding& h) { return h.released && h.step == step; };
   plan.complete = plan.complete || covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
   if (!needs_part) return plan;
@@ -27675,6 +27754,16 @@ CAUSEWAY_DECL bool has_doubles(std::span<const swarm_holding> all, const swarm_p
     if (own.done.meets(all[p].done)) return true;
   }
   return false;
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> paths_of(std::span<const swarm_holding> all, const swarm_plan& plan,
+                                                  std::span<const double> weights) {
+  const auto with = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+  if (with != plan.parts.end()) return all[static_cast<std::size_t>(with - plan.parts.begin())].sum_paths;
+  std::vector<std::uint32_t> paths;
+  for (std::size_t p = 0; p < all.size(); ++p)
+    paths.push_back(weights[p] > 0 ? all[p].module_path : swarm_wire::no_module_path);
+  return paths;
 }
 
 CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
@@ -27743,6 +27832,9 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
       static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0) | (h.lacks_values ? 8 : 0)));
   out.put(h.samples).put(h.row_of).put(h.sum_of);
   h.done.put(out);
+  out.put(h.module_path).put(static_cast<std::uint32_t>(h.sum_paths.size()));
+  for (const std::uint32_t p : h.sum_paths) out.put(p);
+  h.left_out.put(out);
   return std::move(out).take();
 }
 
@@ -27760,6 +27852,11 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   h.row_of = in.get<std::uint32_t>();
   h.sum_of = in.get<std::uint32_t>();
   h.done.get(in);
+  h.module_path = in.get<std::uint32_t>();
+  const auto paths = in.get<std::uint32_t>();
+  if (paths > in.remaining() / 4) in.refuse();
+  for (std::uint32_t p = 0; p < paths && in.ok(); ++p) h.sum_paths.push_back(in.get<std::uint32_t>());
+  h.left_out.get(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;
 }
@@ -27833,6 +27930,8 @@ class swarm_computer {
   [[nodiscard]] virtual double squares() = 0;
   /// What `forward` keeps of a micro-batch that begins anew is of no use.
   virtual void forget(std::uint32_t) {}
+  /// `values` writes others over the stage's parameters.
+  virtual void replace_parameters(const std::function<void(std::span<float>)>&) {}
   /// An inner step on `scale` times the gradients, which are the sum over a part of the micro-batches.
   virtual result<void> take_step(float) { return {}; }
 };
@@ -27859,7 +27958,12 @@ struct swarm_part_taken {
   std::span<const float> result{};           ///< that, where this peer has it
   /// With local steps: others have a part of what this peer has moved, which it gives up. It begins the round anew.
   bool gives_up = false;
+  std::vector<std::uint32_t> paths{};  ///< of a model of modules: see round_entry::paths
 };
+
+/// Calls what computes gradients with the parameters where a peer wants them to be of, and puts these back. None: those
+/// that are there, which are the same at all peers of a stage.
+using gradient_place = std::function<result<double>(const std::function<result<double>()>& pass)>;
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
 /// trainer's thread.
@@ -27873,8 +27977,9 @@ class swarm_round {
   virtual void tie(swarm_tied_table table) = 0;
   /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
   /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
-  /// `late`: rows are exchanged in the step after that which they are of. errc::unsupported with a tied table.
-  virtual result<void> exchange_means(bool late) = 0;
+  /// `late`: rows are exchanged in the step after that which they are of. `at`: see gradient_place. errc::unsupported with
+  /// a tied table.
+  virtual result<void> exchange_means(bool late, gradient_place at) = 0;
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
   virtual void committed(bool adopted) = 0;
@@ -27883,8 +27988,10 @@ class swarm_round {
   virtual bool put_table() = 0;
 
   /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
-  /// step. errc::cancelled: the others are through, and nobody knows any more what came out.
-  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) = 0;
+  /// step. errc::cancelled: the others are through, and nobody knows any more what came out. `path`: with the shared
+  /// parameters of that one, whatever path a peer is on.
+  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer,
+                                  std::optional<std::uint32_t> path) = 0;
 
   /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
   /// summed loss. `computer` must outlive the step.
@@ -27921,6 +28028,9 @@ class swarm_round {
   /// With local steps, after `run`: this peer is through with the step, for which its contributions count. If an exchange
   /// follows, `round` computes what is missing before it, of all steps since the last one; it must outlive the exchange.
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
+  /// After such a step, while this peer waits for mates: another coordinates now, who may not know that the step is over,
+  /// and hears so when this peer begins the next one.
+  [[nodiscard]] virtual bool is_waited_for() = 0;
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
   /// With local steps: values[i] ← its sum over all stages, once the stage's peers have `agreed`; until then they must stay
@@ -27929,9 +28039,16 @@ class swarm_round {
   /// Memory for what they came to last, of at most so many numbers in one exchange. It belongs to what the stage's peers
   /// hold alike: whoever has a committed state can tell the other stages what they decided by.
   virtual std::span<std::byte> decision(std::size_t most) = 0;
-  /// With local steps, before the first turn: the stage's peers exchange in groups and have values of their own, so that no
-  /// mean is everybody's. None is kept for another attempt.
+  /// With local steps, before the first turn: no mean of the stage's peers is everybody's, since they exchange in groups
+  /// and have values of their own, or come to more than a mean. None is kept for another attempt.
   virtual void meets_in_groups() = 0;
+  /// Likewise: called wherever this peer waits in a turn. None: nothing is.
+  virtual void meanwhile(std::function<void()> what) = 0;
+  /// With local steps, before the first turn: the model is made of modules, and this peer is on one of `count` paths
+  /// through them in each round, which is `taken` when it takes its first micro-batch; `put` writes that path's shared
+  /// parameters.
+  virtual result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t path)> taken,
+                                    std::function<void(std::uint32_t path, std::span<float> to)> put) = 0;
   /// With local steps, before a turn: whether this peer has values to compute with. If not, it serves nothing.
   virtual void has_values(bool it_has) = 0;
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
@@ -27991,9 +28108,11 @@ class basic_swarm_group final : public elastic_group {
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
   void close(bool stays) override { stage_->close(stays || stage_.use_count() > 1); }
-  [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
+  [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits() || swarm_->is_waited_for(); }
+  [[nodiscard]] net::any_transport lasting() override { return stage_->lasting(); }
   [[nodiscard]] bool exchanges_at_once() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return steps_alone() && swarm_->run_ends(); }
+  void offer_parameters_at(std::span<float> where) override { stage_->offer_parameters_at(where); }
 
   result<void> open(shared_state state, thread_pool& pool) override;
 
@@ -28050,7 +28169,7 @@ class basic_swarm_group final : public elastic_group {
   [[nodiscard]] net::message_id name(std::uint32_t part) const;
 
   static constexpr std::uint32_t most_spoilt = 3;
-  static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 8) + 64;
+  static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 4) + 20000;
 
   std::shared_ptr<elastic_group> stage_;
   std::shared_ptr<parallel::swarm_round> swarm_;
@@ -28064,13 +28183,14 @@ class basic_swarm_group final : public elastic_group {
   bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
   std::function<std::optional<bool>()> row_waits_;  // shared_state's
   // Where rows are exchanged:
-  std::vector<float> rows_;            // of the exchange entered last, and what else came of it
-  std::uint64_t samples_ = 0;          // behind this peer's
-  std::uint64_t computed_ = 0;         // micro-batches, in the attempt at a step that was entered last
-  std::uint64_t computed_before_ = 0;  // in the step before it
-  std::uint64_t round_samples_ = 0;    // that all peers gather together; 0: that is not how rounds come
-  std::uint32_t row_of_ = 0;           // the attempt that this peer sent one in last, of this round
-  std::uint32_t sum_of_ = 0;           // the attempt that the sum is of which it has
+  std::vector<float> rows_;               // of the exchange entered last, and what else came of it
+  std::uint64_t samples_ = 0;             // behind this peer's
+  std::uint64_t computed_ = 0;            // micro-batches, in the attempt at a step that was entered last
+  std::uint64_t computed_before_ = 0;     // in the step before it
+  std::uint64_t round_samples_ = 0;       // that all peers gather together; 0: that is not how rounds come
+  std::uint32_t row_of_ = 0;              // the attempt that this peer sent one in last, of this round
+  std::uint32_t sum_of_ = 0;              // the attempt that the sum is of which it has
+  std::vector<std::uint32_t> sum_paths_;  // of a model of modules: that the rows in it were of
   std::uint32_t known_of_ = 0;  // the attempt that the result is of which the exchange entered last passes on; or itself
   bool leaves_ = false;
   bool gives_up_ = false;  // what this peer has of the round
@@ -28113,10 +28233,13 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
   round_samples_ = std::exchange(state.round_samples, 0);
-  if (!state.own.empty()) swarm_->meets_in_groups();
+  if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
+  swarm_->meanwhile(std::move(state.meanwhile));
+  if (steps_alone() && state.splits > 0) CAUSEWAY_TRY(swarm_->shares_paths(state.paths, state.follow, state.parameters_of));
   averages_ = !steps_alone() && state.divide;
   row_waits_ = std::move(state.row_waits);
-  if (averages_) CAUSEWAY_TRY(swarm_->exchange_means(row_waits_ && row_waits_()));
+  auto place = std::exchange(state.compute, nullptr);
+  if (averages_) CAUSEWAY_TRY(swarm_->exchange_means(row_waits_ && row_waits_(), std::move(place)));
   if (state.stage_sums > 0 || steps_alone()) state.parts.push_back(swarm_->decision(state.stage_sums));
   parts_ = state.parts;
   adopted_ = state.adopted;
@@ -28145,6 +28268,7 @@ CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row
 
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
   sum_of_ = known_of_;
+  sum_paths_ = entry_.paths;
   CAUSEWAY_TRY(keep_sum(sum.empty() ? std::span<const float>{rows_} : sum));
   CAUSEWAY_ASSIGN(std::vector<double> all, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on(all));
@@ -28254,6 +28378,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   mine.samples = steps_alone() ? samples_ : !waits ? computed_ : *waits ? computed_before_ : 0;
   mine.row_of = row_of_;
   mine.sum_of = sum_of_;
+  mine.sum_paths = sum_paths_;
   const auto bytes = parallel::encode(mine);
   const std::size_t peers = entry_.transport->size();
   std::vector<std::vector<std::byte>> all(peers);
@@ -28277,6 +28402,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
     return fail(errc::cancelled, "this peer", "others have a part of what it has moved; it begins the round anew");
   entry_.share = part.weights[self];
   entry_.shares = std::move(part.weights);
+  entry_.paths = std::move(part.paths);
   if (!part.result_at && entry_.share > 0) row_of_ = entry_.attempt;
   known_of_ = part.result_at ? holdings[*part.result_at].sum_of : entry_.attempt;
   entry_.result_at = part.result_at;
@@ -29164,20 +29290,18 @@ constexpr bool c4(comm_traits c, parallel_traits p) {
          (p.gathers_together && c.gathers_samples);
 }
 
-/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean over all. And a forward at one
-/// peer's parameters and a backward at another's are the gradient of nothing.
+/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean over all.
 constexpr bool c5(comm_traits c, parallel_traits p) {
-  const bool rows = c.exchanges_gradients && c.moves_with_blocks && !(c.looks_ahead && p.stands_in);
-  return !p.shares_gradient || c.sums_gradients || rows;
+  return !p.shares_gradient || c.sums_gradients || (c.exchanges_gradients && c.moves_with_blocks);
 }
 
 /// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.allows_late_steps; }
 
 /// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
-/// gradients. Who has to drain a stream knows when a round ends.
+/// gradients.
 constexpr bool c7(comm_traits c, parallel_traits p) {
-  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients && !(p.drains && c.rounds_by_pace));
+  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
 }  // namespace rules
@@ -29206,19 +29330,18 @@ struct compatible {
                 "that gathers samples. docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
-      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step; in a "
-      "swarm, at parameters that are the same at all peers. Use comm::every_step, or another policy of gradients of all "
-      "peers. docs/reference/rules.md#c5");
+      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step. "
+      "Use comm::every_step, or another policy of gradients of all peers. docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
-                "and step on it: it must be in what they exchange then or later. Use comm::periodic, or comm::rounds "
-                "of pseudo-gradients or parameters. docs/reference/rules.md#c6");
+                "and step on it: it must be in what they exchange then or later. Use comm::periodic, comm::rounds "
+                "of pseudo-gradients or parameters, comm::mirrors, or comm::async_parameter_server. "
+                "docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
-                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or, "
-                "with a flush in every step, comm::async_parameter_server with one hub. "
-                "docs/reference/rules.md#c7");
+                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or "
+                "comm::async_parameter_server. docs/reference/rules.md#c7");
 };
 
 struct unchecked {};
@@ -29466,7 +29589,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       }
     }
     const auto pass = [&] { return parallel_.forward_backward(ctx_, b); };
-    if constexpr (requires { comm_.compute(ctx_, pass); } && !Parallel::traits.shares_gradient) {
+    if constexpr (Comm::traits.looks_ahead && !Parallel::traits.shares_gradient) {
       CAUSEWAY_ASSIGN(report_.loss, comm_.compute(ctx_, pass));
     } else {
       CAUSEWAY_ASSIGN(report_.loss, pass());

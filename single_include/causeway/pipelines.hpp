@@ -2110,7 +2110,6 @@ struct comm_traits {
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
-  bool rounds_by_pace = false;   ///< where peers come and go: rounds come when the quickest has done enough
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
@@ -2123,10 +2122,8 @@ struct parallel_traits {
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
-  bool stands_in = false;  ///< what a lost peer had begun of a micro-batch another one ends, from what neighbours have
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
-  bool drains = false;            ///< what is in flight has to come back first: it knows a step before that a round ends
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -2557,9 +2554,10 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
 };
 
 /// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
-/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Optional,
-/// `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be others while
-/// it does, and are then as they were.
+/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Where
+/// `looks_ahead`, `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be
+/// others while it does, and are then as they were. It may be called again in the step; `bool looks_ahead()`: whether it is
+/// needed.
 template <class P, class Context = archetype::context>
 concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
     (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {
@@ -24830,7 +24828,7 @@ class async_pipeline_mailbox {
   }
   [[nodiscard]] std::size_t expected(stage::direction way) const { return expected_[index(way)].size(); }
 
-  /// Waits for what was expected first, and decodes it into `values`. Gives the loss that came with it, 0 with a forward.
+  /// Waits for what was expected first, and decodes it into `values`. Gives the number that came with it.
   result<double> take(Codec& codec, thread_pool& pool, const stream_line& l, std::span<const std::uint64_t> samples,
                       std::span<float> values) {
     auto& line = expected_[index(l.way)];
@@ -24853,14 +24851,14 @@ class async_pipeline_mailbox {
   /// How many of one way were taken: those before, in the order of the stream.
   [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return taken_[index(way)]; }
 
-  /// Encodes and starts to send; `loss` goes along with a backward. errc::non_finite where `values` are not: what this rank
-  /// took was, so they were spoilt here.
+  /// Encodes and starts to send; `with` goes along: the loss with a backward, any finite number with a forward.
+  /// errc::non_finite where `values` are not: what this rank took was, so they were spoilt here.
   result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
-                    std::span<const std::uint64_t> samples, std::span<const float> values, double loss) {
+                    std::span<const std::uint64_t> samples, std::span<const float> values, double with) {
     if (!all_finite(pool, values)) return not_finite("this stage", m, "it came to");
     const auto c = crossing_of(l, m, samples);
     transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
-    std::memcpy(p.bytes.data(), &loss, head_bytes);
+    std::memcpy(p.bytes.data(), &with, head_bytes);
     CAUSEWAY_ASSIGN(p.moved, codec.encode(pool, c, values, std::span{p.bytes}.subspan(head_bytes)));
     p.moved += head_bytes;
     p.id = id_of(l, m);
@@ -24904,7 +24902,7 @@ class async_pipeline_mailbox {
   }
 
  private:
-  // The loss of the micro-batch, before what the codec made. A forward has none: its bytes are zero.
+  // A number, before what the codec made: the loss of the micro-batch with its backward.
   static constexpr std::size_t head_bytes = sizeof(double);
 
   struct transfer {
@@ -25196,19 +25194,24 @@ class async_stream final : public any_stream {
   [[nodiscard]] std::size_t in_flight() const noexcept { return units_.size(); }
   [[nodiscard]] std::size_t stashed() const noexcept { return stash_.size(); }
 
-  /// The forward of micro-batch `number`, which is `piece`: takes its input, computes, sends its output.
-  result<void> forward(M& model, Codec& codec, std::uint64_t number, const batch& piece, std::uint64_t dropout) {
+  /// Whether the stream ends with the step of the newest forward, as the first rank said with it.
+  [[nodiscard]] bool ends() const noexcept { return ends_; }
+
+  /// The forward of micro-batch `number`, which is `piece`: takes its input, computes, sends its output. `ends`: the first
+  /// rank's word to all others, see there; on these it says nothing.
+  result<void> forward(M& model, Codec& codec, std::uint64_t number, const batch& piece, std::uint64_t dropout,
+                       bool ends = false) {
     if (lost_) return *lost_;
     thread_pool& pool = model.backend().pool();
     post_forwards(codec, number);
     if (units_.empty() || units_.back().place.number != number) {
-      CAUSEWAY_TRY(take_input(model, codec, piece));
+      CAUSEWAY_TRY(take_input(model, codec, piece, ends));
       CAUSEWAY_TRY(compute(model, number, piece, dropout));
     }
     unit& u = units_.back();
     if (u.pass.output.value) {
       CAUSEWAY_TRY(mailbox_.send(codec, pool, line(stage::direction::forward, true), u.place, u.samples,
-                                 u.pass.output.value.template span<float>(), 0.0));
+                                 u.pass.output.value.template span<float>(), ends_ ? 1.0 : 0.0));
       u.pass.output.value.reset();  // the backward needs only its slot
       mailbox_.expect(codec, line(stage::direction::backward, false), u.place);
     }
@@ -25294,11 +25297,13 @@ class async_stream final : public any_stream {
     }
   }
 
-  result<void> take_input(M& model, Codec& codec, const batch& piece) {
+  result<void> take_input(M& model, Codec& codec, const batch& piece, bool ends) {
+    if (setup_.rank == 0) ends_ = ends;
     if (setup_.rank == 0 || input_) return {};
     tensor values = boundary(model);
-    CAUSEWAY_TRY(mailbox_.take(codec, model.backend().pool(), line(stage::direction::forward, false), piece.samples,
-                               values.template span<float>()));
+    CAUSEWAY_ASSIGN(const double word, mailbox_.take(codec, model.backend().pool(), line(stage::direction::forward, false),
+                                                     piece.samples, values.template span<float>()));
+    ends_ = word != 0;
     input_ = std::move(values);
     // Who sends this forward has all gradients before that of its oldest micro-batch in flight.
     const std::uint64_t in_flight = setup_.delay(setup_.rank - 1);
@@ -25369,6 +25374,7 @@ class async_stream final : public any_stream {
   std::deque<unit> units_;           // in flight, oldest first
   std::vector<tape_type> spare_;
   tensor input_;  // taken for a forward that is not computed yet
+  bool ends_ = false;
   std::uint64_t next_posted_ = 0;
   std::optional<error> lost_;
 };
@@ -27202,6 +27208,7 @@ struct exchange_entry {
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;  ///< the run ends with it
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -27244,7 +27251,11 @@ struct exchange_state {
   std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
   std::uint64_t round_samples = 0;                                   ///< as shared_state's
   bool by_pace = false;                                              ///< likewise
-  std::uint32_t paths = 0;  ///< through modules, which pipelines share out; 0: all train one model
+  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
+  /// same.
+  std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
+  std::uint32_t paths = 0;   ///< through modules, or regions, which pipelines share out; 0: there are none
+  std::uint32_t splits = 0;  ///< equal parts of a global batch, one for each path; 0: all share all of it
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
   /// parameters are not what the live ones began from.
   std::function<bool(std::optional<std::uint32_t> path)> follow{};
@@ -29299,6 +29310,9 @@ struct cohort_member {
   double evaluation = 0;        ///< what the last evaluation came to
   std::uint32_t slots = 0;      ///< of the round
   std::uint32_t slot = 0;       ///< its cohort's
+  std::uint32_t first = 0;      ///< micro-batch of a batch that is that slot's
+  std::uint32_t share = 0;      ///< and how many are
+  double speed = 0;             ///< samples a second of a replica that it was in, in the last round; 0: unknown
   std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
   std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
   std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
@@ -29319,8 +29333,11 @@ CAUSEWAY_DECL [[nodiscard]] std::uint32_t path_of_slot(std::size_t slot, std::si
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
                                                                        std::uint32_t paths);
 
-/// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what cluster_snapshot::peers[p]
-/// says. `state`: of the run.
+/// See exchange_state::parts_for.
+using parts_by_speed = std::function<std::vector<std::size_t>(const std::vector<double>& speeds)>;
+
+/// The cohorts that are whole, in their slots, with the parts that these have had; none where all begin anew. `members[p]`
+/// is what cluster_snapshot::peers[p] says. `state`: of the run.
 CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
                                                            std::span<const cohort_member> members, std::uint64_t state,
                                                            std::uint32_t paths = 0);
@@ -29347,6 +29364,21 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches
 CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                                      std::span<const std::size_t> places);
 
+/// The speed of the slowest of a replica's peers that know theirs; 0: none does.
+CAUSEWAY_DECL [[nodiscard]] double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
+                                              std::span<const cohort_member> members);
+
+/// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots has it. errc::unsupported:
+/// these are not as many as there are micro-batches.
+CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
+                                                   std::span<const cohort_member> members, std::uint32_t paths,
+                                                   const parts_by_speed& parts_for);
+
+/// Gives slots without a cohort what lies between those with one, which begin at `firsts`, as shares_of_slots has it where
+/// that fits. Whether every micro-batch has one slot, or is of a path that rests, and every slot has some.
+CAUSEWAY_DECL [[nodiscard]] bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
+                                                std::uint32_t micro_batches, std::uint32_t paths);
+
 /// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
 CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
                                                                const cohort_layout& standing);
@@ -29357,20 +29389,18 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
 }  // namespace detail
 
 /// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
-/// is whole; errc::invalid_argument: `paths` do not divide the micro-batches.
+/// is whole; errc::invalid_argument: `paths` do not divide the micro-batches; as detail::share_out.
 template <stage::Recovery Recovery>
 result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_snapshot& g,
-                                      std::span<const cohort_member> members, std::uint64_t state,
-                                      std::uint32_t paths = 0) {
+                                      std::span<const cohort_member> members, std::uint64_t state, std::uint32_t paths = 0,
+                                      const parts_by_speed& parts_for = {}) {
   CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
   cohort_layout made = standing_cohorts(g, members, state, paths);
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
     CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
-    auto& slots = made.layout.replicas;
-    const auto shares = shares_of_slots(g.micro_batches, slots.size(), paths);
-    for (std::size_t s = 0; s < slots.size(); ++s) slots[s].micro_batches = shares[s];
-    made.names.assign(slots.size(), 0);
+    CAUSEWAY_TRY(detail::share_out(made.layout, g, members, paths, parts_for));
+    made.names.assign(made.layout.replicas.size(), 0);
     return made;
   }
   const stage::cluster_snapshot rest = detail::free_peers(g, made);
@@ -29389,6 +29419,8 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
 
 // Bodies of parallel/elastic/cohorts.hpp.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -29413,6 +29445,60 @@ CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snap
     next = s.computes.last;
   }
   return next == g.layers ? assignments : std::vector<stage::assignment>{};
+}
+
+CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
+                                std::span<const cohort_member> members) {
+  double slowest = 0;
+  for (std::size_t p = 0; p < members.size(); ++p) {
+    const auto is_it = [&](const stage::assignment& s) { return s.peer == g.peers[p].id; };
+    const double speed = members[p].speed;
+    if (speed > 0 && (slowest == 0 || speed < slowest) && std::any_of(r.assignments.begin(), r.assignments.end(), is_it)) {
+      slowest = speed;
+    }
+  }
+  return slowest;
+}
+
+CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
+                                     std::span<const cohort_member> members, std::uint32_t paths,
+                                     const parts_by_speed& parts_for) {
+  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
+  std::vector<std::size_t> parts;
+  if (parts_for) {
+    std::vector<double> speeds;
+    for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
+    parts = parts_for(speeds);
+  }
+  if (parts.empty()) parts.assign(even.begin(), even.end());
+  for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
+  const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
+  if (paths > 0 || all == g.micro_batches) return {};
+  return fail(errc::unsupported, "micro_batches",
+              "the policy divides a batch into " + std::to_string(all) + " parts (sequences / multiple), and it has " +
+                  std::to_string(g.micro_batches) + " micro-batches; set `multiple` to the sequences of one");
+}
+
+CAUSEWAY_DECL bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
+                                  std::uint32_t micro_batches, std::uint32_t paths) {
+  const auto even = shares_of_slots(micro_batches, slots.size(), paths);
+  micro_batches = std::accumulate(even.begin(), even.end(), 0U);  // without those of paths that rest
+  std::uint32_t at = 0;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    std::vector<std::uint32_t> rest;
+    for (std::size_t e = s; e < slots.size() && slots[e].assignments.empty(); ++e) rest.push_back(even[e]);
+    const std::size_t next = s + rest.size();
+    const std::uint32_t until = next < slots.size() ? firsts[next] : micro_batches;
+    if (until > micro_batches || until < at + rest.size() || (rest.empty() && until != at)) return false;
+    if (std::accumulate(rest.begin(), rest.end(), 0U) != until - at) rest = stage::even_shares(until - at, rest.size());
+    for (const std::uint32_t share : rest) slots[s++].micro_batches = share;
+    at = until;
+    if (s == slots.size()) break;
+    const std::uint32_t share = slots[s].micro_batches;
+    if (share == 0 || share > micro_batches - at) return false;
+    at += share;
+  }
+  return at == micro_batches;
 }
 
 CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
@@ -29464,6 +29550,7 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
     if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
   }
   cohort_layout made;
+  std::vector<std::uint32_t> firsts;
   for (const auto& [name, of] : places) {
     auto assignments = detail::whole_row(g, of);
     const cohort_member& one = members[of.front()];
@@ -29471,14 +29558,18 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
     if (assignments.empty() || !fits) continue;
     auto& slots = made.layout.replicas;
     if (slots.empty()) {
-      for (const std::uint32_t share : shares_of_slots(g.micro_batches, one.slots, paths)) slots.push_back({{}, share});
-      made.names.assign(slots.size(), 0);
+      slots.resize(one.slots);
+      firsts.resize(one.slots);
+      made.names.assign(one.slots, 0);
     }
     if (one.slots != slots.size() || !slots[one.slot].assignments.empty()) continue;
-    slots[one.slot].assignments = std::move(assignments);
+    slots[one.slot] = {std::move(assignments), one.share};
+    firsts[one.slot] = one.first;
     made.names[one.slot] = name;
   }
-  return made;
+  if (firsts.empty()) return made;
+  const bool fits = detail::share_out_rest(made.layout.replicas, firsts, g.micro_batches, paths);
+  return fits ? made : cohort_layout{};
 }
 
 CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
@@ -30085,10 +30176,14 @@ class shared_blocks {
     return state_.divide ? state_.divide(before) : result<void>{};
   }
 
-  /// The live parameters become the shared ones.
-  void begin_from_shared() {
+  /// The live parameters become the shared ones, of that path where there are some.
+  void begin_from_shared(std::optional<std::uint32_t> path = {}) {
     const auto shared = parameters();
-    std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
+    if (path) {
+      state_.parameters_of(*path, ctx_.parameters());
+    } else {
+      std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
+    }
     parameters_changed();
   }
 
@@ -30232,11 +30327,13 @@ struct pipeline_peer {
   std::optional<std::uint32_t> judged{};  ///< the path whose shared parameters `forward_only` takes; none: the live ones
   std::string said{};                     ///< what this peer waits for
   bool leaves = false;                    ///< after the next step
+  bool alone = false;                     ///< it was called away from waiting, and the run stands still
   std::size_t staying = 0;                ///< peers of the attempt that do not
   std::uint64_t sums = 0;                 ///< of this attempt, by `sum`: names their messages
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
   exchange_arrivals arrivals{};  ///< where replicas take steps of their own
+  std::uint64_t in_vain = 0;     ///< the state of the run in which it was called away last
 
   [[nodiscard]] const step_record& record() const { return group->record(); }
   [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
@@ -30325,7 +30422,9 @@ struct pipeline_peer {
 
   /// This peer takes its assignment in `layout`. Whether it has all that it computes with there.
   CAUSEWAY_DECL bool take_assignment(std::int64_t layers, const nn::model_part& part);
-  /// Where pipelines have paths: that of its pipeline. Whether it is another than before; see exchange_state::follow.
+  /// Where pipelines have paths: that of its pipeline, if it is in one.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint32_t> path() const;
+  /// Takes it. Whether it is another than before; see exchange_state::follow.
   CAUSEWAY_DECL [[nodiscard]] bool follow_path() const;
   /// What that needs comes, what others need goes, and what is lost is made up. `blocks`: a shared_blocks. `ready`: as
   /// take_assignment said.
@@ -30396,8 +30495,8 @@ struct pipeline_peer {
   }
 
   /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
-  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
-  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
+  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike. `last`: the run ends with it.
+  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(bool last = false) const;
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;
@@ -30473,7 +30572,12 @@ CAUSEWAY_DECL void pipeline_peer::begin(const nn::model_part& part, std::int64_t
 CAUSEWAY_DECL result<bool> pipeline_peer::begin_attempt() {
   const std::uint32_t before = attempt.attempt;
   const std::uint64_t round = attempt.round;
-  CAUSEWAY_ASSIGN(attempt, group->begin_attempt());
+  auto begun = group->begin_attempt();
+  const std::uint64_t waited_at = begun ? 0 : record().state;
+  alone = !begun && begun.error().code == errc::cancelled && in_vain == waited_at;
+  in_vain = waited_at;
+  if (!begun) return begun.error();
+  attempt = *begun;
   sums = 0;
   return attempt.attempt != before || attempt.round != round;
 }
@@ -30532,12 +30636,13 @@ CAUSEWAY_DECL bool pipeline_peer::take_assignment(std::int64_t layers, const nn:
   return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, record());
 }
 
-CAUSEWAY_DECL bool pipeline_peer::follow_path() const {
-  const exchange_state& state = group->state();
-  if (state.paths == 0) return false;
-  if (assignment == nullptr) return state.follow({});
-  return state.follow(path_of_slot(place.replica, layout.replicas.size(), state.paths));
+CAUSEWAY_DECL std::optional<std::uint32_t> pipeline_peer::path() const {
+  const std::uint32_t paths = group->state().paths;
+  if (paths == 0 || assignment == nullptr) return {};
+  return path_of_slot(place.replica, layout.replicas.size(), paths);
 }
+
+CAUSEWAY_DECL bool pipeline_peer::follow_path() const { return group->state().paths > 0 && group->state().follow(path()); }
 
 CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t step, std::uint32_t first,
                                                                    std::uint32_t count) {
@@ -30555,8 +30660,9 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
           .base = &base};
 }
 
-CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
-  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}};
+CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
+  exchange_entry entry{
+      .attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}, .last = last};
   const auto& slots = layout.replicas;
   for (std::size_t s = 0; s < slots.size() && group->state().paths > 0; ++s) {
     if (!slots[s].assignments.empty()) entry.paths.push_back(path_of_slot(s, slots.size(), group->state().paths));
@@ -30654,8 +30760,10 @@ class cohort_progress {
   void note_sums(double loss, double norm, bool exchanges) noexcept {
     now_.loss = loss;
     now_.norm = norm;
-    now_.exchanges = exchanges ? 1 : 0;
+    note_exchange(exchanges);
   }
+  /// Whether one comes after the step under way.
+  void note_exchange(bool comes) noexcept { now_.exchanges = comes ? 1 : 0; }
   /// Whether others said what the step under way came to, once.
   [[nodiscard]] bool was_told() noexcept { return std::exchange(told_, false); }
   void took_step() noexcept {
@@ -30668,6 +30776,16 @@ class cohort_progress {
   /// after the step under way where peers came or went in the middle of it.
   [[nodiscard]] bool ends_round(std::uint64_t round_samples, std::uint64_t samples) const noexcept {
     return round_samples > 0 && (in_round_ || (now_.steps + 1) * samples >= round_samples);
+  }
+  /// Makes a step on so many samples. Only one that is made in one go, and here, says how quick the replica is.
+  template <class Make>
+  result<double> timed(auto& clock, std::uint64_t samples, const Make& make) {
+    const bool whole = !std::exchange(under_way_, true) && !told_;
+    const time_point began = clock.now();
+    CAUSEWAY_ASSIGN(const double loss, make());
+    under_way_ = false;
+    if (whole) samples_ += static_cast<double>(samples), seconds_ += seconds(clock.now() - began);
+    return loss;
   }
   void rests() noexcept {
     now_.evaluated = 0;
@@ -30714,11 +30832,13 @@ class cohort_progress {
   void exchanged(std::uint64_t state) noexcept {
     now_ = {.state = state};
     rested_ = false;
+    if (seconds_ > 0) speed_ = std::exchange(samples_, 0.0) / std::exchange(seconds_, 0.0);
   }
 
   void serialize(auto& ar) {
     ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, now_.exchanges, computes_.first,
        computes_.last);
+    ar(now_.first, now_.share, speed_, samples_, seconds_);
   }
 
  private:
@@ -30731,7 +30851,10 @@ class cohort_progress {
   bool spoilt_ = false;
   bool in_round_ = false;  // somebody had made steps of it when the attempt began
   bool begins_round_ = false;
-  bool rested_ = false;  // in the step under way: whoever is assigned then has to make it
+  bool rested_ = false;               // in the step under way: whoever is assigned then has to make it
+  bool under_way_ = false;            // a step, also one that is to be tried again
+  double samples_ = 0, seconds_ = 0;  // of steps since the last exchange, and how long they took
+  double speed_ = 0;                  // from there to the one before
   std::uint64_t given_up_steps_ = 0;
 };
 
@@ -30750,6 +30873,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL cohort_member cohort_progress::described(std::uint64_t step, const step_record& record) const {
   cohort_member own = now_;
+  own.speed = speed_;
   if (spoilt_ || (own.steps == 0 && step != record.step)) own.evaluated = 0;  // the step begins anew
   return own;
 }
@@ -30780,13 +30904,15 @@ CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64
   const step_record& record = peer.record();
   const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_ || rested_;
   given_up_steps_ += now_.steps;
-  complete_ = told_ = spoilt_ = rested_ = false;
+  complete_ = told_ = spoilt_ = rested_ = under_way_ = false;
   now_ = {.state = record.state, .evaluated = anew ? 0 : now_.evaluated};
   computes_ = peer.assignment != nullptr ? peer.assignment->computes : nn::block_range{};
   peer.held.assigned(computes_, static_cast<std::uint32_t>(peer.place.replica));
   if (peer.assignment == nullptr) return anew;
   now_.slots = static_cast<std::uint32_t>(peer.layout.replicas.size());
   now_.slot = static_cast<std::uint32_t>(peer.place.replica);
+  now_.first = peer.layout.first_micro_batch(now_.slot);
+  now_.share = peer.layout.replicas[now_.slot].micro_batches;
   now_.cohort = peer.new_cohort(now_.slot);
   return anew;
 }
@@ -31989,13 +32115,15 @@ struct replica_step {
   const Recovery& recovery;
   Codec& codec;
   std::int64_t micro_batches = 1;  ///< of a global batch
-  bool is_last = false;            ///< an exchange comes after it
+  bool is_last = false;            ///< an exchange comes after it, as this replica finds
 
   [[nodiscard]] const stage::replica& replica() const { return peer.layout.replicas[peer.place.replica]; }
   /// The replica's part of `b`.
   [[nodiscard]] double tokens(const batch& b) const {
     return static_cast<double>(b.tokens()) * replica().micro_batches / static_cast<double>(micro_batches);
   }
+  /// Whether an exchange comes after it, as far as is known now: others may have come to one that waits for nobody's count.
+  [[nodiscard]] bool ends_round() const { return is_last || (peer.group->state().by_pace && peer.arrivals.any()); }
   /// Values that are not finite: the replica's round is given up.
   error leave_to_others(auto& ctx, const error& why) const {
     progress.spoil();
@@ -32008,7 +32136,6 @@ template <stage::Schedule Order>
 class flushed_steps {
  public:
   static constexpr std::string_view name = "local_pipeline";
-  static constexpr bool drains = false;  ///< a stage must know before an exchange that it comes
 
   explicit flushed_steps(Order order = Order{}) : order_{std::move(order)} {}
 
@@ -32050,9 +32177,8 @@ class flushed_steps {
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
     s.progress.end_gradient();
-    const bool exchanges = s.is_last || s.peer.arrivals.any();
     CAUSEWAY_ASSIGN(const replica_sums all,
-                    sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, {loss, double{own}, exchanges}));
+                    sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, {loss, double{own}, s.ends_round()}));
     s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
     return {};
   }
@@ -32285,11 +32411,11 @@ struct streamed_options {
 /// forwards, after each of them the backward of the micro-batch d = (p - 1 - r)·(1 + ahead) before, and then moves by the
 /// mean gradient of those that came back, if any did. In the last step of a round all others come back, too, and it moves
 /// once for each step in which it stood still, by k of them each, before which d mod k go with those of the step. So every
-/// stage moves H times in a round of H steps, and by each micro-batch once.
+/// stage moves H times in a round of H steps, and by each micro-batch once. Which step is the last is the first stage's
+/// word, that goes with the forward of its last micro-batch from stage to stage: so it may be said as late as that.
 class streamed_steps {
  public:
   static constexpr std::string_view name = "local_async_pipeline";
-  static constexpr bool drains = true;
 
   explicit streamed_steps(streamed_options options = {}) : options_{options} {}
 
@@ -32321,7 +32447,7 @@ class streamed_steps {
     stream.deadline(s.peer.attempt.deadline);
     put_back(ctx);
     auto outcome = ended_ ? result<void>{} : step(ctx, stream, s, b);
-    if (outcome && s.is_last) outcome = drain(ctx, stream, s);
+    if (outcome && stream.ends()) outcome = drain(ctx, stream, s);
     if (!outcome) return stopped(ctx, s, outcome.error());
     double loss = std::numeric_limits<double>::quiet_NaN();
     if (came_ == 0) {
@@ -32332,6 +32458,7 @@ class streamed_steps {
     ++turn_;
     forwards_ = 0;
     ended_ = false;
+    s.progress.note_exchange(stream.ends());
     s.progress.took_step();
     return loss;
   }
@@ -32415,7 +32542,8 @@ class streamed_steps {
       if (forwards_ == i) {
         const batch piece = b.slice((at + i) * shape_.sequences, shape_.sequences);
         const std::uint64_t dropout = pipeline_peer::dropout_of(ctx.step(), at + i, 1).front();
-        CAUSEWAY_TRY(stream.forward(ctx.model(), s.codec, first + i, piece, dropout));
+        const bool ends = i + 1 == pieces_ && s.ends_round();  // the first stage says so, and all others hear it from there
+        CAUSEWAY_TRY(stream.forward(ctx.model(), s.codec, first + i, piece, dropout, ends));
         ++forwards_;
       }
       if (first + forwards_ - returned_ > delay_) CAUSEWAY_TRY(back(ctx, stream, s.codec));
@@ -34041,9 +34169,7 @@ using expert_gpt = basic_expert_gpt<>;
 #define CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
 
 // Pipelines whose peers come and go, and whose replicas take steps of their own: DiLoCo between whole pipelines. A round is
-// one attempt of the membership, and the exchange at its end is voted on before anything is applied. When a peer is lost,
-// the attempt is called off and begun again: replicas that are whole go on where they were, with their own progress; the
-// others' peers begin the round anew, if they make a replica together, or rest until the next.
+// one attempt of the membership, and the exchange at its end is voted on before anything is applied.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -34090,9 +34216,8 @@ class local_pipeline {
 
  public:
   static constexpr std::string_view name = replica_steps<Schedule>::type::name;
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .sums_over_stages = true, .moves_blocks = true, .drains = steps_type::drains};
-  static constexpr std::uint32_t state_version = 3;
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .sums_over_stages = true, .moves_blocks = true};
+  static constexpr std::uint32_t state_version = 4;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -34139,7 +34264,7 @@ class local_pipeline {
 
   /// All peers call it with the same batch, as often before the same step: the mean loss of this peer's replica, on its own
   /// parameters, or the shared ones of a `path` through modules. Boundaries cross as f32. errc::cancelled where there is
-  /// none, since a peer was lost or this one rests: train on.
+  /// none, since a peer was lost, this one rests, or nobody comes any more (member_options::called_away): train on.
   result<double> evaluate(auto& ctx, const batch& b, std::optional<std::uint32_t> path = {}) {
     peer_.judged = path;
     const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
@@ -34151,6 +34276,7 @@ class local_pipeline {
           ready ? loss_of_replica(ctx, peer_, progress_, known_evaluations_, b, pieces) : result<double>{ready.error()};
       if (!sum) {
         CAUSEWAY_TRY(peer_.group->failed(sum.error()));
+        if (peer_.alone) return sum.error();
         continue;
       }
       progress_.note_evaluation(*sum);
@@ -34187,32 +34313,42 @@ class local_pipeline {
     CAUSEWAY_TRY(steps_.begin(progress_, codec_));
     peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
                               [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
-                              [this, &ctx] { return ends(ctx); }, [this, &ctx] { return is_enough(ctx); },
+                              [this, &ctx] { return ends_at(ctx.step() + 1); }, [this, &ctx] { return is_enough(ctx); },
                               [this] { return peer_.arrivals.any_or_over(); },
                               [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }});
     return check_untied(ctx.model(), name);
   }
 
-  // ---- who takes part, once in an attempt -------------------------------------------------------------------------------
-
   // Success: this peer knows its assignment, and has what it needs there. `begins_anew_`: at the round's beginning, and the
   // step under way, if one is, ends with that.
   result<void> gather(auto& ctx, bool ends_step) {
     begins_anew_ = false;
-    CAUSEWAY_ASSIGN(const bool another, peer_.begin_attempt());
-    if (gathered_ && !another) return {};
+    const auto another = peer_.begin_attempt();
+    if (!another && is_left_behind(ctx) && ends_step) peer_.group->finished_by_others();
+    if (!another) return another.error();
+    if (gathered_ && !*another) return {};
     gathered_ = false;
     CAUSEWAY_ASSIGN(const cluster_inventory inventory, meet(ctx));
     CAUSEWAY_ASSIGN(const auto members, members_of(ctx, inventory));
     if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
     progress_.met(members);
-    auto made = arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, peer_.group->state().paths);
+    const exchange_state& policy = peer_.group->state();
+    auto made =
+        arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, policy.splits, policy.parts_for);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
     if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
     peer_.layout = std::move(made->layout);
     const auto assigned = take_assignment(ctx, inventory, members, made->names);
     if (begins_anew_ && ends_step) peer_.group->finished_by_others();
     return assigned;
+  }
+
+  bool is_left_behind(auto& ctx) {  // the others are through with the run; what this peer has stays older
+    begins_anew_ = peer_.alone && peer_.record().step > ctx.step() && peer_.record().state != mean_of_;
+    if (!begins_anew_) return false;
+    give_up();
+    ctx.resume_at(peer_.record().step);
+    return true;
   }
 
   result<cluster_inventory> meet(auto& ctx) {
@@ -34259,7 +34395,7 @@ class local_pipeline {
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
     const bool on_another_path = peer_.follow_path();
-    if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared();
+    if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
     peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
@@ -34284,11 +34420,11 @@ class local_pipeline {
     return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(peer_.record().step));
   }
 
-  // ---- a step -----------------------------------------------------------------------------------------------------------
-
   result<double> step(auto& ctx, const batch& b) {
-    ctx.contribution().takes_part(peer_.samples_of(b.sequences, options_.micro_batches));
-    if (peer_.assignment != nullptr) return steps_.run(ctx, as_assigned(ctx), b);
+    const std::uint64_t samples = peer_.samples_of(b.sequences, options_.micro_batches);
+    ctx.contribution().takes_part(samples);
+    if (peer_.assignment != nullptr)
+      return progress_.timed(ctx.clock(), samples, [&] { return steps_.run(ctx, as_assigned(ctx), b); });
     progress_.rests();
     ctx.skip_inner_step();
     return 0.0;
@@ -34299,7 +34435,7 @@ class local_pipeline {
   // An exchange comes after the step under way; also where the run has one already that this peer is still to take.
   [[nodiscard]] bool is_last(auto& ctx) const {
     const exchange_state& policy = peer_.group->state();
-    if (ends(ctx) || policy.exchanges_next()) return true;
+    if (ends_at(ctx.step() + 1) || policy.exchanges_next()) return true;
     if (policy.by_pace) return progress_.ends_round(policy.round_samples, sequences_);
     const std::uint64_t samples = (ctx.step() + 1 - peer_.record().step) * sequences_;
     return (policy.round_samples > 0 && samples >= policy.round_samples) || peer_.record().state != progress_.now().state;
@@ -34308,9 +34444,7 @@ class local_pipeline {
     if (!peer_.group->state().by_pace) return is_last(ctx);
     return peer_.assignment == nullptr || progress_.now().exchanges != 0;
   }
-  [[nodiscard]] bool ends(auto& ctx) const { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }
-
-  // ---- the exchange -----------------------------------------------------------------------------------------------------
+  [[nodiscard]] bool ends_at(std::uint64_t step) const { return options_.steps > 0 && step >= options_.steps; }
 
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
   result<exchange_entry> enter(auto& ctx) {
@@ -34318,12 +34452,12 @@ class local_pipeline {
     if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.now().state) {  // others voted for it
       applied(ctx, record);
       known_ = true;
-      return exchange_entry{.known = mean_, .kept = true};
+      return exchange_entry{.known = mean_, .kept = true, .last = ends_at(record.step)};
     }
     if (!steps_.is_drained()) return fail(errc::protocol, std::string{name}, "an exchange comes before it was said to");
     CAUSEWAY_TRY(gather_all(ctx));
     mean_of_ = 0;  // the policy's rows are those of another exchange from here on
-    return peer_.entry();
+    return peer_.entry(ends_at(step_));
   }
 
   // Replicas come as they are done. Who is lost ends the wait; who hangs, once it takes longer than rounds did.
@@ -34376,22 +34510,19 @@ class local_pipeline {
   bool saves_ = false;     // when what was exchanged has been applied
   bool gathered_ = false;  // in the attempt under way
   cohort_progress progress_;
-  std::uint64_t sequences_ = 0;  // of a batch
-  bool begins_anew_ = false;     // its round did, when it was asked last
-  std::uint64_t step_ = 0;       // that the run is at with the exchange
-  // Peers of a replica are through with as many evaluations before a step: who has fewer takes the outcome from another of
-  // them, or goes without.
-  replica_evaluations known_evaluations_;
-  std::vector<float> mean_;    // that the policy received last; of several rows it has them
-  std::uint64_t mean_of_ = 0;  // names the state that it leads to, until the run has that
-  bool known_ = false;         // it is given out as what the run has
+  std::uint64_t sequences_ = 0;            // of a batch
+  bool begins_anew_ = false;               // its round did, when it was asked last
+  std::uint64_t step_ = 0;                 // that the run is at with the exchange
+  replica_evaluations known_evaluations_;  // who has fewer than another of its replica takes the outcome, or goes without
+  std::vector<float> mean_;                // that the policy received last; of several rows it has them
+  std::uint64_t mean_of_ = 0;              // names the state that it leads to, until the run has that
+  bool known_ = false;                     // it is given out as what the run has
   time_point round_began_{};
   net::arrival_statistics round_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
 };
 static_assert(ParallelismPolicy<local_pipeline<>>);
 
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
+}}}     // namespace causeway::CAUSEWAY_ABI::parallel
 #endif  // CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
 
 // ---- causeway/parallel/local_async_pipeline.hpp ----
@@ -34628,6 +34759,7 @@ inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
 inline constexpr std::size_t most_addresses = 1024;
 inline constexpr std::size_t longest_address = 256;
 inline constexpr std::uint32_t most_asked = 1U << 16U;  // numbers, by a policy, in one exchange
+inline constexpr std::uint32_t no_module_path = UINT32_MAX;
 
 /// What a swarm does one after the other: the evaluations before a step, in their order, where peers take local steps the
 /// local step, and what ends with the stages' exchange. A turn is what messages and tensors belong to.
@@ -34643,6 +34775,14 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 [[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
 [[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return turn >= local_turn(step_of(turn)); }
 [[nodiscard]] constexpr bool is_local(std::uint64_t turn) noexcept { return turn == local_turn(step_of(turn)); }
+
+/// The path through a model of modules that a micro-batch of a turn is of: each `batch` of them has an equal part for each
+/// path, in their order. Less than a batch is divided likewise.
+[[nodiscard]] constexpr std::uint32_t module_path_of(std::uint32_t micro_batch, std::uint32_t size, std::uint32_t batch,
+                                                     std::uint32_t paths) noexcept {
+  const std::uint64_t one = size < batch ? size : batch;
+  return static_cast<std::uint32_t>(micro_batch % one * paths / one);
+}
 
 /// A set of micro-batches of a turn.
 class batch_set {
@@ -34697,10 +34837,13 @@ struct status {
   /// steps, since it was started.
   std::uint64_t committed = 0;
   stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
+  /// Of a model of modules: the path that it was on last, and whether it is in this round; else it takes any.
+  std::uint32_t module_path = no_module_path;
+  std::uint8_t on_path = 0;
 
   void fields(auto& wire) {
     wire(net::below{stage, most_stages}, net::below{serving, 2}, turn, term, net::below{coordinates, 2}, queued, seconds,
-         sums[0], sums[1], part, committed, decided);
+         sums[0], sums[1], part, committed, decided, module_path, net::below{on_path, 2});
   }
 };
 
@@ -34783,9 +34926,10 @@ struct contributed {
 struct verdict {
   std::uint64_t turn = 0;
   std::uint8_t complete = 0;
-  double loss = 0;  ///< of the whole turn, summed over tokens
+  double loss = 0;       ///< of the whole turn, summed over tokens
+  batch_set left_out{};  ///< micro-batches of paths that rest: what is missing of them stays missing
 
-  void fields(auto& wire) { wire(turn, net::below{complete, 2}, loss); }
+  void fields(auto& wire) { wire(turn, net::below{complete, 2}, loss, left_out); }
 };
 
 /// Where to find others.
@@ -34849,7 +34993,7 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 namespace detail {
 
 inline constexpr net::envelope::kind messages{
-    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 5};
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 6};
 
 }  // namespace detail
 
@@ -35320,6 +35464,10 @@ struct swarm_holding {
   std::uint64_t samples = 0;  ///< behind the row that it would send; of a gradient: micro-batches
   std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
   std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
+  // Of a model of modules:
+  std::uint32_t module_path = swarm_wire::no_module_path;  ///< that its row is of
+  std::vector<std::uint32_t> sum_paths{};                  ///< that the rows were of which its sum is of
+  swarm_wire::batch_set left_out{};                        ///< swarm_wire::verdict::left_out, as it has heard
 };
 
 enum class swarm_part : std::uint8_t {
@@ -35343,6 +35491,7 @@ struct swarm_plan {
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
 /// table; the first peer that has the first stage's part adds it to whatever else it puts in. `late`: a sum that somebody
 /// has is of the rows of the step before, and parts are made as without it; what lacks then stays lacking.
+/// So does what one of them has heard is left out.
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false,
                                                    bool late = false);
@@ -35359,6 +35508,11 @@ CAUSEWAY_DECL [[nodiscard]] bool is_superfluous(std::span<const swarm_holding> a
 /// is one who is in a result of an earlier attempt, or has it, or else the one before. What an exchange leaves alone would
 /// have it twice.
 CAUSEWAY_DECL [[nodiscard]] bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+
+/// The paths through a model of modules that the rows are of which the mean is of; of peers that weigh nothing,
+/// no_module_path.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> paths_of(std::span<const swarm_holding> all, const swarm_plan& plan,
+                                                                std::span<const double> weights);
 
 /// What each peer weighs in a mean over all rows, by the samples behind its own; of a result that is there already, who is
 /// in it. Where nobody has samples, all that have values weigh the same.
@@ -35427,6 +35581,9 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
     plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
     if (!doubled) covered.unite(all[p].done);
   }
+  for (const swarm_holding& h : all) {
+    if (h.step == step && h.left_out.size() == wanted.size()) covered.unite(h.left_out);
+  }
   const auto lets_go = [step](const swarm_holding& h) { return h.released && h.step == step; };
   plan.complete = plan.complete || covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
   if (!needs_part) return plan;
@@ -35460,6 +35617,16 @@ CAUSEWAY_DECL bool has_doubles(std::span<const swarm_holding> all, const swarm_p
     if (own.done.meets(all[p].done)) return true;
   }
   return false;
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> paths_of(std::span<const swarm_holding> all, const swarm_plan& plan,
+                                                  std::span<const double> weights) {
+  const auto with = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+  if (with != plan.parts.end()) return all[static_cast<std::size_t>(with - plan.parts.begin())].sum_paths;
+  std::vector<std::uint32_t> paths;
+  for (std::size_t p = 0; p < all.size(); ++p)
+    paths.push_back(weights[p] > 0 ? all[p].module_path : swarm_wire::no_module_path);
+  return paths;
 }
 
 CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
@@ -35528,6 +35695,9 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
       static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0) | (h.lacks_values ? 8 : 0)));
   out.put(h.samples).put(h.row_of).put(h.sum_of);
   h.done.put(out);
+  out.put(h.module_path).put(static_cast<std::uint32_t>(h.sum_paths.size()));
+  for (const std::uint32_t p : h.sum_paths) out.put(p);
+  h.left_out.put(out);
   return std::move(out).take();
 }
 
@@ -35545,6 +35715,11 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   h.row_of = in.get<std::uint32_t>();
   h.sum_of = in.get<std::uint32_t>();
   h.done.get(in);
+  h.module_path = in.get<std::uint32_t>();
+  const auto paths = in.get<std::uint32_t>();
+  if (paths > in.remaining() / 4) in.refuse();
+  for (std::uint32_t p = 0; p < paths && in.ok(); ++p) h.sum_paths.push_back(in.get<std::uint32_t>());
+  h.left_out.get(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;
 }
@@ -35618,6 +35793,8 @@ class swarm_computer {
   [[nodiscard]] virtual double squares() = 0;
   /// What `forward` keeps of a micro-batch that begins anew is of no use.
   virtual void forget(std::uint32_t) {}
+  /// `values` writes others over the stage's parameters.
+  virtual void replace_parameters(const std::function<void(std::span<float>)>&) {}
   /// An inner step on `scale` times the gradients, which are the sum over a part of the micro-batches.
   virtual result<void> take_step(float) { return {}; }
 };
@@ -35644,7 +35821,12 @@ struct swarm_part_taken {
   std::span<const float> result{};           ///< that, where this peer has it
   /// With local steps: others have a part of what this peer has moved, which it gives up. It begins the round anew.
   bool gives_up = false;
+  std::vector<std::uint32_t> paths{};  ///< of a model of modules: see round_entry::paths
 };
+
+/// Calls what computes gradients with the parameters where a peer wants them to be of, and puts these back. None: those
+/// that are there, which are the same at all peers of a stage.
+using gradient_place = std::function<result<double>(const std::function<result<double>()>& pass)>;
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
 /// trainer's thread.
@@ -35658,8 +35840,9 @@ class swarm_round {
   virtual void tie(swarm_tied_table table) = 0;
   /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
   /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
-  /// `late`: rows are exchanged in the step after that which they are of. errc::unsupported with a tied table.
-  virtual result<void> exchange_means(bool late) = 0;
+  /// `late`: rows are exchanged in the step after that which they are of. `at`: see gradient_place. errc::unsupported with
+  /// a tied table.
+  virtual result<void> exchange_means(bool late, gradient_place at) = 0;
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
   virtual void committed(bool adopted) = 0;
@@ -35668,8 +35851,10 @@ class swarm_round {
   virtual bool put_table() = 0;
 
   /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
-  /// step. errc::cancelled: the others are through, and nobody knows any more what came out.
-  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) = 0;
+  /// step. errc::cancelled: the others are through, and nobody knows any more what came out. `path`: with the shared
+  /// parameters of that one, whatever path a peer is on.
+  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer,
+                                  std::optional<std::uint32_t> path) = 0;
 
   /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
   /// summed loss. `computer` must outlive the step.
@@ -35706,6 +35891,9 @@ class swarm_round {
   /// With local steps, after `run`: this peer is through with the step, for which its contributions count. If an exchange
   /// follows, `round` computes what is missing before it, of all steps since the last one; it must outlive the exchange.
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
+  /// After such a step, while this peer waits for mates: another coordinates now, who may not know that the step is over,
+  /// and hears so when this peer begins the next one.
+  [[nodiscard]] virtual bool is_waited_for() = 0;
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
   /// With local steps: values[i] ← its sum over all stages, once the stage's peers have `agreed`; until then they must stay
@@ -35714,9 +35902,16 @@ class swarm_round {
   /// Memory for what they came to last, of at most so many numbers in one exchange. It belongs to what the stage's peers
   /// hold alike: whoever has a committed state can tell the other stages what they decided by.
   virtual std::span<std::byte> decision(std::size_t most) = 0;
-  /// With local steps, before the first turn: the stage's peers exchange in groups and have values of their own, so that no
-  /// mean is everybody's. None is kept for another attempt.
+  /// With local steps, before the first turn: no mean of the stage's peers is everybody's, since they exchange in groups
+  /// and have values of their own, or come to more than a mean. None is kept for another attempt.
   virtual void meets_in_groups() = 0;
+  /// Likewise: called wherever this peer waits in a turn. None: nothing is.
+  virtual void meanwhile(std::function<void()> what) = 0;
+  /// With local steps, before the first turn: the model is made of modules, and this peer is on one of `count` paths
+  /// through them in each round, which is `taken` when it takes its first micro-batch; `put` writes that path's shared
+  /// parameters.
+  virtual result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t path)> taken,
+                                    std::function<void(std::uint32_t path, std::span<float> to)> put) = 0;
   /// With local steps, before a turn: whether this peer has values to compute with. If not, it serves nothing.
   virtual void has_values(bool it_has) = 0;
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
@@ -35815,11 +36010,15 @@ class stage_computer final : public swarm_computer {
     known->second.tape.clear();
     units_.erase(known);
   }
+  void replace_parameters(const std::function<void(std::span<float>)>& values) override {
+    values(ctx_.parameters());
+    ctx_.parameters_changed();
+  }
   result<void> take_step(float scale) override {
     const auto g = gradients();
     kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
     ctx_.contribution().add_late(static_cast<std::uint64_t>(std::llround(static_cast<float>(whole_.sequences) / scale)));
-    if (ctx_.contribution().round_samples() > 0) return {};  // the policy adds it to what it has gathered
+    if (ctx_.contribution().gathers_gradients()) return {};  // the policy adds it to what it has gathered
     return ctx_.inner_step(ctx_.own_norm());                 // other stages take no step with it
   }
 
@@ -35936,13 +36135,14 @@ result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, 
 
 /// As swarm::evaluate.
 template <class Context>
-result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_round& peer, const batch& b) {
+result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_round& peer, const batch& b,
+                                 std::optional<std::uint32_t> path = {}) {
   const std::int64_t pieces = std::gcd(b.sequences, peer.options().micro_batches);
   CAUSEWAY_TRY(check_batch(name, b, pieces));
   stage::plain exact;
   const embedding_base none;
   stage_computer<Context, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation, none};
-  CAUSEWAY_ASSIGN(const double sum, peer.evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
+  CAUSEWAY_ASSIGN(const double sum, peer.evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer, path));
   return sum / static_cast<double>(b.tokens());
 }
 
@@ -35979,8 +36179,7 @@ class swarm {
 
  public:
   static constexpr std::string_view name = "swarm";
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .stands_in = true};
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
@@ -36143,10 +36342,11 @@ class local_swarm {
   result<float> norm(auto& ctx) { return gathers(ctx) ? peer_->norm() : ctx.own_norm(); }
   result<void> after_step(auto&) { return {}; }
 
-  /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one.
-  result<double> evaluate(auto& ctx, const batch& b) {
+  /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one. Of a model of
+  /// modules each path has its part of the batch, as in training; or the shared parameters of one `path` have all of it.
+  result<double> evaluate(auto& ctx, const batch& b, std::optional<std::uint32_t> path = {}) {
     peer_->has_values(!ctx.contribution().paused());
-    return detail::evaluate_in_swarm(name, ctx, *peer_, b);
+    return detail::evaluate_in_swarm(name, ctx, *peer_, b, path);
   }
 
   void serialize(auto&) {}  // a peer that is started again begins where the last exchange ended
@@ -36155,7 +36355,7 @@ class local_swarm {
   [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
 
  private:
-  [[nodiscard]] static bool gathers(auto& ctx) { return ctx.contribution().round_samples() > 0; }
+  [[nodiscard]] static bool gathers(auto& ctx) { return ctx.contribution().gathers_gradients(); }
 
   static result<void> check_options(const swarm_options& o) {
     const auto all = static_cast<std::uint64_t>(o.micro_batches) * o.local_steps;
@@ -39212,6 +39412,616 @@ CAUSEWAY_DECL void early_orders::drop_before(std::uint32_t term) {
 #endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
 #endif
 
+// ---- causeway/parallel/swarm/swarm_scheduler.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
+
+// Brings all micro-batches of a turn through all stages of a swarm: gives each a path, sees who has contributed what, and
+// finds others for what was lost. A state machine without network and clock: what peers say goes in, orders come out.
+//
+// It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
+// exactly once (swarm_shares.hpp). What it decides is only how quickly they get there.
+//
+// Where the peers of a stage differ (local steps, a look-ahead), a micro-batch that loses a place begins anew there and in
+// all stages above: what they had was made of the lost peer's values. Who has contributed it computes it for the others'
+// sake. Stages below keep what they have.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// An order and whom it is for.
+struct addressed_order {
+  net::peer_id to = 0;
+  swarm_wire::order what;
+};
+
+/// Thread safety: none. Memory: M · S peers for M micro-batches and S stages. Cost of an event: O(S), but for a peer that
+/// goes or reports and for a stage's sum, O(M · S); what is under way is counted, not looked for.
+template <stage::routing::Router Router>
+class swarm_scheduler {
+ public:
+  /// `window`: micro-batches under way for each peer that serves. `steps_alone`: peers take local steps, and differ.
+  swarm_scheduler(std::uint32_t stages, Router router, std::uint32_t window, bool steps_alone = false)
+      : router_{std::move(router)}, known_{stages}, window_{window}, alone_{steps_alone}, summed_(stages, false) {}
+  /// Before the first turn: peers of a stage compute at different values.
+  void peers_differ() noexcept { differ_ = true; }
+
+  // ---- who is there ----------------------------------------------------------------------------------------------------
+
+  void serves(net::peer_id id, std::uint32_t stage) {
+    const auto known = stage_of_.find(id);
+    if (known != stage_of_.end() && known->second == stage) return;
+    if (known != stage_of_.end()) gone(id);
+    known_.announced(id, stage);
+    const auto offended = offences_.find(id);
+    if (offended != offences_.end() && swarm_wire::step_of(turn_) < offended->second.until) known_.ban(id);
+    stage_of_[id] = stage;
+    router_.begin(size_, known_);
+  }
+
+  /// It is out of reach, or serves no stage any more: what only it had is given to others.
+  void gone(net::peer_id id) {
+    const auto known = stage_of_.find(id);
+    if (known == stage_of_.end()) return;
+    const std::uint32_t stage = known->second;
+    stage_of_.erase(known);
+    known_.gone(id);
+    reporters_.erase(id);
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      batch& b = batches_[m];
+      if (b.holders[stage] == id) hold(m, stage, 0);
+      if (!b.started || std::find(b.path.begin(), b.path.end(), id) == b.path.end()) continue;
+      stale_.insert(m);
+      if (differ_) b.path[stage] = stage::routing::nobody;  // also if it is back at once: it has forgotten
+    }
+    pump();
+  }
+
+  /// What it sent for a micro-batch of this turn is of no use: until the next step nothing new goes there, and another of
+  /// its stage, if there is one, computes that micro-batch. Whom it happens to again within 64 steps gets nothing for 2, 4
+  /// ... 64 of them, unless its stage has nobody else.
+  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
+    const auto stage = stage_of_.find(id);
+    if (stage == stage_of_.end() || turn != turn_ || m >= batches_.size()) return;
+    known_.ban(id);
+    offence& o = offences_[id];
+    o.until = swarm_wire::step_of(turn_) + (std::uint64_t{1} << std::min(o.count++, 6U));
+    batch& b = batches_[m];
+    if (!b.started || b.path[stage->second] != id || known_.usable(stage->second).empty()) return;
+    b.path[stage->second] = stage::routing::nobody;
+    if (b.holders[stage->second] == id) hold(m, stage->second, 0);
+    stale_.insert(m);
+    pump();
+  }
+
+  [[nodiscard]] const stage::routing::roster& known() const noexcept { return known_; }
+  [[nodiscard]] stage::routing::roster& known() noexcept { return known_; }
+
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
+
+  /// `from`: peers whose reports are waited for, because another coordinator had begun the turn; none at its beginning.
+  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
+             std::set<net::peer_id> from = {}) {
+    term_ = term;
+    turn_ = turn;
+    size_ = size;
+    batches_.assign(size.micro_batches, batch{size.stages});
+    std::fill(summed_.begin(), summed_.end(), false);
+    under_way_ = finished_ = 0;
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) count_missing(m);
+    stale_.clear();
+    adopted_.clear();
+    next_ = 0;
+    reporters_ = std::move(from);
+    const std::uint64_t step = swarm_wire::step_of(turn);
+    std::erase_if(offences_, [&](const auto& o) { return step > o.second.until + 64; });
+    for (const auto& [id, stage] : stage_of_) {
+      const auto known = offences_.find(id);
+      if (known == offences_.end() || step >= known->second.until) known_.announced(id, stage);
+    }
+    router_.begin(size_, known_);
+    pump();
+  }
+
+  void take(net::peer_id from, const swarm_wire::report& r) {
+    const auto stage = stage_of_.find(from);
+    if (stage == stage_of_.end() || r.term != term_) return;
+    if (r.turn < turn_ && counts_earlier_turns()) return;  // it will report again
+    if (reporters_.erase(from) == 0) tell_again(from, stage->second);
+    if (r.turn == turn_ && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
+    pump();
+  }
+
+  void take(net::peer_id from, const swarm_wire::contributed& c) {
+    const auto stage = stage_of_.find(from);
+    if (stage == stage_of_.end() || c.turn != turn_ || c.micro_batch >= batches_.size()) return;
+    known_.measured(from, c.seconds);
+    note(from, stage->second, c.micro_batch, c.loss);
+    pump();
+  }
+
+  /// Whether a living peer of the stage has the sum of all its micro-batches: then nothing can be lost there any more.
+  void summed(std::uint32_t stage, bool has) {
+    if (summed_[stage] == has) return;
+    summed_[stage] = has;
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      recount(m, [&] { count_missing(m); });
+      if (!has && batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
+    }
+    pump();
+  }
+
+  // ---- what comes out --------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
+
+  /// Every micro-batch is in the gradient of a living peer of every stage; in an evaluation, its loss is known.
+  [[nodiscard]] bool complete() const { return reporters_.empty() && finished_ == batches_.size(); }
+  /// Summed over all micro-batches whose loss is known, in their order.
+  [[nodiscard]] double loss() const {
+    double sum = 0;
+    for (const batch& b : batches_) sum += b.loss;
+    return sum;
+  }
+  /// Stages that nobody serves.
+  [[nodiscard]] std::vector<std::uint32_t> unserved() const {
+    std::vector<std::uint32_t> all;
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (known_.at(s).empty()) all.push_back(s);
+    }
+    return all;
+  }
+  [[nodiscard]] std::uint32_t under_way() const noexcept { return under_way_; }
+  [[nodiscard]] std::uint32_t finished() const noexcept { return finished_; }
+  /// Micro-batches that were routed again after a peer had gone.
+  [[nodiscard]] std::uint64_t rerouted() const noexcept { return rerouted_; }
+
+ private:
+  struct batch {
+    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0), passes(stages, 0) {}
+    stage::routing::path path;
+    std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
+    std::vector<std::uint64_t> passes;  ///< by stage
+    double loss = 0;
+    std::uint32_t missing = 0;  ///< stages that do not have it
+    bool started = false;
+    bool known = false;  ///< which tensors are where: this coordinator has started it
+  };
+
+  struct offence {
+    std::uint32_t count = 0;
+    std::uint64_t until = 0;  ///< the first step in which it may get something again
+  };
+
+  // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
+  [[nodiscard]] bool counts_earlier_turns() const {
+    return alone_ && swarm_wire::trains(turn_) && !swarm_wire::is_local(turn_);
+  }
+
+  [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
+    return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
+  }
+  [[nodiscard]] static bool covered(const batch& b) noexcept { return b.missing == 0; }
+
+  // What ends a turn is counted as it changes.
+  void count_missing(std::uint32_t m) {
+    batch& b = batches_[m];
+    if (!swarm_wire::trains(turn_)) {
+      b.missing = b.holders.back() != 0 ? 0 : 1;
+      return;
+    }
+    b.missing = 0;
+    for (std::uint32_t s = 0; s < size_.stages; ++s) b.missing += covered(m, b, s) ? 0 : 1;
+  }
+  template <class Change>
+  void recount(std::uint32_t m, Change&& change) {
+    const batch& b = batches_[m];
+    const auto count = [&](std::uint32_t by) {
+      finished_ += covered(b) ? by : 0;
+      under_way_ += b.started && !covered(b) ? by : 0;
+    };
+    count(UINT32_MAX);  // minus one
+    change();
+    count(1);
+  }
+  void hold(std::uint32_t m, std::uint32_t stage, net::peer_id who) {
+    recount(m, [&] {
+      batches_[m].holders[stage] = who;
+      count_missing(m);
+    });
+  }
+  void set_started(std::uint32_t m) {
+    recount(m, [&] { batches_[m].started = true; });
+  }
+
+  void note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss) {
+    batch& b = batches_[m];
+    if (b.holders[stage] == 0) hold(m, stage, from);
+    if (stage + 1 == size_.stages) b.loss = loss;
+  }
+
+  void take_contents(net::peer_id from, std::uint32_t stage, const swarm_wire::report& r) {
+    std::size_t losses = 0;
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      batch& b = batches_[m];
+      if (r.done.has(m)) {
+        note(from, stage, m, losses < r.losses.size() ? r.losses[losses++] : 0);
+        adopt(m, stage, from);
+      } else if (b.holders[stage] == from) {  // it had to drop it
+        hold(m, stage, 0);
+        if (differ_) b.path[stage] = stage::routing::nobody;
+        stale_.insert(m);
+      } else if (r.begun.has(m) && b.holders[stage] == 0) {
+        adopt(m, stage, from);
+      }
+    }
+  }
+
+  // A micro-batch that an earlier coordinator had started goes on where it is.
+  void adopt(std::uint32_t m, std::uint32_t stage, net::peer_id at) {
+    batch& b = batches_[m];
+    if (b.started) return;
+    b.path[stage] = at;
+    adopted_.insert(m);
+  }
+
+  // Mends first, then starts as many as may be under way.
+  void pump() {
+    if (!reporters_.empty()) return;
+    for (const std::uint32_t m : std::exchange(adopted_, {})) {
+      if (!batches_[m].started) stale_.insert(m);
+      set_started(m);
+    }
+    for (const std::uint32_t m : std::exchange(stale_, {})) mend(m);
+    std::uint32_t room = window_ * static_cast<std::uint32_t>(stage_of_.size());
+    const std::uint32_t busy = under_way();
+    room = room > busy ? room - busy : 0;
+    for (; room > 0 && next_ < batches_.size(); ++next_) {
+      if (batches_[next_].started) continue;
+      if (!start(next_)) return;
+      --room;
+    }
+  }
+
+  bool start(std::uint32_t m) {
+    if (!all_served(m)) return false;
+    batch& b = batches_[m];
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
+    }
+    set_started(m);
+    begin_anew(b, 0);
+    tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
+    return true;
+  }
+
+  // From that stage up. The version of the order that says so names the pass.
+  void begin_anew(batch& b, std::uint32_t from) {
+    if (!differ_) return;
+    std::fill(b.passes.begin() + from, b.passes.end(), std::uint64_t{term_} << 32U | (versions_ + 1));
+    b.known = true;
+  }
+
+  // Lost places of a path are given to others, who get what the neighbours kept. Where nobody is left to take one, it
+  // waits for who comes.
+  void mend(std::uint32_t m) {
+    batch& b = batches_[m];
+    if (covered(b)) return;
+    if (!all_served(m)) {
+      stale_.insert(m);
+      return;
+    }
+    std::vector needs(size_.stages, swarm_wire::stage_need::usual);
+    std::uint32_t changed = size_.stages;  // the lowest place
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (!router_.runs(size_, s, m)) continue;
+      const net::peer_id before = b.path[s];
+      const auto at = stage_of_.find(b.holders[s] != 0 ? b.holders[s] : b.path[s]);
+      if (at != stage_of_.end() && at->second == s) {
+        b.path[s] = at->first;
+      } else {
+        b.path[s] = router_.choose(known_, s, m);
+      }
+      if (b.path[s] != before) changed = std::min(changed, s);
+      needs[s] = b.holders[s] == b.path[s] ? swarm_wire::stage_need::finished : swarm_wire::stage_need::again;
+    }
+    if (differ_) compute_anew(b, b.known ? changed : 0, needs);
+    ++rerouted_;
+    tell(m, b, needs);
+  }
+
+  // Stages below have what they need, but for the gradient where they have not contributed yet.
+  void compute_anew(batch& b, std::uint32_t from, std::vector<swarm_wire::stage_need>& needs) {
+    begin_anew(b, from);
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (s >= from) {
+        needs[s] = swarm_wire::stage_need::again;
+      } else if (needs[s] == swarm_wire::stage_need::again) {
+        needs[s] = swarm_wire::stage_need::usual;
+      }
+    }
+  }
+
+  // Whether every stage that the micro-batch passes has a peer to choose. One that failed is better than none.
+  bool all_served(std::uint32_t m) {
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (!router_.runs(size_, s, m)) continue;
+      if (known_.at(s).empty()) return false;
+      if (!known_.usable(s).empty()) continue;
+      const std::vector<stage::routing::server> banned{known_.at(s).begin(), known_.at(s).end()};
+      for (const auto& p : banned) known_.announced(p.id, s);
+    }
+    return true;
+  }
+
+  void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs) {
+    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs, b.passes};
+    for (const net::peer_id p : b.path) {
+      if (p != 0) orders_.push_back({p, o});
+    }
+  }
+
+  // It may not have heard of everything: orders that it knows do no harm.
+  void tell_again(net::peer_id to, std::uint32_t stage) {
+    for (const batch& b : batches_) {
+      const auto m = static_cast<std::uint32_t>(&b - batches_.data());
+      if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
+      orders_.push_back({to,
+                         {turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
+                          std::vector(size_.stages, swarm_wire::stage_need::usual), b.passes}});
+    }
+  }
+
+  Router router_;
+  stage::routing::roster known_;
+  std::uint32_t window_;
+  bool alone_, differ_ = alone_;
+  stage::routing::step_size size_;
+  std::uint32_t term_ = 0;
+  std::uint64_t turn_ = 0;
+  std::uint32_t versions_ = 0;
+  std::uint32_t next_ = 0;
+  std::uint32_t under_way_ = 0, finished_ = 0;  // micro-batches
+  std::uint64_t rerouted_ = 0;
+  std::vector<batch> batches_;
+  std::vector<bool> summed_;
+  std::map<net::peer_id, std::uint32_t> stage_of_;
+  std::map<net::peer_id, offence> offences_;  // also of those who are gone: coming back is no pardon
+  std::set<net::peer_id> reporters_;
+  std::set<std::uint32_t> stale_, adopted_;
+  std::vector<addressed_order> orders_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
+
+// ---- causeway/parallel/swarm/path_schedulers.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
+
+// A scheduler for each path through a model of modules; one, where all peers train one model. A global batch has an equal
+// part for each path, in their order, and a micro-batch goes through peers of its own path only: so each path is a swarm of
+// its own, with a part of every stage's peers. docs/design/swarm.md, L22 and L23.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// As swarm_scheduler, for all paths together.
+template <stage::routing::Router Router>
+class path_schedulers {
+ public:
+  path_schedulers(std::uint32_t stages, Router router, std::uint32_t window, bool steps_alone)
+      : all_(1, swarm_scheduler<Router>{stages, std::move(router), window, steps_alone}), since_(1), rests_(1, false) {}
+  void peers_differ() noexcept {
+    for (auto& one : all_) one.peers_differ();
+  }
+
+  /// Before anybody serves.
+  void split(std::uint32_t paths) {
+    all_.assign(paths, swarm_scheduler<Router>{all_.front()});
+    forget_who_lacks();
+  }
+
+  // ---- who is there ----------------------------------------------------------------------------------------------------
+
+  /// Who is on no path in this round, which came after the turn `last_round`, gets the one that has the fewest peers of its
+  /// stage: that where it is, or was last, if others have no fewer, else the first such. Where there are fewer peers than
+  /// paths, nobody gets the last ones.
+  void serves(net::peer_id id, const swarm_wire::status& s, std::uint64_t last_round) {
+    const auto known = path_of_.find(id);
+    const bool stays = s.on_path != 0 && s.turn > last_round && s.module_path < count();
+    const std::uint32_t path =
+        stays ? s.module_path : fewest(id, s.stage, known == path_of_.end() ? s.module_path : known->second);
+    if (known != path_of_.end() && known->second != path) all_[known->second].gone(id);
+    path_of_[id] = path;
+    all_[path].serves(id, s.stage);
+  }
+  void gone(net::peer_id id) {
+    if (auto* own = of(id)) own->gone(id);
+    path_of_.erase(id);
+  }
+  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
+    if (m < places_.size()) all_[places_[m].path].failed(id, turn, places_[m].number);
+  }
+  void measured(net::peer_id id, double seconds) {
+    if (auto* own = of(id)) own->known().measured(id, seconds);
+  }
+  void link(net::peer_id a, net::peer_id b, double seconds) {
+    for (auto& one : all_) one.known().link(a, b, seconds);
+  }
+
+  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const { return all_.front().known().link(a, b); }
+
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
+
+  /// `batch`: micro-batches of a global batch, of which the turn has some. 0: they are of no path, and go to all who do not
+  /// rest.
+  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size, std::uint32_t batch,
+             const std::set<net::peer_id>& from = {}) {
+    turn_ = turn;
+    if (std::exchange(term_, term) != term) forget_who_lacks();
+    places_.clear();
+    batches_.assign(all_.size(), {});
+    std::vector<std::uint32_t> awake;
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      if (!rests(p)) awake.push_back(p);
+    }
+    for (std::uint32_t m = 0; m < size.micro_batches; ++m) {
+      const std::uint32_t path = batch > 0 || awake.empty()
+                                     ? swarm_wire::module_path_of(m, size.micro_batches, std::max(batch, count()), count())
+                                     : awake[m % awake.size()];
+      places_.push_back({path, static_cast<std::uint32_t>(batches_[path].size())});
+      batches_[path].push_back(m);
+    }
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      std::set<net::peer_id> reporters;
+      for (const net::peer_id id : from) {
+        if (of(id) == &all_[p]) reporters.insert(id);
+      }
+      auto part = size;
+      part.micro_batches = static_cast<std::uint32_t>(batches_[p].size());
+      all_[p].begin(term, turn, part, std::move(reporters));
+    }
+  }
+
+  void take(net::peer_id from, const swarm_wire::report& r) {
+    auto* const own = of(from);
+    if (own == nullptr) return;
+    const auto path = static_cast<std::uint32_t>(own - all_.data());
+    swarm_wire::report part{r.term, r.turn, {}, {}, {}};
+    if (r.turn == turn_ && r.done.size() == places_.size()) {
+      part.done = part.begun = swarm_wire::batch_set{static_cast<std::uint32_t>(batches_[path].size())};
+      auto loss = r.losses.begin();
+      for (std::uint32_t m = 0; m < places_.size(); ++m) {
+        const bool theirs = places_[m].path == path, done = r.done.has(m);
+        if (theirs && done) part.done.add(places_[m].number);
+        if (theirs && r.begun.has(m)) part.begun.add(places_[m].number);
+        if (theirs && done && loss != r.losses.end()) part.losses.push_back(*loss);
+        if (done && loss != r.losses.end()) ++loss;
+      }
+    }
+    own->take(from, part);
+  }
+  void take(net::peer_id from, swarm_wire::contributed c) {
+    if (c.turn != turn_ || c.micro_batch >= places_.size()) return;
+    const place at = places_[c.micro_batch];
+    c.micro_batch = at.number;
+    all_[at.path].take(from, c);
+  }
+  void summed(std::uint32_t stage, bool has) {
+    for (auto& one : all_) one.summed(stage, has);
+  }
+
+  /// A path rests where a stage that others serve has had nobody on it for so long. It goes on with who comes.
+  void look_for_resting(time_point now, duration patience) {
+    for (std::uint32_t p = 0; p < count() && count() > 1; ++p) {
+      const auto lacks = all_[p].unserved();
+      const bool others = std::all_of(lacks.begin(), lacks.end(), [this](std::uint32_t s) { return is_served(s); });
+      if (lacks.empty() || !others) {
+        since_[p].reset();
+      } else if (!since_[p]) {
+        since_[p] = now;
+      }
+      rests_[p] = since_[p] && now - *since_[p] >= patience;
+    }
+  }
+
+  // ---- what comes out --------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<addressed_order> take_orders() {
+    std::vector<addressed_order> orders;
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      for (addressed_order& o : all_[p].take_orders()) {
+        o.what.micro_batch = batches_[p][o.what.micro_batch];
+        orders.push_back(std::move(o));
+      }
+    }
+    return orders;
+  }
+  [[nodiscard]] bool complete() const {
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      if (!rests(p) && !all_[p].complete()) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] swarm_wire::verdict judge(std::uint64_t turn) const {
+    return {turn, complete() ? std::uint8_t{1} : std::uint8_t{0}, loss(), left_out()};
+  }
+  /// Of paths that rest.
+  [[nodiscard]] swarm_wire::batch_set left_out() const {
+    swarm_wire::batch_set set{count() > 1 ? static_cast<std::uint32_t>(places_.size()) : 0};
+    for (std::uint32_t m = 0; m < set.size(); ++m) {
+      if (rests(places_[m].path)) set.add(m);
+    }
+    return set;
+  }
+  /// Where paths rest, of the others, as if theirs were the mean of all.
+  [[nodiscard]] double loss() const {
+    double sum = 0;
+    std::size_t known = 0;
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      if (rests(p)) continue;
+      sum += all_[p].loss();
+      known += batches_[p].size();
+    }
+    return known == places_.size() || known == 0 ? sum
+                                                 : sum * static_cast<double>(places_.size()) / static_cast<double>(known);
+  }
+  [[nodiscard]] std::uint64_t finished() const { return total(&swarm_scheduler<Router>::finished); }
+  [[nodiscard]] std::uint64_t rerouted() const { return total(&swarm_scheduler<Router>::rerouted); }
+
+ private:
+  struct place {
+    std::uint32_t path = 0;
+    std::uint32_t number = 0;  ///< among the path's
+  };
+
+  [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(all_.size()); }
+  [[nodiscard]] swarm_scheduler<Router>* of(net::peer_id id) {
+    const auto known = path_of_.find(id);
+    return known == path_of_.end() ? nullptr : &all_[known->second];
+  }
+  void forget_who_lacks() {
+    since_.assign(all_.size(), {});
+    rests_.assign(all_.size(), false);
+  }
+  [[nodiscard]] bool rests(std::uint32_t path) const { return rests_[path] && !all_[path].unserved().empty(); }
+  [[nodiscard]] bool is_served(std::uint32_t stage) const {
+    return std::any_of(all_.begin(), all_.end(), [stage](const auto& one) { return !one.known().at(stage).empty(); });
+  }
+  template <class Count>
+  [[nodiscard]] std::uint64_t total(Count of_one) const {
+    std::uint64_t sum = 0;
+    for (const auto& one : all_) sum += (one.*of_one)();
+    return sum;
+  }
+  [[nodiscard]] std::uint32_t fewest(net::peer_id id, std::uint32_t stage, std::uint32_t preferred) const {
+    std::vector<std::size_t> others;
+    for (const auto& one : all_) {
+      const auto there = one.known().at(stage);
+      others.push_back(there.size() -
+                       std::size_t(std::count_if(there.begin(), there.end(), [id](const auto& p) { return p.id == id; })));
+    }
+    const std::size_t peers = 1 + std::accumulate(others.begin(), others.end(), std::size_t{0});
+    others.resize(std::min(others.size(), peers));  // so that the last ones rest, in all stages
+    const auto least = std::min_element(others.begin(), others.end());
+    return preferred < others.size() && others[preferred] == *least ? preferred
+                                                                    : static_cast<std::uint32_t>(least - others.begin());
+  }
+
+  std::vector<swarm_scheduler<Router>> all_;
+  std::vector<std::optional<time_point>> since_;     // by path: when a stage was first seen with nobody on it
+  std::vector<bool> rests_;                          // likewise
+  std::vector<std::vector<std::uint32_t>> batches_;  // by path: its micro-batches of the turn
+  std::vector<place> places_;                        // by micro-batch
+  std::map<net::peer_id, std::uint32_t> path_of_;
+  std::uint64_t turn_ = 0;
+  std::uint32_t term_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
+
 // ---- causeway/parallel/swarm/peer_directory.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
 #define CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
@@ -39856,6 +40666,12 @@ class swarm_messenger {
   /// With local steps: that a state is committed here, and what the stages decided by, which it has. Whether anybody cares.
   CAUSEWAY_DECL bool tell_committed();
 
+  /// Of a model of modules: the path that this peer is on, which is that of the first order that it takes in a round. A
+  /// round ends where this peer begins anew, and for all with an exchange: in a turn that they remember.
+  CAUSEWAY_DECL void round_is_over(bool for_all);
+  CAUSEWAY_DECL void begin_on_path();
+  CAUSEWAY_DECL bool takes_path_of(const swarm_wire::order& o);
+
   CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
 
   CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
@@ -39887,6 +40703,11 @@ class swarm_messenger {
   bool has_values_ = true;  // of its stage: in groups, a peer that has met nobody yet has none
   bool in_groups_ = false;
   bool coordinates_ = false;
+  std::uint32_t paths_ = 0;  // through a model of modules; 0: all train one
+  std::uint32_t module_path_ = swarm_wire::no_module_path;
+  bool on_path_ = false, leaves_path_ = false;
+  bool judges_ = false;           // an evaluation of shared parameters, for which anybody will do
+  std::uint64_t last_round_ = 0;  // the turn that ended it: what is older says nothing of paths
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -39934,7 +40755,30 @@ CAUSEWAY_DECL swarm_wire::status swarm_messenger::own_status() const {
           {own_sums_[0], own_sums_[1]},
           part_,
           committed_,
-          own_decided_};
+          own_decided_,
+          module_path_,
+          on_path_ ? std::uint8_t{1} : std::uint8_t{0}};
+}
+
+CAUSEWAY_DECL void swarm_messenger::round_is_over(bool for_all) {
+  leaves_path_ = true;
+  if (for_all) last_round_ = micro_batches_.turn();
+}
+
+CAUSEWAY_DECL void swarm_messenger::begin_on_path() {
+  if (std::exchange(leaves_path_, false)) on_path_ = false;
+}
+
+CAUSEWAY_DECL bool swarm_messenger::takes_path_of(const swarm_wire::order& o) {
+  const std::uint32_t size = micro_batches_.done().size();
+  if (paths_ == 0 || judges_ || o.turn != micro_batches_.turn() || o.micro_batch >= size) return true;
+  const std::uint32_t path =
+      swarm_wire::module_path_of(o.micro_batch, size, static_cast<std::uint32_t>(options_.micro_batches), paths_);
+  if (on_path_) return path == module_path_;
+  module_path_ = path;
+  on_path_ = true;
+  announce();
+  return true;
 }
 
 CAUSEWAY_DECL bool swarm_messenger::tell_committed() {
@@ -40009,387 +40853,6 @@ CAUSEWAY_DECL std::string swarm_messenger::describe_swarm() const {
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
 #endif
-
-// ---- causeway/parallel/swarm/swarm_scheduler.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
-
-// Brings all micro-batches of a turn through all stages of a swarm: gives each a path, sees who has contributed what, and
-// finds others for what was lost. A state machine without network and clock: what peers say goes in, orders come out.
-//
-// It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
-// exactly once (swarm_shares.hpp). What it decides is only how quickly they get there.
-//
-// Where the peers of a stage differ, because they take local steps, a micro-batch that loses a place begins anew there and
-// in all stages above: what they had computed was made of the lost peer's values. Who has contributed it computes it for
-// the others' sake. Stages below keep what they have.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// An order and whom it is for.
-struct addressed_order {
-  net::peer_id to = 0;
-  swarm_wire::order what;
-};
-
-/// Thread safety: none. Memory: M · S peers for M micro-batches and S stages. Cost of an event: O(S), but for a peer that
-/// goes or reports and for a stage's sum, O(M · S); what is under way is counted, not looked for.
-template <stage::routing::Router Router>
-class swarm_scheduler {
- public:
-  /// `window`: micro-batches under way for each peer that serves. `peers_differ`: those of a stage hold different values.
-  swarm_scheduler(std::uint32_t stages, Router router, std::uint32_t window, bool peers_differ = false)
-      : router_{std::move(router)}, known_{stages}, window_{window}, differ_{peers_differ}, summed_(stages, false) {}
-
-  // ---- who is there ----------------------------------------------------------------------------------------------------
-
-  void serves(net::peer_id id, std::uint32_t stage) {
-    const auto known = stage_of_.find(id);
-    if (known != stage_of_.end() && known->second == stage) return;
-    if (known != stage_of_.end()) gone(id);
-    known_.announced(id, stage);
-    const auto offended = offences_.find(id);
-    if (offended != offences_.end() && swarm_wire::step_of(turn_) < offended->second.until) known_.ban(id);
-    stage_of_[id] = stage;
-    router_.begin(size_, known_);
-  }
-
-  /// It is out of reach, or serves no stage any more: what only it had is given to others.
-  void gone(net::peer_id id) {
-    const auto known = stage_of_.find(id);
-    if (known == stage_of_.end()) return;
-    const std::uint32_t stage = known->second;
-    stage_of_.erase(known);
-    known_.gone(id);
-    reporters_.erase(id);
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
-      batch& b = batches_[m];
-      if (b.holders[stage] == id) hold(m, stage, 0);
-      if (!b.started || std::find(b.path.begin(), b.path.end(), id) == b.path.end()) continue;
-      stale_.insert(m);
-      if (differ_) b.path[stage] = stage::routing::nobody;  // also if it is back at once: it has forgotten
-    }
-    pump();
-  }
-
-  /// What it sent for a micro-batch of this turn is of no use: until the next step nothing new goes there, and another of
-  /// its stage, if there is one, computes that micro-batch. Whom it happens to again within 64 steps gets nothing for 2, 4
-  /// ... 64 of them, unless its stage has nobody else.
-  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
-    const auto stage = stage_of_.find(id);
-    if (stage == stage_of_.end() || turn != turn_ || m >= batches_.size()) return;
-    known_.ban(id);
-    offence& o = offences_[id];
-    o.until = swarm_wire::step_of(turn_) + (std::uint64_t{1} << std::min(o.count++, 6U));
-    batch& b = batches_[m];
-    if (!b.started || b.path[stage->second] != id || known_.usable(stage->second).empty()) return;
-    b.path[stage->second] = stage::routing::nobody;
-    if (b.holders[stage->second] == id) hold(m, stage->second, 0);
-    stale_.insert(m);
-    pump();
-  }
-
-  [[nodiscard]] const stage::routing::roster& known() const noexcept { return known_; }
-  [[nodiscard]] stage::routing::roster& known() noexcept { return known_; }
-
-  // ---- a turn ----------------------------------------------------------------------------------------------------------
-
-  /// `from`: peers whose reports are waited for, because another coordinator had begun the turn; none at its beginning.
-  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
-             std::set<net::peer_id> from = {}) {
-    term_ = term;
-    turn_ = turn;
-    size_ = size;
-    batches_.assign(size.micro_batches, batch{size.stages});
-    std::fill(summed_.begin(), summed_.end(), false);
-    under_way_ = finished_ = 0;
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) count_missing(m);
-    stale_.clear();
-    adopted_.clear();
-    next_ = 0;
-    reporters_ = std::move(from);
-    const std::uint64_t step = swarm_wire::step_of(turn);
-    std::erase_if(offences_, [&](const auto& o) { return step > o.second.until + 64; });
-    for (const auto& [id, stage] : stage_of_) {
-      const auto known = offences_.find(id);
-      if (known == offences_.end() || step >= known->second.until) known_.announced(id, stage);
-    }
-    router_.begin(size_, known_);
-    pump();
-  }
-
-  void take(net::peer_id from, const swarm_wire::report& r) {
-    const auto stage = stage_of_.find(from);
-    if (stage == stage_of_.end() || r.term != term_) return;
-    if (r.turn < turn_ && counts_earlier_turns()) return;  // it will report again
-    if (reporters_.erase(from) == 0) tell_again(from, stage->second);
-    if (r.turn == turn_ && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
-    pump();
-  }
-
-  void take(net::peer_id from, const swarm_wire::contributed& c) {
-    const auto stage = stage_of_.find(from);
-    if (stage == stage_of_.end() || c.turn != turn_ || c.micro_batch >= batches_.size()) return;
-    known_.measured(from, c.seconds);
-    note(from, stage->second, c.micro_batch, c.loss);
-    pump();
-  }
-
-  /// Whether a living peer of the stage has the sum of all its micro-batches: then nothing can be lost there any more.
-  void summed(std::uint32_t stage, bool has) {
-    if (summed_[stage] == has) return;
-    summed_[stage] = has;
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
-      recount(m, [&] { count_missing(m); });
-      if (!has && batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
-    }
-    pump();
-  }
-
-  // ---- what comes out --------------------------------------------------------------------------------------------------
-
-  [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
-
-  /// Every micro-batch is in the gradient of a living peer of every stage; in an evaluation, its loss is known.
-  [[nodiscard]] bool complete() const { return reporters_.empty() && finished_ == batches_.size(); }
-  /// Summed over all micro-batches whose loss is known, in their order.
-  [[nodiscard]] double loss() const {
-    double sum = 0;
-    for (const batch& b : batches_) sum += b.loss;
-    return sum;
-  }
-  /// Stages that nobody serves.
-  [[nodiscard]] std::vector<std::uint32_t> unserved() const {
-    std::vector<std::uint32_t> all;
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (known_.at(s).empty()) all.push_back(s);
-    }
-    return all;
-  }
-  [[nodiscard]] std::uint32_t under_way() const noexcept { return under_way_; }
-  [[nodiscard]] std::uint32_t finished() const noexcept { return finished_; }
-  /// Micro-batches that were routed again after a peer had gone.
-  [[nodiscard]] std::uint64_t rerouted() const noexcept { return rerouted_; }
-
- private:
-  struct batch {
-    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0), passes(stages, 0) {}
-    stage::routing::path path;
-    std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
-    std::vector<std::uint64_t> passes;  ///< by stage
-    double loss = 0;
-    std::uint32_t missing = 0;  ///< stages that do not have it
-    bool started = false;
-    bool known = false;  ///< which tensors are where: this coordinator has started it
-  };
-
-  struct offence {
-    std::uint32_t count = 0;
-    std::uint64_t until = 0;  ///< the first step in which it may get something again
-  };
-
-  // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
-  [[nodiscard]] bool counts_earlier_turns() const {
-    return differ_ && swarm_wire::trains(turn_) && !swarm_wire::is_local(turn_);
-  }
-
-  [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
-    return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
-  }
-  [[nodiscard]] static bool covered(const batch& b) noexcept { return b.missing == 0; }
-
-  // What ends a turn is counted as it changes.
-  void count_missing(std::uint32_t m) {
-    batch& b = batches_[m];
-    if (!swarm_wire::trains(turn_)) {
-      b.missing = b.holders.back() != 0 ? 0 : 1;
-      return;
-    }
-    b.missing = 0;
-    for (std::uint32_t s = 0; s < size_.stages; ++s) b.missing += covered(m, b, s) ? 0 : 1;
-  }
-  template <class Change>
-  void recount(std::uint32_t m, Change&& change) {
-    const batch& b = batches_[m];
-    const auto count = [&](std::uint32_t by) {
-      finished_ += covered(b) ? by : 0;
-      under_way_ += b.started && !covered(b) ? by : 0;
-    };
-    count(UINT32_MAX);  // minus one
-    change();
-    count(1);
-  }
-  void hold(std::uint32_t m, std::uint32_t stage, net::peer_id who) {
-    recount(m, [&] {
-      batches_[m].holders[stage] = who;
-      count_missing(m);
-    });
-  }
-  void set_started(std::uint32_t m) {
-    recount(m, [&] { batches_[m].started = true; });
-  }
-
-  void note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss) {
-    batch& b = batches_[m];
-    if (b.holders[stage] == 0) hold(m, stage, from);
-    if (stage + 1 == size_.stages) b.loss = loss;
-  }
-
-  void take_contents(net::peer_id from, std::uint32_t stage, const swarm_wire::report& r) {
-    std::size_t losses = 0;
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
-      batch& b = batches_[m];
-      if (r.done.has(m)) {
-        note(from, stage, m, losses < r.losses.size() ? r.losses[losses++] : 0);
-        adopt(m, stage, from);
-      } else if (b.holders[stage] == from) {  // it had to drop it
-        hold(m, stage, 0);
-        if (differ_) b.path[stage] = stage::routing::nobody;
-        stale_.insert(m);
-      } else if (r.begun.has(m) && b.holders[stage] == 0) {
-        adopt(m, stage, from);
-      }
-    }
-  }
-
-  // A micro-batch that an earlier coordinator had started goes on where it is.
-  void adopt(std::uint32_t m, std::uint32_t stage, net::peer_id at) {
-    batch& b = batches_[m];
-    if (b.started) return;
-    b.path[stage] = at;
-    adopted_.insert(m);
-  }
-
-  // Mends first, then starts as many as may be under way.
-  void pump() {
-    if (!reporters_.empty()) return;
-    for (const std::uint32_t m : std::exchange(adopted_, {})) {
-      if (!batches_[m].started) stale_.insert(m);
-      set_started(m);
-    }
-    for (const std::uint32_t m : std::exchange(stale_, {})) mend(m);
-    std::uint32_t room = window_ * static_cast<std::uint32_t>(stage_of_.size());
-    const std::uint32_t busy = under_way();
-    room = room > busy ? room - busy : 0;
-    for (; room > 0 && next_ < batches_.size(); ++next_) {
-      if (batches_[next_].started) continue;
-      if (!start(next_)) return;
-      --room;
-    }
-  }
-
-  bool start(std::uint32_t m) {
-    if (!all_served(m)) return false;
-    batch& b = batches_[m];
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
-    }
-    set_started(m);
-    begin_anew(b, 0);
-    tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
-    return true;
-  }
-
-  // From that stage up. The version of the order that says so names the pass.
-  void begin_anew(batch& b, std::uint32_t from) {
-    if (!differ_) return;
-    std::fill(b.passes.begin() + from, b.passes.end(), std::uint64_t{term_} << 32U | (versions_ + 1));
-    b.known = true;
-  }
-
-  // Lost places of a path are given to others, who get what the neighbours kept. Where nobody is left to take one, it
-  // waits for who comes.
-  void mend(std::uint32_t m) {
-    batch& b = batches_[m];
-    if (covered(b)) return;
-    if (!all_served(m)) {
-      stale_.insert(m);
-      return;
-    }
-    std::vector needs(size_.stages, swarm_wire::stage_need::usual);
-    std::uint32_t changed = size_.stages;  // the lowest place
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (!router_.runs(size_, s, m)) continue;
-      const net::peer_id before = b.path[s];
-      const auto at = stage_of_.find(b.holders[s] != 0 ? b.holders[s] : b.path[s]);
-      if (at != stage_of_.end() && at->second == s) {
-        b.path[s] = at->first;
-      } else {
-        b.path[s] = router_.choose(known_, s, m);
-      }
-      if (b.path[s] != before) changed = std::min(changed, s);
-      needs[s] = b.holders[s] == b.path[s] ? swarm_wire::stage_need::finished : swarm_wire::stage_need::again;
-    }
-    if (differ_) compute_anew(b, b.known ? changed : 0, needs);
-    ++rerouted_;
-    tell(m, b, needs);
-  }
-
-  // Stages below have what they need, but for the gradient where they have not contributed yet.
-  void compute_anew(batch& b, std::uint32_t from, std::vector<swarm_wire::stage_need>& needs) {
-    begin_anew(b, from);
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (s >= from) {
-        needs[s] = swarm_wire::stage_need::again;
-      } else if (needs[s] == swarm_wire::stage_need::again) {
-        needs[s] = swarm_wire::stage_need::usual;
-      }
-    }
-  }
-
-  // Whether every stage that the micro-batch passes has a peer to choose. One that failed is better than none.
-  bool all_served(std::uint32_t m) {
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (!router_.runs(size_, s, m)) continue;
-      if (known_.at(s).empty()) return false;
-      if (!known_.usable(s).empty()) continue;
-      const std::vector<stage::routing::server> banned{known_.at(s).begin(), known_.at(s).end()};
-      for (const auto& p : banned) known_.announced(p.id, s);
-    }
-    return true;
-  }
-
-  void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs) {
-    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs, b.passes};
-    for (const net::peer_id p : b.path) {
-      if (p != 0) orders_.push_back({p, o});
-    }
-  }
-
-  // It may not have heard of everything: orders that it knows do no harm.
-  void tell_again(net::peer_id to, std::uint32_t stage) {
-    for (const batch& b : batches_) {
-      const auto m = static_cast<std::uint32_t>(&b - batches_.data());
-      if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
-      orders_.push_back({to,
-                         {turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
-                          std::vector(size_.stages, swarm_wire::stage_need::usual), b.passes}});
-    }
-  }
-
-  Router router_;
-  stage::routing::roster known_;
-  std::uint32_t window_;
-  bool differ_;
-  stage::routing::step_size size_;
-  std::uint32_t term_ = 0;
-  std::uint64_t turn_ = 0;
-  std::uint32_t versions_ = 0;
-  std::uint32_t next_ = 0;
-  std::uint32_t under_way_ = 0, finished_ = 0;  // micro-batches
-  std::uint64_t rerouted_ = 0;
-  std::vector<batch> batches_;
-  std::vector<bool> summed_;
-  std::map<net::peer_id, std::uint32_t> stage_of_;
-  std::map<net::peer_id, offence> offences_;  // also of those who are gone: coming back is no pardon
-  std::set<net::peer_id> reporters_;
-  std::set<std::uint32_t> stale_, adopted_;
-  std::vector<addressed_order> orders_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
 
 // ---- causeway/parallel/swarm/swarm_table_sync.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
@@ -40721,12 +41184,13 @@ class swarm_coordinator : protected swarm_table_sync {
     std::set<net::peer_id> asked;
     for (const auto& [id, p] : directory_.peers()) {
       if (!directory_.serves(id)) continue;
-      scheduler_.serves(id, p.said->stage);
-      if (p.said->seconds > 0) scheduler_.known().measured(id, p.said->seconds);
+      scheduler_.serves(id, *p.said, last_round_);
+      if (p.said->seconds > 0) scheduler_.measured(id, p.said->seconds);
       if (!from_the_beginning) asked.insert(id);
     }
-    scheduler_.serves(fabric_->id(), options_.stage);
-    scheduler_.begin(term_, micro_batches_.turn(), size(), asked);
+    scheduler_.serves(fabric_->id(), own_status(), last_round_);
+    scheduler_.begin(term_, micro_batches_.turn(), size(), judges_ ? 0 : static_cast<std::uint32_t>(options_.micro_batches),
+                     asked);
     for (const net::peer_id id : asked) post(id, swarm_wire::claim{term_});
     if (!from_the_beginning) scheduler_.take(fabric_->id(), micro_batches_.summary(term_));
     told_complete_ = false;
@@ -40786,7 +41250,7 @@ class swarm_coordinator : protected swarm_table_sync {
   void heard_by_coordinator(net::peer_id from, const swarm_wire::delays& all) {
     for (const auto& d : all.list) {
       const bool known = d.to == fabric_->id() || directory_.peers().contains(d.to);  // strangers fill no memory
-      if (known) scheduler_.known().link(from, d.to, d.seconds);
+      if (known) scheduler_.link(from, d.to, d.seconds);
     }
   }
   void heard_by_coordinator(net::peer_id from, const swarm_wire::report& r) {
@@ -40795,7 +41259,8 @@ class swarm_coordinator : protected swarm_table_sync {
     const auto known = evaluated_.find(r.turn);
     const bool is_known = known != evaluated_.end();
     if (r.turn < micro_batches_.turn() && !swarm_wire::trains(r.turn)) {
-      post(from, swarm_wire::verdict{r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0});
+      post(from,
+           swarm_wire::verdict{r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0, {}});
     }
   }
 
@@ -40832,9 +41297,7 @@ class swarm_coordinator : protected swarm_table_sync {
     }
   }
 
-  [[nodiscard]] swarm_wire::verdict judge() const {
-    return {micro_batches_.turn(), scheduler_.complete() ? std::uint8_t{1} : std::uint8_t{0}, scheduler_.loss()};
-  }
+  [[nodiscard]] swarm_wire::verdict judge() const { return scheduler_.judge(micro_batches_.turn()); }
 
   // ---- following -------------------------------------------------------------------------------------------------------
 
@@ -40844,7 +41307,7 @@ class swarm_coordinator : protected swarm_table_sync {
       return;
     if (o.turn > micro_batches_.turn() || !serving_) {
       if (o.path.size() == options_.stages) orders_.keep(from, o);
-    } else {
+    } else if (takes_path_of(o)) {
       micro_batches_.take(o);
     }
   }
@@ -40949,7 +41412,7 @@ class swarm_coordinator : protected swarm_table_sync {
   static constexpr std::size_t most_kept_losses = 4096;
 
   Router rule_;  // for runs() alone
-  swarm_scheduler<Router> scheduler_;
+  path_schedulers<Router> scheduler_;
   early_orders orders_;
   std::map<std::uint64_t, double> evaluated_;  // by turn: summed losses
   stage_balance balance_;
@@ -41119,6 +41582,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     this->look_after_the_trainer(now);
     if (auto measured = directory_.take_delays(); !measured.list.empty()) this->tell_coordinator(measured);
     if (coordinates_) this->balance(now);
+    if (coordinates_) scheduler_.look_for_resting(now, options_.silence);
     this->ask_for_the_loss();
     this->fetched_.forgive();
     fabric_->wake_at(now + options_.heartbeat);
@@ -41153,7 +41617,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     }
     if (!coordinates_) return;
     if (s.serving != 0) {
-      scheduler_.serves(from, s.stage);
+      scheduler_.serves(from, s, this->last_round_);
     } else {
       scheduler_.gone(from);
     }
@@ -41258,6 +41722,7 @@ class swarm_work : protected swarm_message_handler<Router> {
     mailbox_.clear();
     locked([&] {
       mailbox_.forget_before(turn);
+      this->begin_on_path();
       base::begin(turn, micro_batches, std::move(counted));
     });
   }
@@ -41270,6 +41735,50 @@ class swarm_work : protected swarm_message_handler<Router> {
     }
     return all;
   }
+
+  /// See swarm_round.
+  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                            std::function<void(std::uint32_t, std::span<float>)> put) {
+    if (options_.micro_batches % count != 0) {
+      return fail(errc::invalid_argument, "micro_batches",
+                  std::to_string(options_.micro_batches) + " of a global batch for " + std::to_string(count) +
+                      " paths, each of which has an equal part of it; use a multiple");
+    }
+    path_taken_ = std::move(taken);
+    put_path_ = std::move(put);
+    locked([&] {
+      this->paths_ = count;
+      this->scheduler_.split(count);
+    });
+    return {};
+  }
+
+  /// While it is there, the shared parameters of a path are in the place of those that this peer computes with.
+  class judged_path {
+   public:
+    judged_path(swarm_work& work, swarm_computer& computer, std::optional<std::uint32_t> path)
+        : work_{work}, computer_{computer}, judges_{path.has_value() && work.paths_ > 0} {
+      if (!judges_) return;
+      computer_.replace_parameters([&](std::span<float> to) {
+        kept_.assign(to.begin(), to.end());
+        work_.put_path_(*path, to);
+      });
+      work_.locked([this] { work_.judges_ = true; });
+    }
+    judged_path(const judged_path&) = delete;
+    judged_path& operator=(const judged_path&) = delete;
+    ~judged_path() {
+      if (!judges_) return;
+      work_.locked([this] { work_.judges_ = false; });
+      computer_.replace_parameters([this](std::span<float> to) { std::copy(kept_.begin(), kept_.end(), to.begin()); });
+    }
+
+   private:
+    swarm_work& work_;
+    swarm_computer& computer_;
+    std::vector<float> kept_;
+    bool judges_;
+  };
 
   // ---- gradients -----------------------------------------------------------------------------------------------------
 
@@ -41305,6 +41814,15 @@ class swarm_work : protected swarm_message_handler<Router> {
     this->gradients_.begin(this->step());
   }
 
+  /// Where a policy exchanges gradients: all of it was dropped, and the policy's row of it with that.
+  error without_gradient() {
+    progress_ = with_lock([&] { return micro_batches_.done(); });
+    return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
+  }
+  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
+  }
+
   /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
   /// peer's parameters are others than when the exchange was prepared.
   result<void> step_on_what_was_missing() {
@@ -41319,6 +41837,25 @@ class swarm_work : protected swarm_message_handler<Router> {
       });
     }
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
+  }
+
+  /// What cannot be added goes into no sum: nobody could take it out again.
+  result<void> check_contribution() {
+    const bool adds = with_lock([&] { return !this->has_sum() && micro_batches_.done().count() > 0; });
+    if (!adds || std::isfinite(computer_->squares())) return {};
+    return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
+  }
+
+  /// `work`, until `done`, where the gradients are to be of.
+  template <class Done, class Work>
+  result<void> at_place(const Done& done, Work&& work) {
+    if (!place_ || with_lock(done)) return work();
+    const auto outcome = place_([&]() -> result<double> {
+      CAUSEWAY_TRY(work());
+      return 0.0;
+    });
+    if (!outcome) return outcome.error();
+    return {};
   }
 
   // ---- tensors --------------------------------------------------------------------------------------------------------
@@ -41359,6 +41896,7 @@ class swarm_work : protected swarm_message_handler<Router> {
 
   /// A task of its micro-batches. An input that cannot be used is refused, which is no error; errors are the computer's.
   result<void> compute(const swarm_task& task) {
+    if (this->paths_ > 0 && !this->judges_) take_module_path();
     if (!task.backward) computer_->forget(task.micro_batch);
     if (task.input) {
       const auto usable = computer_->take_in(input(task.micro_batch, task.backward), task.input);
@@ -41381,8 +41919,12 @@ class swarm_work : protected swarm_message_handler<Router> {
   }
 
   swarm_computer* computer_ = nullptr;
+  gradient_place place_;
   // Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
   swarm_wire::batch_set progress_;
+  std::function<void()> meanwhile_;                // see swarm_round
+  std::function<void(std::uint32_t)> path_taken_;  // and what follows: see swarm_round::shares_paths
+  std::function<void(std::uint32_t, std::span<float>)> put_path_;
 
  private:
   [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {
@@ -41428,6 +41970,14 @@ class swarm_work : protected swarm_message_handler<Router> {
     return took;
   }
 
+  // The parameters become those of the path that this peer was given in this round, on which it has done nothing yet.
+  void take_module_path() {
+    const std::uint32_t path = with_lock([this] { return this->module_path_; });
+    if (std::exchange(computes_on_, path) == path) return;
+    path_taken_(path);
+    computer_->replace_parameters([&](std::span<float> to) { put_path_(path, to); });
+  }
+
   // What is computed again for a neighbour's sake adds to nothing.
   result<swarm_output> backward(std::uint32_t m, bool adds) {
     const auto g = computer_->gradients();
@@ -41462,7 +42012,8 @@ class swarm_work : protected swarm_message_handler<Router> {
   std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
   std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
   bool clobbered_ = false;            // the gradients held what was to be exchanged
-  bool warm_ = false;                 // has computed a micro-batch to the end
+  std::uint32_t computes_on_ = swarm_wire::no_module_path;
+  bool warm_ = false;  // has computed a micro-batch to the end
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -41484,7 +42035,7 @@ template <stage::routing::Router Router>
 class swarm_peer final : public swarm_round, private swarm_work<Router> {
   using base = swarm_work<Router>;
   using base::computer_, base::fabric_, base::decisions_, base::gradients_, base::locked, base::log_, base::options_,
-      base::progress_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
+      base::progress_, base::meanwhile_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
 
  public:
   swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
@@ -41495,7 +42046,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
 
-  result<void> exchange_means(bool late) override {
+  result<void> exchange_means(bool late, gradient_place at) override {
     if (this->tied_.length > 0) {
       return fail(errc::unsupported, "swarm",
                   "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
@@ -41503,6 +42054,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     }
     averages_ = true;
     late_ = late;
+    this->place_ = std::move(at);
+    locked([this] {
+      if (this->place_) this->scheduler_.peers_differ();
+    });
     return {};
   }
 
@@ -41522,7 +42077,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   result<double> run(std::uint64_t step, swarm_computer& computer) override {
     if (this->steps_alone()) return run_alone(step, computer);
     this->begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
-    CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
+    const auto done = [this] { return this->may_enter(); };
+    CAUSEWAY_TRY(this->at_place(done, [&] { return work_until(done); }));
     if (averages_) (void)make_mean({});
     return with_lock([&] { return verdict_.turn == micro_batches_.turn() ? verdict_.loss : 0.0; });
   }
@@ -41530,12 +42086,15 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   result<void> complete(const std::function<bool()>& summoned) override {
     if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
     decisions_.begin();
-    if (swarm_wire::is_local(micro_batches_.turn())) begin_closing_turn();
+    if (swarm_wire::is_local(micro_batches_.turn())) {  // all of the steps since the last exchange, most of which are done
+      this->begin(closing_.first, progress_.size(), *closing_.second, progress_);
+    }
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
     const auto row_of = averages_ ? std::exchange(progress_, {}) : swarm_wire::batch_set{};
-    CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
-    CAUSEWAY_TRY(check_contribution());
+    const auto done = [&] { return this->may_enter() && rested(); };
+    CAUSEWAY_TRY(this->at_place(done, [&] { return work_until(done, called); }));
+    CAUSEWAY_TRY(this->check_contribution());
     if (averages_) return make_mean(row_of);
     return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
   }
@@ -41561,17 +42120,24 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   void meets_in_groups() override {
     locked([this] { this->in_groups_ = true; });
   }
+  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                            std::function<void(std::uint32_t, std::span<float>)> put) override {
+    return base::shares_paths(count, std::move(taken), std::move(put));
+  }
   void has_values(bool it_has) override {
     locked([&] { this->has_values_ = it_has; });
   }
+  void meanwhile(std::function<void()> what) override { meanwhile_ = std::move(what); }
   void throw_away() override { this->throw_work_away(); }
   [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
-  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) override {
+  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer,
+                          std::optional<std::uint32_t> path) override {
     if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;
     if (evaluations_ == swarm_wire::most_evaluations) {
       return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
     }
+    const typename base::judged_path judged{*this, computer, path};
     this->begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
     const auto outcome = work_until([this] { return this->evaluated() || this->gives_up(); });
     if (!outcome) CAUSEWAY_TRY(leave_evaluation_to_others(outcome.error()));
@@ -41581,11 +42147,17 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   [[nodiscard]] bool called_away() const noexcept override { return this->called_away_; }
+  [[nodiscard]] bool is_waited_for() override {
+    return with_lock([this] { return this->followed_.term != told_by_; });
+  }
 
   [[nodiscard]] swarm_holding holding() override {
     return with_lock([&] {
-      return swarm_holding{this->step(),     this->has_sum(),  micro_batches_.done(),
-                           this->released(), this->has_part(), !this->has_values_};
+      swarm_holding h{this->step(),     this->has_sum(),  micro_batches_.done(),
+                      this->released(), this->has_part(), !this->has_values_};
+      if (h.done.count() > 0) h.module_path = this->module_path_;
+      if (verdict_.turn == micro_batches_.turn() && verdict_.complete != 0) h.left_out = verdict_.left_out;
+      return h;
     });
   }
 
@@ -41594,7 +42166,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
     if (drops || plan.parts[self] == swarm_part::dropped) this->drop_everything();
     if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
-    if (drops) return without_gradient();
+    if (drops) return this->without_gradient();
     if (!plan.complete) {
       const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
       locked([this, asks = lacks_part && self == 0] {
@@ -41614,7 +42186,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) override {
-    const double squares = exchanges_rows() ? sum_of_squares(gradient) : computer_->squares();
+    const double squares = exchanges_rows() ? this->sum_of_squares(gradient) : computer_->squares();
     if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
@@ -41661,6 +42233,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   void committed(bool adopted) override {
     progress_ = {};
     locked([&] {
+      this->round_is_over(!adopted);
       if (!adopted && this->closes_a_round()) this->committed_ = this->step() + 1;
       const bool tells = this->tell_committed();
       if (this->holds_committed(adopted) || tells) this->after_event();
@@ -41719,23 +42292,15 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
   }
 
-  // All of it was dropped, and the policy's row of it with that.
-  error without_gradient() {
-    progress_ = with_lock([&] { return micro_batches_.done(); });
-    return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
-  }
-
   // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
   [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
-    swarm_part_taken part{weights_of(all, plan)};
+    swarm_part_taken part{.weights = weights_of(all, plan)};
+    part.paths = paths_of(all, plan, part.weights);
     const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
     if (at == plan.parts.end()) return part;
     part.result_at = static_cast<std::uint32_t>(at - plan.parts.begin());
     if (with_lock([&] { return this->has_sum(); })) part.result = gradients_.sum();
     return part;
-  }
-  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
-    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
   }
 
   void has_summed(const swarm_wire::stage_sum& what) {
@@ -41751,13 +42316,6 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return work_until([this] { return this->evaluated() || this->gives_up(); });
   }
 
-  // What cannot be added goes into no sum: nobody could take it out again.
-  result<void> check_contribution() {
-    const bool adds = with_lock([&] { return !this->has_sum() && micro_batches_.done().count() > 0; });
-    if (!adds || std::isfinite(computer_->squares())) return {};
-    return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
-  }
-
   // ---- local steps ----------------------------------------------------------------------------------------------------
 
   // What this peer contributed counts if the coordinator said so; else others may have been given it, or nobody knows.
@@ -41769,14 +42327,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
     return with_lock([&] {
       if (!this->declared()) micro_batches_.forget();
+      told_by_ = this->followed_.term;
       return this->declared() ? this->loss_ : 0.0;
     });
-  }
-
-  // All micro-batches of the steps since the last exchange, most of which are done.
-  void begin_closing_turn() {
-    const auto [turn, round] = closing_;
-    this->begin(turn, progress_.size(), *round, progress_);
   }
 
   // ---- waiting --------------------------------------------------------------------------------------------------------
@@ -41802,7 +42355,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       } else if (summoned && summoned()) {
         return {};
       } else {
-        CAUSEWAY_TRY(wait_a_while(done, summoned ? look_around : duration::max()));
+        if (meanwhile_) meanwhile_();
+        CAUSEWAY_TRY(wait_a_while(done, meanwhile_ ? a_moment : summoned ? look_around : duration::max()));
       }
     }
   }
@@ -41822,20 +42376,18 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return {};
   }
 
-  static constexpr duration look_around = std::chrono::milliseconds{100};
+  static constexpr duration look_around = std::chrono::milliseconds{100}, a_moment = std::chrono::milliseconds{5};
 
-  std::uint64_t evaluated_step_ = 0;
-  std::uint64_t evaluations_ = 0;  // before that step
-  swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
-  std::span<const float> summed_;  // what that is of
+  std::uint64_t evaluated_step_ = 0, evaluations_ = 0;  // so many before that step
+  swarm_wire::stage_sum kept_;                          // of this stage, which the others hear of next
+  std::span<const float> summed_;                       // what that is of
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
-  bool open_ = false;
-  bool averages_ = false, late_ = false;  // see exchange_means
-  std::size_t most_asked_ = 0;            // see decision
-  time_point again_from_;                 // another attempt at the exchange
-  duration waited_{0};
-  duration say_at_;
+  std::uint32_t told_by_ = 0;                            // the term in which the last local step was over
+  bool open_ = false, averages_ = false, late_ = false;  // see exchange_means
+  std::size_t most_asked_ = 0;                           // see decision
+  time_point again_from_;                                // another attempt at the exchange
+  duration waited_{0}, say_at_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

@@ -1898,7 +1898,7 @@ class batch_by_speed {
 
   [[nodiscard]] const batch_by_speed_options& options() const noexcept { return options_; }
 
-  /// Of this peer's batch in the next step. Known once the policy was started.
+  /// Of this peer's batch in the next step; of stages that come and go, the whole one. Known once the policy was started.
   [[nodiscard]] std::uint32_t sequences() const noexcept { return sequences_; }
   /// Of the peers before it in the same step: where its part of a batch that all share begins.
   [[nodiscard]] std::uint32_t sequences_before() const noexcept { return before_; }
@@ -1908,7 +1908,10 @@ class batch_by_speed {
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
   result<void> open(auto& ctx) {
-    const auto peers = ctx.elastic() ? static_cast<std::size_t>(std::lround(1 / ctx.own_share())) : ctx.peers();
+    const bool whole = ctx.exchanges_at_once();  // stages that come and go are given the whole batch
+    const auto peers = whole           ? std::size_t{1}
+                       : ctx.elastic() ? static_cast<std::size_t>(std::lround(1 / ctx.own_share()))
+                                       : ctx.peers();
     if (options_.sequences / options_.multiple < peers) {
       return fail(errc::invalid_argument, "batch_by_speed",
                   std::to_string(options_.sequences) + " sequences a step for " + std::to_string(peers) +
@@ -1921,6 +1924,8 @@ class batch_by_speed {
   /// Of each of the peers of these speeds; those that are unknown (0, negative, not finite) count as the mean of the
   /// others. They add up to `sequences`, or, of more peers than it has multiples, are one multiple each.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sequences_for(std::vector<double> speeds) const;
+  /// The same in multiples: for pipelines that come and go, of as many micro-batches as a step has multiples.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> parts_for(std::vector<double> speeds) const;
 
   result<void> exchanged(auto& ctx, const exchange_report& report) {
     return ctx.elastic() ? result<void>{} : tell(ctx, report);
@@ -1974,6 +1979,12 @@ CAUSEWAY_DECL result<void> batch_by_speed::check(std::size_t) const {
 }
 
 CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector<double> speeds) const {
+  std::vector<std::size_t> all = parts_for(std::move(speeds));
+  for (std::size_t& one : all) one *= options_.multiple;
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::parts_for(std::vector<double> speeds) const {
   double sum = 0, known = 0;
   for (const double s : speeds) {
     if (is_known(s)) sum += s, ++known;
@@ -1982,7 +1993,7 @@ CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector
   const std::size_t parts = options_.sequences / options_.multiple;
   const std::size_t rest = parts - std::min(parts, speeds.size());
   std::vector<std::size_t> all = collective::whole_parts(rest, speeds);
-  for (std::size_t& one : all) one = (one + 1) * options_.multiple;
+  for (std::size_t& one : all) ++one;
   return all;
 }
 
@@ -8960,7 +8971,7 @@ struct regions {
   Upper upper{};
   /// Where peers come and go, instead of `members`: this peer's region, and how many there may be, `fewest` of them, from 0
   /// on; equal on all peers. The hub of a region is its first peer, and then the first that is left; the global hub is one
-  /// of these.
+  /// of these. In pipelines `own` is not said: they share the regions out.
   collective::region_label label{};
   /// Where peers come and go, as of a star: in a record all regions push what they have, and take the answer.
   std::uint64_t record_samples = 0;
@@ -9938,6 +9949,46 @@ class arrival_rules {
 
 #endif  // CAUSEWAY_COMM_ARRIVAL_RULES_HPP
 
+// ---- causeway/comm/common_steps.hpp ----
+#ifndef CAUSEWAY_COMM_COMMON_STEPS_HPP
+#define CAUSEWAY_COMM_COMMON_STEPS_HPP
+
+// Where a newcomer's count of inner steps begins, among peers each of which has taken another number of them.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// As many as more than half of the peers say that they have taken, so that one which counts wrongly moves nobody; never
+/// fewer than `before`.
+CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before);
+
+/// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
+[[nodiscard]] bool is_in_swarm(auto& ctx) { return ctx.exchanges_at_once() && !ctx.moves_blocks(); }
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_COMMON_STEPS_HPP
+
+// ---- causeway/comm/impl/common_steps.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
+#define CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
+
+// Bodies of comm/common_steps.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before) {
+  if (said.empty()) return before;
+  const auto middle = said.begin() + static_cast<std::ptrdiff_t>((said.size() - 1) / 2);
+  std::nth_element(said.begin(), middle, said.end());
+  return std::max(before, *middle);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
+#endif
+
 // ---- causeway/collective/broadcast.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
 #define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
@@ -10016,43 +10067,6 @@ result<void> broadcast(T& transport, const net::message_id& id, net::peer_index 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-
-// ---- causeway/comm/common_steps.hpp ----
-#ifndef CAUSEWAY_COMM_COMMON_STEPS_HPP
-#define CAUSEWAY_COMM_COMMON_STEPS_HPP
-
-// Where a newcomer's count of inner steps begins, among peers each of which has taken another number of them.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-/// As many as more than half of the peers say that they have taken, so that one which counts wrongly moves nobody; never
-/// fewer than `before`.
-CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before);
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_COMMON_STEPS_HPP
-
-// ---- causeway/comm/impl/common_steps.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
-#define CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
-
-// Bodies of comm/common_steps.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before) {
-  if (said.empty()) return before;
-  const auto middle = said.begin() + static_cast<std::ptrdiff_t>((said.size() - 1) / 2);
-  std::nth_element(said.begin(), middle, said.end());
-  return std::max(before, *middle);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
-#endif
 
 // ---- causeway/membership/state_image.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
@@ -10179,6 +10193,9 @@ class state_image {
   /// The memory was changed: hashes will be made anew.
   void touch() noexcept { hashed_ = false; }
 
+  /// The same bytes of a part lie there from now on; hashes stay. Precondition: as many.
+  CAUSEWAY_DECL void lies_at(std::size_t part, std::span<std::byte> memory);
+
   /// Names the state. Makes the hashes if the memory was touched.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
   CAUSEWAY_DECL [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
@@ -10288,6 +10305,11 @@ CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
   layout_.sizes.push_back(part.size());
   bytes_ += part.size();
   touch();
+}
+
+CAUSEWAY_DECL void state_image::lies_at(std::size_t part, std::span<std::byte> memory) {
+  CAUSEWAY_EXPECT(part < parts_.size() && parts_[part].size() == memory.size());
+  parts_[part] = memory;
 }
 
 CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
@@ -10551,13 +10573,31 @@ struct hub_copy {
     old.put_common(rows(cuts), before, now);
   }
 
+  /// What is no row in `parts`, which are as `state` gives them, goes to the end of `counts`.
+  void add_counts(std::span<const std::span<std::byte>> parts, std::vector<std::span<std::byte>>& counts) {
+    const auto rows = rows_of(outers.front());
+    const std::size_t each = parts_of(outers.front()).size();
+    for (std::size_t p = 1; p < parts.size(); ++p) {
+      if (std::find(rows.begin(), rows.end(), (p - 1) % each) == rows.end()) counts.push_back(parts[p]);
+    }
+  }
+
   void serialize(auto& ar) {
     ar(shared);
     for (Outer& o : outers) ar(o);
   }
+  /// Of a checkpoint, with so many fragments.
+  void keep(auto& ar, std::uint64_t fragments, const Outer& prototype) {
+    for (std::uint64_t f = 0; f < fragments; ++f) {  // one by one: a count without bytes behind it takes no memory
+      if (f == outers.size()) outers.push_back(prototype);
+      ar(outers[f]);
+    }
+    ar(shared);
+  }
 };
 
-/// The same of all hubs: of each region, by number, and of the hub of hubs, if there is one (Top; else any type).
+/// The same of all hubs: of each region, by number, and of the hub of hubs, if there is one (Top; else any type). `outers`:
+/// a tuple of these, as they begin.
 template <class Outer, class Top>
 struct hub_copies {
   std::vector<hub_copy<Outer>> regions;
@@ -10572,16 +10612,62 @@ struct hub_copies {
     return region < regions.size() ? regions[region].shared : trained();
   }
 
-  /// A region that nobody is in begins where the others are. In place: peers share this memory.
-  void begin_anew(std::size_t region, std::span<const axis::fragment> cuts, const Outer& prototype) {
+  template <class Outers>
+  void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, std::size_t count,
+             const Outers& outers) {
+    resize<Outers>(count);
+    for (auto& c : regions) c.found(cuts, parameters, std::get<0>(outers));
+    for (auto& c : top) c.found(cuts, parameters, std::get<std::tuple_size_v<Outers> - 1>(outers));
+  }
+
+  /// Into `parts`, which are as its state: a region that nobody is in begins as `shared`.
+  void begin_anew(std::size_t region, std::span<const axis::fragment> cuts, std::span<const float> shared,
+                  std::span<const std::span<std::byte>> parts) const {
     hub_copy<Outer> fresh;
-    fresh.found(cuts, trained(), prototype);
-    copy_parts(fresh.state(), regions[region].state());
+    fresh.found(cuts, shared, regions[region].outers.front());
+    copy_parts(fresh.state(), parts);
+  }
+
+  /// Calls `f` with each, that of the hub of hubs first.
+  template <class F>
+  void visit(F&& f) {
+    for (auto& c : top) f(c);
+    for (auto& c : regions) f(c);
+  }
+
+  /// What has a value for each parameter; what training comes to first.
+  [[nodiscard]] std::vector<parameter_row> rows(std::span<const axis::fragment> cuts) {
+    std::vector<parameter_row> all;
+    visit([&](auto& c) {
+      for (parameter_row& row : c.rows(cuts)) all.push_back(std::move(row));
+    });
+    return all;
+  }
+
+  /// What is no row in the states of all, in that order.
+  [[nodiscard]] std::vector<std::span<std::byte>> counts_in(const std::vector<std::vector<std::span<std::byte>>>& states) {
+    std::vector<std::span<std::byte>> counts;
+    auto next = states.begin();
+    visit([&](auto& c) { c.add_counts(*next++, counts); });
+    return counts;
   }
 
   void serialize(auto& ar) {
-    for (auto& c : top) ar(c);
-    for (auto& c : regions) ar(c);
+    visit([&](auto& c) { ar(c); });
+  }
+  /// Of a checkpoint, with so many fragments. Nothing was founded where it is loaded.
+  template <class Outers>
+  void keep(auto& ar, std::uint64_t fragments, std::size_t count, const Outers& outers) {
+    resize<Outers>(count);
+    for (auto& c : top) c.keep(ar, fragments, std::get<std::tuple_size_v<Outers> - 1>(outers));
+    for (auto& c : regions) c.keep(ar, fragments, std::get<0>(outers));
+  }
+
+ private:
+  template <class Outers>
+  void resize(std::size_t count) {
+    regions.resize(count);
+    top.resize(std::tuple_size_v<Outers> > 1 ? 1 : 0);
   }
 };
 
@@ -10635,7 +10721,8 @@ struct hub_claim {
   std::uint64_t region = UINT64_MAX;  ///< that it is in; one that there is not: it does not know
   std::uint64_t serves_hubs = 0;      ///< the same as the first two, of the hub of hubs
   std::uint64_t follows_hubs = 0;
-  std::uint64_t hubs = 0;  ///< names the hubs that may have pushed to that
+  std::uint64_t hubs = 0;     ///< names the hubs that may have pushed to that
+  std::uint64_t clients = 0;  ///< in all regions, where a lost one's pushes must not count; else 0
 };
 
 /// Who is the hub in a record's exchange, and which time of its it is.
@@ -10669,6 +10756,8 @@ struct hub_roles {
   chosen_hub top;
   std::uint64_t hubs = 0;  ///< names those that may push to it from now on, with their times
 
+  /// Where a hub's claim has `clients`, and one of these is missing or has begun anew, all hubs begin with the last record:
+  /// what it pushed is in what its region pushed to the hub of hubs, and in the answers of that.
   CAUSEWAY_DECL static hub_roles of(std::span<const hub_claim> claims, std::span<const std::uint64_t> names,
                                     std::size_t regions, std::uint64_t attempt);
 
@@ -10742,6 +10831,17 @@ CAUSEWAY_DECL chosen_hub choose_top(std::span<const hub_claim> claims, std::span
   return first;
 }
 
+/// Whether none of those is missing whom the hubs that go on need, in whatever region, and none has begun anew.
+CAUSEWAY_DECL bool are_whole(std::span<const hub_claim> claims, const hub_roles& roles, std::uint64_t fresh) {
+  std::uint64_t wanted = 0, there = 0;
+  for (net::peer_index p = 0; p < claims.size(); ++p) {
+    const chosen_hub& hub = roles.regions[roles.region_of[p]];
+    if (hub.time != fresh && claims[p].follows == hub.time) ++there;
+    if (hub.time != fresh && hub.peer == p) wanted = std::max(wanted, claims[p].clients);
+  }
+  return there >= wanted;
+}
+
 CAUSEWAY_DECL hub_roles hub_roles::of(std::span<const hub_claim> claims, std::span<const std::uint64_t> names,
                                       std::size_t regions, std::uint64_t attempt) {
   hub_roles all{.region_of = place_in_regions(claims, regions), .regions = std::vector<chosen_hub>(regions), .top = {}};
@@ -10756,6 +10856,11 @@ CAUSEWAY_DECL hub_roles hub_roles::of(std::span<const hub_claim> claims, std::sp
     if (said.empty()) continue;
     const chosen_hub hub = choose_hub(said, attempt);
     all.regions[r] = {peers[hub.peer], hub.time};
+  }
+  if (!are_whole(claims, all, attempt)) {  // then nobody has pushed to any hub
+    std::vector<hub_claim> anew(claims.size());
+    for (std::size_t p = 0; p < anew.size(); ++p) anew[p].region = claims[p].region;
+    return of(anew, names, regions, attempt);
   }
   all.top = choose_top(claims, all.regions, name_of_hubs(all.regions, names, attempt), attempt);
   all.hubs = name_of_hubs(all.regions, names, 0);
@@ -11513,20 +11618,17 @@ class hub_record {
   template <class Outers>
   void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, std::size_t regions,
              std::size_t region, const Outers& outers) {
-    fresh_ = std::get<0>(outers);
     region_ = region;
-    copies_.regions.resize(regions);
     kept_.resize(regions);
-    for (auto& c : copies_.regions) c.found(cuts, parameters, *fresh_);
-    if constexpr (has_upper) copies_.top.emplace_back().found(cuts, parameters, std::get<1>(outers));
+    copies_.found(cuts, parameters, regions, outers);
   }
   /// As of the last record: what training comes to, what this peer pulls, inner steps at which a newcomer begins.
   [[nodiscard]] std::span<const float> trained() const noexcept {
     return copies_.regions.empty() ? std::span<const float>{} : std::span<const float>{copies_.trained()};
   }
   [[nodiscard]] std::span<const float> own() const noexcept { return copies_.of_region(region_); }
-  /// The same with what the outer optimizer keeps of it. Of a star.
-  [[nodiscard]] hub_copy<outer_type>& copy() noexcept { return copies_.regions.front(); }
+  /// The same with what outer optimizers keep of it, of all hubs.
+  [[nodiscard]] hub_copies<outer_type, top_type>& copies() noexcept { return copies_; }
   [[nodiscard]] bool is_founded() const noexcept { return !copies_.regions.empty(); }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
   void shared(auto& ar) { ar(copies_, steps_, reign_, reign_before_, kept_); }
@@ -11536,19 +11638,22 @@ class hub_record {
   /// Whether this peer has not been in a record, since it last took the others' state over.
   [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
 
-  /// Of a star: the record, and what was pushed since. Who goes on from a checkpoint is no hub, and pushes all of it again.
-  void serialize(auto& ar, auto& tier, const outer_type& prototype) {
-    std::uint64_t fragments = has_upper || !is_founded() ? 0 : copy().outers.size();
+  /// The record, and what was pushed since. Who goes on from a checkpoint is no hub, and pushes all of it again.
+  template <class Outers>
+  void serialize(auto& ar, auto& tier, std::size_t regions, const Outers& outers) {
+    std::uint64_t fragments = is_founded() ? copies_.regions.front().outers.size() : 0;
     ar(fragments);
     if (fragments == 0) return;
-    fresh_ = prototype;
-    copies_.regions.resize(1);
-    for (std::uint64_t f = 0; f < fragments; ++f) {  // one by one: a count without bytes behind it takes no memory
-      if (f == copy().outers.size()) copy().outers.push_back(prototype);
-      ar(copy().outers[f]);
-    }
-    ar(copy().shared, follows_);
+    kept_.resize(regions);
+    copies_.keep(ar, fragments, regions, outers);
+    ar(follows_);
+    if constexpr (has_upper) ar(region_);
     tier.serialize_pushes(ar);
+  }
+
+  /// Where pipelines share the regions out: this peer's is in that one from now on, or in none. Whether it is another.
+  bool move_to(std::optional<std::uint32_t> region) noexcept {
+    return region && std::exchange(region_, std::size_t{*region}) != *region;
   }
 
   /// Nothing is said in this reign any more.
@@ -11572,8 +11677,10 @@ class hub_record {
     const auto with = ctx.membership().lines();
     if (!with) return {};
     names_ = with->identities;
-    roles_ = hub_roles::of(std::vector<hub_claim>(names_.size()), names_, copies_.regions.size(),
-                           std::uint64_t{1} + with->attempt);
+    claims_.assign(names_.size(), {});
+    const bool rests = names_.size() < with->paths.size();  // alone
+    for (std::size_t p = 0; p < with->paths.size() && !rests; ++p) claims_[p].region = with->paths[p];
+    roles_ = hub_roles::of(claims_, names_, copies_.regions.size(), std::uint64_t{1} + with->attempt);
     lines_ = with->transport;
     follow(ctx, tier, terms_on(*lines_));
     return set_groups(tier, terms_on(*lines_), most);
@@ -11651,7 +11758,8 @@ class hub_record {
                          .region = region_,
                          .serves_hubs = serves_hubs_,
                          .follows_hubs = follows_hubs_,
-                         .hubs = hubs_};
+                         .hubs = hubs_,
+                         .clients = is_in_swarm(ctx) ? names_.size() : 0};
     claims_.assign(ctx.peers(), mine);
     return collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                   std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{claims_}),
@@ -11707,21 +11815,16 @@ class hub_record {
     roles_ = hub_roles::of(claims_, names_, copies_.regions.size(), ctx.attempt());
     follow(ctx, tier, terms);
     auto outcome = talk(ctx, tier, rules, residual, most, terms, flush);
-    if (outcome) outcome = spread(ctx, tier);
+    if (outcome) outcome = spread(ctx, tier, terms.cuts);
     tier.hang_up();  // the lines of an attempt end with it
     if (outcome && ctx.moves_blocks()) return agree_on_counts(ctx);
     return outcome;
   }
 
   /// Blocks may go from stage to stage: what an optimizer counts is in all stages what the first of them has. Stages differ
-  /// in it where a push was under way in one of them when the reign ended.
+  /// in it where a push was under way in one of them when the reign ended; who rests knows only this.
   result<void> agree_on_counts(auto& ctx) {
-    const auto rows = rows_of(*fresh_);
-    const std::size_t each = parts_of(*fresh_).size();
-    std::vector<std::span<std::byte>> counts;
-    for (std::size_t p = 1; p < next_.front().size(); ++p) {
-      if (std::find(rows.begin(), rows.end(), (p - 1) % each) == rows.end()) counts.push_back(next_.front()[p]);
-    }
+    const auto counts = copies_.counts_in(next_);
     std::vector<double> bytes;
     for (const auto count : counts) {
       for (const std::byte b : count) bytes.push_back(ctx.stages().is_first() ? std::to_integer<int>(b) : 0);
@@ -11763,23 +11866,28 @@ class hub_record {
     return {};
   }
 
-  /// next_ ← the hubs' states: first that of the hub of hubs, which is an answer to the others.
-  result<void> spread(auto& ctx, auto& tier) {
+  /// next_ ← the hubs' states: first that of the hub of hubs, which is an answer to the others. A region that nobody is in
+  /// begins there.
+  result<void> spread(auto& ctx, auto& tier, std::span<const axis::fragment> cuts) {
     next_.clear();
     room_.clear();
     parts_sent_ = 0;
     if constexpr (has_upper) {
       CAUSEWAY_TRY(spread(ctx, roles_.top, tier.upper().server(), copies_.top.front()));
-      const std::span<const std::byte> all = next_.front().front();
-      if (own_hub().peer == ctx.self()) {
-        tier.take_answer({reinterpret_cast<const float*>(all.data()), all.size() / sizeof(float)});
-      }
+      if (own_hub().peer == ctx.self()) tier.take_answer(shared_of(next_.front()));
     }
     for (std::size_t r = 0; r < roles_.regions.size(); ++r) {
-      if (roles_.regions[r].time == 0) continue;
-      CAUSEWAY_TRY(spread(ctx, roles_.regions[r], tier.server(), copies_.regions[r]));
+      if (roles_.regions[r].time != 0) {
+        CAUSEWAY_TRY(spread(ctx, roles_.regions[r], tier.server(), copies_.regions[r]));
+        continue;
+      }
+      next_.push_back(room_.emplace_back().like(copies_.regions[r].state()));
+      copies_.begin_anew(r, cuts, shared_of(next_.front()), next_.back());
     }
     return {};
+  }
+  static std::span<const float> shared_of(const std::vector<std::span<std::byte>>& parts) {
+    return {reinterpret_cast<const float*>(parts.front().data()), parts.front().size() / sizeof(float)};
   }
   result<void> spread(auto& ctx, const chosen_hub& hub, auto& server, auto& copy) {
     auto parts = hub.peer == ctx.self() ? server.state() : room_.emplace_back().like(copy.state());
@@ -11792,7 +11900,7 @@ class hub_record {
   }
 
   void apply(auto& ctx, auto& tier, std::span<const axis::fragment> cuts) {
-    take_copies(cuts, ctx.is_last_exchange());
+    take_copies(ctx.is_last_exchange());
     std::copy(own().begin(), own().end(), ctx.parameters().begin());
     ctx.parameters_changed();
     tier.begin_from(own(), cuts.size());
@@ -11812,21 +11920,18 @@ class hub_record {
   void note_reign(auto& ctx) {
     std::vector<std::uint64_t> steps;
     for (const hub_claim& c : claims_) steps.push_back(c.steps);
-    steps_ = common_steps(std::move(steps), steps_);
+    steps_ = is_in_swarm(ctx) ? ctx.step() + 1 : common_steps(std::move(steps), steps_);
     for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
     reign_before_ = std::exchange(reign_, ctx.attempt());
     was_in_ = reign_;
   }
 
-  /// Regions that nobody is in begin where the others are; after the run's last record, all do.
-  void take_copies(std::span<const axis::fragment> cuts, bool is_last) {
+  /// After the run's last record all regions begin where training has come to.
+  void take_copies(bool is_last) {
     auto next = next_.begin();
-    for (auto& c : copies_.top) copy_parts(*next++, c.state());
-    for (std::size_t r = 0; r < roles_.regions.size(); ++r) {
-      if (roles_.regions[r].time != 0) copy_parts(*next++, copies_.regions[r].state());
-      if (roles_.regions[r].time == 0) copies_.begin_anew(r, cuts, *fresh_);
-      if (is_last && has_upper)
-        std::copy(copies_.trained().begin(), copies_.trained().end(), copies_.regions[r].shared.begin());
+    copies_.visit([&](auto& c) { copy_parts(*next++, c.state()); });
+    for (auto& c : copies_.regions) {
+      if (is_last && has_upper) std::copy(copies_.trained().begin(), copies_.trained().end(), c.shared.begin());
     }
     room_.clear();
   }
@@ -11838,7 +11943,6 @@ class hub_record {
   std::uint64_t reign_before_ = 0;   ///< and the one before
   std::vector<std::uint64_t> kept_;  ///< of each region, the time of its hub of which the record has the pushes
 
-  std::optional<outer_type> fresh_;
   net::any_transport* lines_ = nullptr;
   net::any_transport lasting_{};
   std::vector<hub_claim> claims_;
@@ -11851,8 +11955,7 @@ class hub_record {
   std::size_t region_ = 0;
   std::uint64_t serves_ = 0;
   std::uint64_t follows_ = 0;
-  std::uint64_t serves_hubs_ = 0;
-  std::uint64_t follows_hubs_ = 0;
+  std::uint64_t serves_hubs_ = 0, follows_hubs_ = 0;
   std::uint64_t hubs_ = 0;
 
   std::vector<std::vector<std::span<std::byte>>> next_;
@@ -11974,29 +12077,39 @@ class elastic_pushes {
  public:
   result<void> start(auto& ctx, Core& c) {
     const bool goes_on = ctx.moves_blocks() && record_.is_founded();  // from a checkpoint
-    const auto outers = std::tuple_cat(std::tuple{c.outer}, c.hubs.outers());
-    if (!goes_on) record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers);
+    if (!goes_on) record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers_of(c));
     auto alone = net::any_transport{};
     c.tiers.configure(c.hubs.levels(0));
     CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
     if (!goes_on) record_.begin_anew(c.tiers, c.cuts.size());
-    ctx.contribution().gather(c.hubs.record_samples, true);
+    ctx.contribution().gather(c.hubs.record_samples, true, true);
+    if (is_in_swarm(ctx)) answers_ = net::arrival_statistics{{.cap = std::chrono::seconds{10}}};  // all wait meanwhile
     c.schedule();
     return {};
   }
-  void serialize(auto& ar, Core& c) { record_.serialize(ar, c.tiers, c.outer); }
+  void serialize(auto& ar, Core& c) { record_.serialize(ar, c.tiers, c.hubs.label.fewest, outers_of(c)); }
 
   // ---- where blocks of the model move between peers --------------------------------------------------------------------
 
-  [[nodiscard]] std::vector<parameter_row> block_rows(Core& c) { return record_.copy().rows(c.cuts); }
+  [[nodiscard]] std::vector<parameter_row> block_rows(Core& c) { return record_.copies().rows(c.cuts); }
   result<void> divide(auto& ctx, Core& c, std::span<const parameter_segment> before) {
     const std::vector<axis::fragment> was = std::exchange(c.cuts, {});
     CAUSEWAY_ASSIGN(c.cuts, axis::cut_part(c.fragments, ctx));
-    record_.copy().divide(was, c.cuts, ctx.parameters(), before, ctx.view().segments);
+    record_.copies().visit([&](auto& copy) { copy.divide(was, c.cuts, ctx.parameters(), before, ctx.view().segments); });
     divided_ = true;
     return {};
   }
-  /// Before an inner step: whoever has got blocks goes on from them.
+  /// This peer's pipeline is in that region from now on, or in none. Whether it is another than before.
+  bool follow(std::optional<std::uint32_t> region) {
+    const bool another = record_.move_to(region);
+    divided_ = divided_ || another;
+    return another;
+  }
+  void parameters_of(std::uint32_t region, std::span<float> to) {
+    const auto& shared = record_.copies().of_region(region);
+    std::copy(shared.begin(), shared.end(), to.begin());
+  }
+  /// Before an inner step: whoever has got blocks, or another region, goes on from there.
   void before_step(Core& c) {
     if (std::exchange(divided_, false)) record_.begin_anew(c.tiers, c.cuts.size());
   }
@@ -12024,6 +12137,9 @@ class elastic_pushes {
 
   /// Nobody waits for more than an answer, and for that only as long as it can be expected.
   result<void> after_step(auto& ctx, Core& c) {
+    if (is_in_swarm(ctx) && !collective::finite_values(ctx.parameters())) {
+      return fail(errc::non_finite, "this peer", "its parameters are not finite");  // others get what it had
+    }
     if (ctx.moves_blocks() && record_.lines() == nullptr) CAUSEWAY_TRY(open_lines(ctx, c));
     if (record_.lines() != nullptr) {
       auto talked = serve_lines(ctx, c);
@@ -12035,7 +12151,13 @@ class elastic_pushes {
                                       "): this peer trains on, and pushes again at the next record");
       }
     }
-    return ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+    const bool is_first = is_in_swarm(ctx) && record_.steps() == 0;  // whoever begins there pushes from then on
+    return is_first || ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+  }
+
+  /// In a step, where peers make steps together: a hub answers, or it would wait for whom it keeps waiting.
+  void meanwhile(auto& ctx, Core& c) {
+    if (c.tiers.is_hub() && record_.lines() != nullptr) (void)serve_lines(ctx, c);  // the next step says what failed
   }
 
   /// A record by a peer that made no step for it.
@@ -12054,6 +12176,8 @@ class elastic_pushes {
   }
 
  private:
+  static auto outers_of(const Core& c) { return std::tuple_cat(std::tuple{c.outer}, c.hubs.outers()); }
+
   result<void> open_lines(auto& ctx, Core& c) {
     const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
     return record_.open_lines(ctx, c.tiers, c.most_bytes(c.terms_of(ctx)), on);
@@ -13411,7 +13535,7 @@ struct push_core {
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(ctx.elastic() ? hubs.check_elastic() : hubs.check(ctx.peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
-    if (ctx.stages().count() > 1 || ctx.moves_blocks()) CAUSEWAY_TRY(check_stages(ctx));
+    if (ctx.stages().count() > 1 || ctx.exchanges_at_once()) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
       if (merge_rule.steps < 1) {
         return fail(errc::invalid_argument, "merge rule",
@@ -13424,6 +13548,11 @@ struct push_core {
   /// A hub that waited for a push, between two steps of its pipeline, would keep the hubs of the other stages from serving
   /// theirs, which may be what that push is waiting for.
   result<void> check_stages(auto& ctx) const {
+    if (ctx.moves_blocks() && hubs.label.own != collective::region_label::any) {
+      return fail(errc::invalid_argument, who,
+                  "pipelines whose peers come and go share the regions out, whatever place their peers are in: say how "
+                  "many there may be (`label.fewest`), and leave `label.own` as it is");
+    }
     const double first = 0;
     const bool waits = std::isinf(arrivals.closes_after({.arrived = {&first, 1}, .expected = 2}));
     if (!waits && arrivals.most_ahead == axis::no_bound) {
@@ -13589,7 +13718,6 @@ struct comm_traits {
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
-  bool rounds_by_pace = false;   ///< where peers come and go: rounds come when the quickest has done enough
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
@@ -13602,10 +13730,8 @@ struct parallel_traits {
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
-  bool stands_in = false;  ///< what a lost peer had begun of a micro-batch another one ends, from what neighbours have
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
-  bool drains = false;            ///< what is in flight has to come back first: it knows a step before that a round ends
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -13748,9 +13874,10 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
 };
 
 /// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
-/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Optional,
-/// `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be others while
-/// it does, and are then as they were.
+/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Where
+/// `looks_ahead`, `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be
+/// others while it does, and are then as they were. It may be called again in the step; `bool looks_ahead()`: whether it is
+/// needed.
 template <class P, class Context = archetype::context>
 concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
     (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {
@@ -13818,6 +13945,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   using trigger_type = typename core_type::trigger_type;
   using merge_rule_type = typename core_type::merge_rule_type;
 
+  static constexpr bool has_regions = core_type::tiers_type::has_upper;
   static constexpr std::uint32_t rounds_at_hand = 8;  ///< quick peers take more steps than others from record to record
 
  public:
@@ -13826,10 +13954,10 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
-                                      .moves_with_blocks = !core_type::tiers_type::has_upper,
-                                      .rounds_by_pace = true,
+                                      .allows_late_steps = true,
+                                      .moves_with_blocks = true,
                                       .rounds_at_hand = rounds_at_hand};
-  static constexpr std::uint32_t state_version = 5;
+  static constexpr std::uint32_t state_version = has_regions ? 6 : 5;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
   explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
@@ -13919,12 +14047,20 @@ class async_parameter_server : arrival_rules<Axes...> {
   /// Where blocks of the model move between peers: what goes along.
   [[nodiscard]] std::vector<parameter_row> block_rows() { return elastic_.block_rows(core_); }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) { return elastic_.divide(ctx, core_, before); }
+  /// Of hubs of hubs: pipelines share the regions out, so all stages of one are in the same.
+  [[nodiscard]] std::uint32_t regions() const requires has_regions { return core_.hubs.label.fewest; }
+  bool follow(auto&, std::optional<std::uint32_t> region) requires has_regions { return elastic_.follow(region); }
+  void parameters_of(std::uint32_t region, std::span<float> to) requires has_regions { elastic_.parameters_of(region, to); }
   [[nodiscard]] std::vector<std::span<std::byte>> memory() const { return {}; }
   result<void> forget(auto&) const { return {}; }
   [[nodiscard]] bool exchanges_next() const noexcept { return false; }  ///< it is not known before
 
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
+
+  /// In a step of a swarm, while this peer waits; and whether that is needed.
+  [[nodiscard]] static constexpr bool answers_peers() noexcept { return true; }
+  void meanwhile(auto& ctx) { elastic_.meanwhile(ctx, core_); }
 
  private:
   template <class... Given>
@@ -13938,9 +14074,11 @@ class async_parameter_server : arrival_rules<Axes...> {
   }
 
   void count(auto& ctx) {
-    if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
+    // Once a step, however often the hook is called; and what was computed late.
+    if (std::exchange(counted_, true) && !ctx.contribution().has_late()) return;
     const double computed = seconds(ctx.clock().now() - left_);
-    const bool timed = ctx.round() == left_in_;  // else the others were waited for meanwhile
+    // Else the others were waited for meanwhile: in a swarm in every step, whose quick peers have more of it instead.
+    const bool timed = ctx.round() == left_in_ && !detail::is_in_swarm(ctx);
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
     if (ctx.elastic()) elastic_.count_step(core_, samples);
@@ -14556,8 +14694,12 @@ constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_roun
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
 /// that follow. Gradients that gather are of parameters that do not move meanwhile: what was lost is added to them.
 constexpr bool allows_late_steps(round_mix m) {
-  return elastic(m) && !by_path(m) && (m.accumulates || !m.before_inner_step) && !m.trigger_talks && rows_stay(m);
+  return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.meets && rows_stay(m);
 }
+
+/// Whether pipelines that come and go can divide a round's batches by speed: replicas take local steps, and a row counts by
+/// the parts of the round in which it is applied.
+constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.before_inner_step && m.waits_at_once; }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
@@ -14567,7 +14709,7 @@ constexpr bool allows_late_steps(round_mix m) {
 /// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
 /// memory of several rows. Of modules all versions go along.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
+  if (!elastic(m) || (m.trigger_talks && !divides_batches(m)) || (!m.single && m.by_context)) return false;
   const bool each_step = m.waits_at_once || m.waits_a_round;
   if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
@@ -15021,13 +15163,14 @@ class fixed_turns {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// pass() at θ − η·sign(x), with x the input of each state that is under way and η the learning rate of the step before;
-/// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters. The host
-/// does it.
+/// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters: where
+/// peers come and go, others are given θ from there meanwhile. The host does it.
 template <class States, class F>
 result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>& before, F&& pass) {
   const std::span<float> live = ctx.parameters();
   before.resize(live.size());
   CAUSEWAY_TRY(ctx.rows().copy(before, live));
+  if (ctx.elastic()) ctx.membership().offer_parameters_at(before);
   const std::uint64_t steps = ctx.step();
   const float rate = ctx.options().learning_rate.at(steps > 0 ? steps - 1 : 0);
   for (const auto& s : states) {
@@ -15042,6 +15185,7 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
   ctx.parameters_changed();
   result<double> loss = pass();
   CAUSEWAY_TRY(ctx.rows().copy(live, before));
+  if (ctx.elastic()) ctx.membership().offer_parameters_at(live);
   ctx.parameters_changed();
   return loss;
 }
@@ -15150,8 +15294,8 @@ CAUSEWAY_DECL void path_roster::admit(const std::vector<std::uint64_t>& present,
 // Models of modules of which each peer trains one path (axis::module_groups), where peers come and go. Every peer keeps all
 // modules as they were committed last, with the state of their outer optimizers: so any one of those who are left has the
 // whole run, a newcomer can be given whatever path it gets by any of them, and a module that nobody trains stays as it is.
-// All peers take part in the exchange of every module; those whose path has it put something in. Of pipelines every peer
-// keeps all versions of its stage, and it is its pipeline that has the path.
+// All peers take part in the exchange of every module; those whose path has it put something in. Of pipelines and swarms
+// every peer keeps all versions of its stage, and its pipeline has the path, or the peer is given one for a round.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -15189,7 +15333,7 @@ class path_modules {
   /// Before the first step, also after a checkpoint, once states know their fragments.
   result<void> start(auto& ctx, state_list& states, const Group& group) {
     if (!ctx.elastic()) return {};
-    by_pipeline_ = ctx.moves_blocks();
+    by_group_ = ctx.exchanges_at_once();
     modules_ = group.modules();
     std::size_t all = 0;
     for (const State& s : states) all += s.size();
@@ -15230,7 +15374,7 @@ class path_modules {
 
   /// That exchange is applied: newcomers get their paths.
   void admit(auto& ctx, state_list& states, const Group& group, auto& rows) {
-    if (by_pipeline_) return;
+    if (by_group_) return;
     const bool newcomer = path_ == path_roster::none;
     roster_.admit(ctx.entry().identities, group.paths.size());
     if (newcomer) follow(ctx, states, group, rows, {});
@@ -15284,10 +15428,10 @@ class path_modules {
   /// What all hold alike.
   void shared(auto& ar) {
     ar(store_);
-    if (!by_pipeline_) ar(roster_);
+    if (!by_group_) ar(roster_);
   }
   void serialize(auto& ar) {
-    std::uint8_t kind = store_.empty() ? 0 : by_pipeline_ ? 2 : 1;
+    std::uint8_t kind = store_.empty() ? 0 : by_group_ ? 2 : 1;
     ar(kind);
     if (kind != 0) ar(store_);
     if (kind == 1) ar(roster_);
@@ -15299,7 +15443,7 @@ class path_modules {
   /// peers of one share its weight by their samples.
   [[nodiscard]] float weight(auto& ctx, const Group& group, const State& s) {
     if (s.elsewhere || path_ == path_roster::none) return 0;
-    if (group.weights.empty()) return 1;
+    if (group.weights.empty() || ctx.result_is_known()) return 1;
     const auto& paths = present(ctx, group);
     double all = 0;
     for (net::peer_index p = 0; p < paths.size(); ++p) all += paths[p] == path_ ? ctx.share_of(p) : 0.0;
@@ -15307,7 +15451,7 @@ class path_modules {
   }
   /// Of those who take part in the exchange that was entered.
   [[nodiscard]] const std::vector<std::uint32_t>& present(auto& ctx, const Group& group) {
-    if (by_pipeline_) return ctx.entry().paths;
+    if (by_group_) return ctx.entry().paths;
     if (attempt_ != ctx.attempt() || attempt_ == 0) present_ = roster_.paths_of(ctx.entry().identities, group.paths.size());
     attempt_ = ctx.attempt();
     return present_;
@@ -15318,17 +15462,17 @@ class path_modules {
     const auto& paths = present(ctx, group);
     for (net::peer_index p = 0; p < paths.size(); ++p) {
       if (paths[p] == path_roster::none || !group.has(paths[p], modules_[s.part])) continue;
-      if (by_pipeline_ || ctx.share_of(p) > 0) those.push_back(paths[p]);
+      if (by_group_ || ctx.share_of(p) > 0) those.push_back(paths[p]);
     }
     return those;
   }
   /// Whether it is another one than before. Who has none holds the first, and trains nothing.
   bool take_path(auto& ctx, state_list& states, const Group& group) {
     const std::uint32_t before = path_;
-    if (!by_pipeline_) path_ = roster_.path_of(ctx.identity(), group.paths.size());
+    if (!by_group_) path_ = roster_.path_of(ctx.identity(), group.paths.size());
     const bool has_one = path_ != path_roster::none;
     for (State& s : states) s.elsewhere = !group.has(has_one ? path_ : 0, modules_[s.part]);
-    if (by_pipeline_) return path_ != before;  // pipelines say themselves who trains
+    if (by_group_) return path_ != before;  // pipelines say themselves who trains
     if (has_one) ctx.contribution().resume();
     if (!has_one) ctx.contribution().pause();
     return path_ != before;
@@ -15340,7 +15484,7 @@ class path_modules {
   std::uint32_t path_ = path_roster::none;
   std::vector<std::uint32_t> present_;
   std::uint64_t attempt_ = 0;  ///< that they are of
-  bool by_pipeline_ = false;
+  bool by_group_ = false;      ///< pipelines and swarms say who has which path
 };
 
 /// What a policy needs of them.
@@ -16526,9 +16670,9 @@ struct round_core {
   }
   /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
   /// trigger that asks them; and how far results move, where stages do: who knows the result, but has missed the vote,
-  /// knows this as well.
+  /// knows this as well. (Among stages there is nothing to tell: they divide batches.)
   [[nodiscard]] static bool has_statistics(auto& ctx) {
-    return (laws::mix.watches_movement && ctx.exchanges_at_once()) || (tells && ctx.elastic());
+    return ctx.exchanges_at_once() ? laws::mix.watches_movement : tells && ctx.elastic();
   }
   result<void> exchange_statistics(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
@@ -17339,10 +17483,10 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
-  template <class F>  ///< gradients where this peer expects the parameters to be once its last row has been applied
-  result<double> compute(auto& ctx, F&& pass) requires(core_type::looks_ahead) {
-    static_assert(merge_rule_type::waits == axis::waiting::a_round,
-                  "gradient_ahead is for results that are applied a round late");
+  /// Gradients where this peer expects the parameters to be once its last row has been applied.
+  [[nodiscard]] static constexpr bool looks_ahead() noexcept { return core_type::looks_ahead; }
+  result<double> compute(auto& ctx, const auto& pass) requires(core_type::looks_ahead) {
+    static_assert(merge_rule_type::waits == axis::waiting::a_round, "gradient_ahead is for results that are a round late");
     return detail::at_look_ahead(ctx, core_.states, before_pass_, pass);
   }
 
@@ -19447,7 +19591,7 @@ struct halos_options {
   float global_momentum = 0.5F;
   std::uint32_t global_period = 2;
   float global_share = 0.25F;  ///< α
-  /// Where peers come and go, instead of `regions`: this peer's, and how many there may be.
+  /// Where peers come and go, instead of `regions`: this peer's (not in pipelines), and how many there may be.
   collective::region_label label{};
   std::uint64_t record_samples =
       0;  ///< where peers come and go, of all of them from one record to the next (axis::regions)
@@ -19467,7 +19611,7 @@ CAUSEWAY_DECL [[nodiscard]] halos make(const halos_options& o);
 struct dlion_options {
   std::uint32_t local_steps = 1;
   std::uint32_t sequences = 64;  ///< of a step, of all peers together
-  std::uint32_t multiple = 1;    ///< each peer's batch is one of it: in pipelines, of their micro-batches
+  std::uint32_t multiple = 1;    ///< of each batch: micro-batches, in pipelines; the size of one, if they come and go
   float threshold = 1.0F;        ///< times the row's root mean square
 };
 namespace detail {
@@ -21902,7 +22046,8 @@ CAUSEWAY_DECL void mirror_tally::note(counted_senders& counted, const std::vecto
 // same then, and can be followed by who joins. docs/design/asynchronous.md
 //
 // Where they are stages of pipelines (docs/design/local_pipelines.md, P24), they meet each time that somebody comes or
-// goes, and go on with what they have told each other. What a lost replica told is taken back.
+// goes, and go on with what they have told each other. What a lost replica told is taken back. In swarms with local steps
+// (docs/design/swarm.md, L21) a record takes back what the lost ones of a stage told, and is made of what the others moved.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -21920,7 +22065,7 @@ class elastic_mirrors {
     const bool restored = ctx.moves_blocks() && c.origin.size() == ctx.parameters().size();
     if (!restored) c.begin(ctx.parameters());
     c.outlives_others = true;
-    ctx.contribution().gather(record_samples);
+    ctx.contribution().gather(record_samples, true);
     return {};
   }
 
@@ -21937,7 +22082,11 @@ class elastic_mirrors {
       add_heard(ctx, c, heard_.self(), counted, -1.0F);
     }
     c.restart(ctx);
-    hang_up(c);
+    if (!is_in_swarm(ctx)) {
+      hang_up(c);
+    } else if (talks(ctx, c)) {
+      c.audiences[0].say(mirror_word::rests, c.clock);
+    }
     heard_.end();
     if (!anew) return;
     c.clock = steps_;
@@ -21948,10 +22097,9 @@ class elastic_mirrors {
   /// overdue, nor where a record is due.
   result<void> after_step(auto& ctx, Core& c, bool tells, std::uint32_t most_ahead) {
     hear_all(ctx, c);
-    const bool talks = ctx.moves_blocks() ? heard_.name() != 0 : c.audiences[0].is_in_reach();
-    if (tells && talks) CAUSEWAY_TRY(tell(ctx, c));
-    await_others(ctx, c, most_ahead);
-    return ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+    if (tells && talks(ctx, c)) CAUSEWAY_TRY(tell(ctx, c));
+    if (!is_due(ctx)) await_others(ctx, c, most_ahead);
+    return is_due(ctx) ? make_record(ctx, c) : result<void>{};
   }
 
   /// A record by a peer that made no step for it.
@@ -22044,6 +22192,12 @@ class elastic_mirrors {
 
   // ---- between records ------------------------------------------------------------------------------------------------
 
+  [[nodiscard]] bool talks(auto& ctx, const Core& c) const {
+    return ctx.exchanges_at_once() ? heard_.name() != 0 : c.audiences[0].is_in_reach();
+  }
+  /// In a swarm the first step is followed by a record: so those who begin the run together talk from then on.
+  [[nodiscard]] bool is_due(auto& ctx) const { return ctx.announce_samples() || (steps_ == 0 && is_in_swarm(ctx)); }
+
   result<void> tell(auto& ctx, Core& c) {
     auto told = c.tell(ctx, [this](std::span<const std::byte> updates) { heard_.keep(heard_.self(), updates); });
     // The row is what was refused: this peer gives up what it computed.
@@ -22053,6 +22207,7 @@ class elastic_mirrors {
 
   // What has arrived. Who cannot be heard any more is out of reach until the next record.
   void hear_all(auto& ctx, Core& c) {
+    if (is_in_swarm(ctx) && !talks(ctx, c)) return;  // it began anew, and does not know what was told before
     for (mirror& m : c.audiences[0].mirrors) {
       while (m.has_arrived()) hear(ctx, c, m);
     }
@@ -22076,7 +22231,7 @@ class elastic_mirrors {
     for (;;) {
       const auto holder = std::find_if(all.begin(), all.end(), holds);
       if (holder == all.end()) break;
-      if (ctx.announce_samples()) return;
+      if (ctx.announce_samples() || (is_in_swarm(ctx) && ctx.membership().exchange_waits())) return;
       if (ctx.clock().now() >= overdue) {
         waits_.overdue(ctx.clock().now() - begin);
         for (mirror& m : all) m.rests = m.rests || holds(m);
@@ -22113,7 +22268,7 @@ class elastic_mirrors {
       if (tally.heard_by[i] == ctx.self()) add_heard(ctx, c, tally.senders[i], tally.updates[i], 1.0F);
     }
     CAUSEWAY_TRY(ctx.result_is_known() ? ctx.take_known_result(c.row, 0) : add_up(ctx, c));
-    CAUSEWAY_TRY(ctx.left_exchange(ctx.moves_blocks() ? std::span<const float>{c.row} : std::span<const float>{}));
+    CAUSEWAY_TRY(ctx.left_exchange(ctx.exchanges_at_once() ? std::span<const float>{c.row} : std::span<const float>{}));
     apply(ctx, c, tally);
     ctx.commit_round();
     return {};
@@ -22125,7 +22280,7 @@ class elastic_mirrors {
   }
 
   result<mirror_tally> tally_of(auto& ctx) {
-    if (ctx.moves_blocks()) return mirror_tally{};  // who is lost counts for nothing
+    if (ctx.exchanges_at_once()) return mirror_tally{};  // who is lost counts for nothing
     std::vector<std::vector<std::byte>> claims;
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                         heard_.claim(ctx.step()), mirror_record::most_claim_bytes, claims,
@@ -22144,7 +22299,7 @@ class elastic_mirrors {
     c.settle(ctx);
     c.move_origin(ctx.parameters());
     heard_.end();
-    steps_ = ctx.moves_blocks() ? ctx.step() + 1 : common_steps(tally.steps, steps_);
+    steps_ = ctx.exchanges_at_once() ? ctx.step() + 1 : common_steps(tally.steps, steps_);
     c.clock = steps_;
     if (!ctx.moves_blocks()) begin_lines(ctx, c, tally);  // else in the next attempt
   }
@@ -22229,6 +22384,7 @@ class mirrors {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
+                                      .allows_late_steps = true,
                                       .moves_with_blocks = true,
                                       .rounds_at_hand = 64};
   static constexpr std::uint32_t state_version = 2;
@@ -22320,7 +22476,7 @@ class mirrors {
     if (!options_.groups.empty() && !axis::has_each_once(options_.groups, ctx.peers())) {
       return fail(errc::invalid_argument, "mirrors", "every peer must be in one group, and no group empty");
     }
-    if (ctx.moves_blocks()) return {};  // the pipelines refuse copies themselves
+    if (ctx.exchanges_at_once()) return {};  // elastic pipelines and swarms refuse copies themselves
     return ctx.stages().refuse_copies("mirrors", ctx.exchange_options());
   }
 
@@ -22563,6 +22719,11 @@ template <class P>
   requires requires { P::takes_turns; }
 inline constexpr bool takes_turns<P> = P::takes_turns;
 
+template <class P>
+inline constexpr bool divides_batches = requires(const P& p) {
+  p.trigger().sequences_before();
+};
+
 template <class T>
 [[nodiscard]] std::vector<T> joined(std::vector<T> all, std::vector<T> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -22585,6 +22746,9 @@ class stacked {
   static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
   template <class P>
   static constexpr bool in_stages = P::traits.rounds_by_steps || P::traits.rounds_over_stages;
+  // Parts of batches by speed are those of one turn: rows of the other policy would be of several.
+  template <class P>
+  static constexpr bool moves = P::traits.moves_with_blocks && !detail::divides_batches<P>;
 
  public:
   static constexpr std::string_view name = "stacked";
@@ -22595,7 +22759,7 @@ class stacked {
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
       .rounds_over_stages = in_stages<First> && in_stages<Second>,
       .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
-      .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks,
+      .moves_with_blocks = elastic && moves<First> && moves<Second>,
       .gathers_samples = First::traits.gathers_samples || Second::traits.gathers_samples,
       .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock};
   static constexpr std::uint32_t state_version = 2;
@@ -25295,6 +25459,7 @@ struct exchange_entry {
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;  ///< the run ends with it
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -25337,7 +25502,11 @@ struct exchange_state {
   std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
   std::uint64_t round_samples = 0;                                   ///< as shared_state's
   bool by_pace = false;                                              ///< likewise
-  std::uint32_t paths = 0;  ///< through modules, which pipelines share out; 0: all train one model
+  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
+  /// same.
+  std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
+  std::uint32_t paths = 0;   ///< through modules, or regions, which pipelines share out; 0: there are none
+  std::uint32_t splits = 0;  ///< equal parts of a global batch, one for each path; 0: all share all of it
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
   /// parameters are not what the live ones began from.
   std::function<bool(std::optional<std::uint32_t> path)> follow{};
@@ -26990,6 +27159,9 @@ struct cohort_member {
   double evaluation = 0;        ///< what the last evaluation came to
   std::uint32_t slots = 0;      ///< of the round
   std::uint32_t slot = 0;       ///< its cohort's
+  std::uint32_t first = 0;      ///< micro-batch of a batch that is that slot's
+  std::uint32_t share = 0;      ///< and how many are
+  double speed = 0;             ///< samples a second of a replica that it was in, in the last round; 0: unknown
   std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
   std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
   std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
@@ -27010,8 +27182,11 @@ CAUSEWAY_DECL [[nodiscard]] std::uint32_t path_of_slot(std::size_t slot, std::si
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
                                                                        std::uint32_t paths);
 
-/// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what cluster_snapshot::peers[p]
-/// says. `state`: of the run.
+/// See exchange_state::parts_for.
+using parts_by_speed = std::function<std::vector<std::size_t>(const std::vector<double>& speeds)>;
+
+/// The cohorts that are whole, in their slots, with the parts that these have had; none where all begin anew. `members[p]`
+/// is what cluster_snapshot::peers[p] says. `state`: of the run.
 CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
                                                            std::span<const cohort_member> members, std::uint64_t state,
                                                            std::uint32_t paths = 0);
@@ -27038,6 +27213,21 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches
 CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                                      std::span<const std::size_t> places);
 
+/// The speed of the slowest of a replica's peers that know theirs; 0: none does.
+CAUSEWAY_DECL [[nodiscard]] double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
+                                              std::span<const cohort_member> members);
+
+/// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots has it. errc::unsupported:
+/// these are not as many as there are micro-batches.
+CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
+                                                   std::span<const cohort_member> members, std::uint32_t paths,
+                                                   const parts_by_speed& parts_for);
+
+/// Gives slots without a cohort what lies between those with one, which begin at `firsts`, as shares_of_slots has it where
+/// that fits. Whether every micro-batch has one slot, or is of a path that rests, and every slot has some.
+CAUSEWAY_DECL [[nodiscard]] bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
+                                                std::uint32_t micro_batches, std::uint32_t paths);
+
 /// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
 CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
                                                                const cohort_layout& standing);
@@ -27048,20 +27238,18 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
 }  // namespace detail
 
 /// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
-/// is whole; errc::invalid_argument: `paths` do not divide the micro-batches.
+/// is whole; errc::invalid_argument: `paths` do not divide the micro-batches; as detail::share_out.
 template <stage::Recovery Recovery>
 result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_snapshot& g,
-                                      std::span<const cohort_member> members, std::uint64_t state,
-                                      std::uint32_t paths = 0) {
+                                      std::span<const cohort_member> members, std::uint64_t state, std::uint32_t paths = 0,
+                                      const parts_by_speed& parts_for = {}) {
   CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
   cohort_layout made = standing_cohorts(g, members, state, paths);
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
     CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
-    auto& slots = made.layout.replicas;
-    const auto shares = shares_of_slots(g.micro_batches, slots.size(), paths);
-    for (std::size_t s = 0; s < slots.size(); ++s) slots[s].micro_batches = shares[s];
-    made.names.assign(slots.size(), 0);
+    CAUSEWAY_TRY(detail::share_out(made.layout, g, members, paths, parts_for));
+    made.names.assign(made.layout.replicas.size(), 0);
     return made;
   }
   const stage::cluster_snapshot rest = detail::free_peers(g, made);
@@ -27104,6 +27292,60 @@ CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snap
     next = s.computes.last;
   }
   return next == g.layers ? assignments : std::vector<stage::assignment>{};
+}
+
+CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
+                                std::span<const cohort_member> members) {
+  double slowest = 0;
+  for (std::size_t p = 0; p < members.size(); ++p) {
+    const auto is_it = [&](const stage::assignment& s) { return s.peer == g.peers[p].id; };
+    const double speed = members[p].speed;
+    if (speed > 0 && (slowest == 0 || speed < slowest) && std::any_of(r.assignments.begin(), r.assignments.end(), is_it)) {
+      slowest = speed;
+    }
+  }
+  return slowest;
+}
+
+CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
+                                     std::span<const cohort_member> members, std::uint32_t paths,
+                                     const parts_by_speed& parts_for) {
+  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
+  std::vector<std::size_t> parts;
+  if (parts_for) {
+    std::vector<double> speeds;
+    for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
+    parts = parts_for(speeds);
+  }
+  if (parts.empty()) parts.assign(even.begin(), even.end());
+  for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
+  const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
+  if (paths > 0 || all == g.micro_batches) return {};
+  return fail(errc::unsupported, "micro_batches",
+              "the policy divides a batch into " + std::to_string(all) + " parts (sequences / multiple), and it has " +
+                  std::to_string(g.micro_batches) + " micro-batches; set `multiple` to the sequences of one");
+}
+
+CAUSEWAY_DECL bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
+                                  std::uint32_t micro_batches, std::uint32_t paths) {
+  const auto even = shares_of_slots(micro_batches, slots.size(), paths);
+  micro_batches = std::accumulate(even.begin(), even.end(), 0U);  // without those of paths that rest
+  std::uint32_t at = 0;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    std::vector<std::uint32_t> rest;
+    for (std::size_t e = s; e < slots.size() && slots[e].assignments.empty(); ++e) rest.push_back(even[e]);
+    const std::size_t next = s + rest.size();
+    const std::uint32_t until = next < slots.size() ? firsts[next] : micro_batches;
+    if (until > micro_batches || until < at + rest.size() || (rest.empty() && until != at)) return false;
+    if (std::accumulate(rest.begin(), rest.end(), 0U) != until - at) rest = stage::even_shares(until - at, rest.size());
+    for (const std::uint32_t share : rest) slots[s++].micro_batches = share;
+    at = until;
+    if (s == slots.size()) break;
+    const std::uint32_t share = slots[s].micro_batches;
+    if (share == 0 || share > micro_batches - at) return false;
+    at += share;
+  }
+  return at == micro_batches;
 }
 
 CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
@@ -27155,6 +27397,7 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
     if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
   }
   cohort_layout made;
+  std::vector<std::uint32_t> firsts;
   for (const auto& [name, of] : places) {
     auto assignments = detail::whole_row(g, of);
     const cohort_member& one = members[of.front()];
@@ -27162,14 +27405,18 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
     if (assignments.empty() || !fits) continue;
     auto& slots = made.layout.replicas;
     if (slots.empty()) {
-      for (const std::uint32_t share : shares_of_slots(g.micro_batches, one.slots, paths)) slots.push_back({{}, share});
-      made.names.assign(slots.size(), 0);
+      slots.resize(one.slots);
+      firsts.resize(one.slots);
+      made.names.assign(one.slots, 0);
     }
     if (one.slots != slots.size() || !slots[one.slot].assignments.empty()) continue;
-    slots[one.slot].assignments = std::move(assignments);
+    slots[one.slot] = {std::move(assignments), one.share};
+    firsts[one.slot] = one.first;
     made.names[one.slot] = name;
   }
-  return made;
+  if (firsts.empty()) return made;
+  const bool fits = detail::share_out_rest(made.layout.replicas, firsts, g.micro_batches, paths);
+  return fits ? made : cohort_layout{};
 }
 
 CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
@@ -39746,10 +39993,14 @@ class shared_blocks {
     return state_.divide ? state_.divide(before) : result<void>{};
   }
 
-  /// The live parameters become the shared ones.
-  void begin_from_shared() {
+  /// The live parameters become the shared ones, of that path where there are some.
+  void begin_from_shared(std::optional<std::uint32_t> path = {}) {
     const auto shared = parameters();
-    std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
+    if (path) {
+      state_.parameters_of(*path, ctx_.parameters());
+    } else {
+      std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
+    }
     parameters_changed();
   }
 
@@ -39893,11 +40144,13 @@ struct pipeline_peer {
   std::optional<std::uint32_t> judged{};  ///< the path whose shared parameters `forward_only` takes; none: the live ones
   std::string said{};                     ///< what this peer waits for
   bool leaves = false;                    ///< after the next step
+  bool alone = false;                     ///< it was called away from waiting, and the run stands still
   std::size_t staying = 0;                ///< peers of the attempt that do not
   std::uint64_t sums = 0;                 ///< of this attempt, by `sum`: names their messages
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
   exchange_arrivals arrivals{};  ///< where replicas take steps of their own
+  std::uint64_t in_vain = 0;     ///< the state of the run in which it was called away last
 
   [[nodiscard]] const step_record& record() const { return group->record(); }
   [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
@@ -39986,7 +40239,9 @@ struct pipeline_peer {
 
   /// This peer takes its assignment in `layout`. Whether it has all that it computes with there.
   CAUSEWAY_DECL bool take_assignment(std::int64_t layers, const nn::model_part& part);
-  /// Where pipelines have paths: that of its pipeline. Whether it is another than before; see exchange_state::follow.
+  /// Where pipelines have paths: that of its pipeline, if it is in one.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint32_t> path() const;
+  /// Takes it. Whether it is another than before; see exchange_state::follow.
   CAUSEWAY_DECL [[nodiscard]] bool follow_path() const;
   /// What that needs comes, what others need goes, and what is lost is made up. `blocks`: a shared_blocks. `ready`: as
   /// take_assignment said.
@@ -40057,8 +40312,8 @@ struct pipeline_peer {
   }
 
   /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
-  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
-  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
+  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike. `last`: the run ends with it.
+  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(bool last = false) const;
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;
@@ -40134,7 +40389,12 @@ CAUSEWAY_DECL void pipeline_peer::begin(const nn::model_part& part, std::int64_t
 CAUSEWAY_DECL result<bool> pipeline_peer::begin_attempt() {
   const std::uint32_t before = attempt.attempt;
   const std::uint64_t round = attempt.round;
-  CAUSEWAY_ASSIGN(attempt, group->begin_attempt());
+  auto begun = group->begin_attempt();
+  const std::uint64_t waited_at = begun ? 0 : record().state;
+  alone = !begun && begun.error().code == errc::cancelled && in_vain == waited_at;
+  in_vain = waited_at;
+  if (!begun) return begun.error();
+  attempt = *begun;
   sums = 0;
   return attempt.attempt != before || attempt.round != round;
 }
@@ -40193,12 +40453,13 @@ CAUSEWAY_DECL bool pipeline_peer::take_assignment(std::int64_t layers, const nn:
   return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, record());
 }
 
-CAUSEWAY_DECL bool pipeline_peer::follow_path() const {
-  const exchange_state& state = group->state();
-  if (state.paths == 0) return false;
-  if (assignment == nullptr) return state.follow({});
-  return state.follow(path_of_slot(place.replica, layout.replicas.size(), state.paths));
+CAUSEWAY_DECL std::optional<std::uint32_t> pipeline_peer::path() const {
+  const std::uint32_t paths = group->state().paths;
+  if (paths == 0 || assignment == nullptr) return {};
+  return path_of_slot(place.replica, layout.replicas.size(), paths);
 }
+
+CAUSEWAY_DECL bool pipeline_peer::follow_path() const { return group->state().paths > 0 && group->state().follow(path()); }
 
 CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t step, std::uint32_t first,
                                                                    std::uint32_t count) {
@@ -40216,8 +40477,9 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
           .base = &base};
 }
 
-CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
-  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}};
+CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
+  exchange_entry entry{
+      .attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}, .last = last};
   const auto& slots = layout.replicas;
   for (std::size_t s = 0; s < slots.size() && group->state().paths > 0; ++s) {
     if (!slots[s].assignments.empty()) entry.paths.push_back(path_of_slot(s, slots.size(), group->state().paths));
@@ -48300,7 +48562,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// with overlap if wanted, and its size is the peer's weight, which `policy.group().weights` changes between rounds. How
 /// often the paper sorts documents anew is not known to us: it is the caller's choice. Where peers come and go, `paths` and
 /// `weights` are of paths, and a newcomer gets the one that the fewest peers have (`policy.path()`). Pipelines that come
-/// and go share the paths out; a global batch has an equal part for each path then, in their order.
+/// and go share the paths out, and so do the peers of each stage of a swarm; a global batch has an equal part for each path
+/// then, in their order.
 ///
 /// Formula:
 ///   module m, P of n paths have it:  Δ = √P·Σ w_i·(x̄_m − x_i,m) / Σ w_i over these;  outer step as DiLoCo's
@@ -49001,7 +49264,7 @@ class async_pipeline_mailbox {
   }
   [[nodiscard]] std::size_t expected(stage::direction way) const { return expected_[index(way)].size(); }
 
-  /// Waits for what was expected first, and decodes it into `values`. Gives the loss that came with it, 0 with a forward.
+  /// Waits for what was expected first, and decodes it into `values`. Gives the number that came with it.
   result<double> take(Codec& codec, thread_pool& pool, const stream_line& l, std::span<const std::uint64_t> samples,
                       std::span<float> values) {
     auto& line = expected_[index(l.way)];
@@ -49024,14 +49287,14 @@ class async_pipeline_mailbox {
   /// How many of one way were taken: those before, in the order of the stream.
   [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return taken_[index(way)]; }
 
-  /// Encodes and starts to send; `loss` goes along with a backward. errc::non_finite where `values` are not: what this rank
-  /// took was, so they were spoilt here.
+  /// Encodes and starts to send; `with` goes along: the loss with a backward, any finite number with a forward.
+  /// errc::non_finite where `values` are not: what this rank took was, so they were spoilt here.
   result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
-                    std::span<const std::uint64_t> samples, std::span<const float> values, double loss) {
+                    std::span<const std::uint64_t> samples, std::span<const float> values, double with) {
     if (!all_finite(pool, values)) return not_finite("this stage", m, "it came to");
     const auto c = crossing_of(l, m, samples);
     transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
-    std::memcpy(p.bytes.data(), &loss, head_bytes);
+    std::memcpy(p.bytes.data(), &with, head_bytes);
     CAUSEWAY_ASSIGN(p.moved, codec.encode(pool, c, values, std::span{p.bytes}.subspan(head_bytes)));
     p.moved += head_bytes;
     p.id = id_of(l, m);
@@ -49075,7 +49338,7 @@ class async_pipeline_mailbox {
   }
 
  private:
-  // The loss of the micro-batch, before what the codec made. A forward has none: its bytes are zero.
+  // A number, before what the codec made: the loss of the micro-batch with its backward.
   static constexpr std::size_t head_bytes = sizeof(double);
 
   struct transfer {
@@ -49327,19 +49590,24 @@ class async_stream final : public any_stream {
   [[nodiscard]] std::size_t in_flight() const noexcept { return units_.size(); }
   [[nodiscard]] std::size_t stashed() const noexcept { return stash_.size(); }
 
-  /// The forward of micro-batch `number`, which is `piece`: takes its input, computes, sends its output.
-  result<void> forward(M& model, Codec& codec, std::uint64_t number, const batch& piece, std::uint64_t dropout) {
+  /// Whether the stream ends with the step of the newest forward, as the first rank said with it.
+  [[nodiscard]] bool ends() const noexcept { return ends_; }
+
+  /// The forward of micro-batch `number`, which is `piece`: takes its input, computes, sends its output. `ends`: the first
+  /// rank's word to all others, see there; on these it says nothing.
+  result<void> forward(M& model, Codec& codec, std::uint64_t number, const batch& piece, std::uint64_t dropout,
+                       bool ends = false) {
     if (lost_) return *lost_;
     thread_pool& pool = model.backend().pool();
     post_forwards(codec, number);
     if (units_.empty() || units_.back().place.number != number) {
-      CAUSEWAY_TRY(take_input(model, codec, piece));
+      CAUSEWAY_TRY(take_input(model, codec, piece, ends));
       CAUSEWAY_TRY(compute(model, number, piece, dropout));
     }
     unit& u = units_.back();
     if (u.pass.output.value) {
       CAUSEWAY_TRY(mailbox_.send(codec, pool, line(stage::direction::forward, true), u.place, u.samples,
-                                 u.pass.output.value.template span<float>(), 0.0));
+                                 u.pass.output.value.template span<float>(), ends_ ? 1.0 : 0.0));
       u.pass.output.value.reset();  // the backward needs only its slot
       mailbox_.expect(codec, line(stage::direction::backward, false), u.place);
     }
@@ -49425,11 +49693,13 @@ class async_stream final : public any_stream {
     }
   }
 
-  result<void> take_input(M& model, Codec& codec, const batch& piece) {
+  result<void> take_input(M& model, Codec& codec, const batch& piece, bool ends) {
+    if (setup_.rank == 0) ends_ = ends;
     if (setup_.rank == 0 || input_) return {};
     tensor values = boundary(model);
-    CAUSEWAY_TRY(mailbox_.take(codec, model.backend().pool(), line(stage::direction::forward, false), piece.samples,
-                               values.template span<float>()));
+    CAUSEWAY_ASSIGN(const double word, mailbox_.take(codec, model.backend().pool(), line(stage::direction::forward, false),
+                                                     piece.samples, values.template span<float>()));
+    ends_ = word != 0;
     input_ = std::move(values);
     // Who sends this forward has all gradients before that of its oldest micro-batch in flight.
     const std::uint64_t in_flight = setup_.delay(setup_.rank - 1);
@@ -49500,6 +49770,7 @@ class async_stream final : public any_stream {
   std::deque<unit> units_;           // in flight, oldest first
   std::vector<tape_type> spare_;
   tensor input_;  // taken for a forward that is not computed yet
+  bool ends_ = false;
   std::uint64_t next_posted_ = 0;
   std::optional<error> lost_;
 };
@@ -55866,6 +56137,7 @@ inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
 inline constexpr std::size_t most_addresses = 1024;
 inline constexpr std::size_t longest_address = 256;
 inline constexpr std::uint32_t most_asked = 1U << 16U;  // numbers, by a policy, in one exchange
+inline constexpr std::uint32_t no_module_path = UINT32_MAX;
 
 /// What a swarm does one after the other: the evaluations before a step, in their order, where peers take local steps the
 /// local step, and what ends with the stages' exchange. A turn is what messages and tensors belong to.
@@ -55881,6 +56153,14 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 [[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
 [[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return turn >= local_turn(step_of(turn)); }
 [[nodiscard]] constexpr bool is_local(std::uint64_t turn) noexcept { return turn == local_turn(step_of(turn)); }
+
+/// The path through a model of modules that a micro-batch of a turn is of: each `batch` of them has an equal part for each
+/// path, in their order. Less than a batch is divided likewise.
+[[nodiscard]] constexpr std::uint32_t module_path_of(std::uint32_t micro_batch, std::uint32_t size, std::uint32_t batch,
+                                                     std::uint32_t paths) noexcept {
+  const std::uint64_t one = size < batch ? size : batch;
+  return static_cast<std::uint32_t>(micro_batch % one * paths / one);
+}
 
 /// A set of micro-batches of a turn.
 class batch_set {
@@ -55935,10 +56215,13 @@ struct status {
   /// steps, since it was started.
   std::uint64_t committed = 0;
   stage_sum decided{};  ///< of all stages together, as its committed state has it: the newest that a policy asked for
+  /// Of a model of modules: the path that it was on last, and whether it is in this round; else it takes any.
+  std::uint32_t module_path = no_module_path;
+  std::uint8_t on_path = 0;
 
   void fields(auto& wire) {
     wire(net::below{stage, most_stages}, net::below{serving, 2}, turn, term, net::below{coordinates, 2}, queued, seconds,
-         sums[0], sums[1], part, committed, decided);
+         sums[0], sums[1], part, committed, decided, module_path, net::below{on_path, 2});
   }
 };
 
@@ -56021,9 +56304,10 @@ struct contributed {
 struct verdict {
   std::uint64_t turn = 0;
   std::uint8_t complete = 0;
-  double loss = 0;  ///< of the whole turn, summed over tokens
+  double loss = 0;       ///< of the whole turn, summed over tokens
+  batch_set left_out{};  ///< micro-batches of paths that rest: what is missing of them stays missing
 
-  void fields(auto& wire) { wire(turn, net::below{complete, 2}, loss); }
+  void fields(auto& wire) { wire(turn, net::below{complete, 2}, loss, left_out); }
 };
 
 /// Where to find others.
@@ -56087,7 +56371,7 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 namespace detail {
 
 inline constexpr net::envelope::kind messages{
-    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 5};
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 6};
 
 }  // namespace detail
 
@@ -56558,6 +56842,10 @@ struct swarm_holding {
   std::uint64_t samples = 0;  ///< behind the row that it would send; of a gradient: micro-batches
   std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
   std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
+  // Of a model of modules:
+  std::uint32_t module_path = swarm_wire::no_module_path;  ///< that its row is of
+  std::vector<std::uint32_t> sum_paths{};                  ///< that the rows were of which its sum is of
+  swarm_wire::batch_set left_out{};                        ///< swarm_wire::verdict::left_out, as it has heard
 };
 
 enum class swarm_part : std::uint8_t {
@@ -56581,6 +56869,7 @@ struct swarm_plan {
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
 /// table; the first peer that has the first stage's part adds it to whatever else it puts in. `late`: a sum that somebody
 /// has is of the rows of the step before, and parts are made as without it; what lacks then stays lacking.
+/// So does what one of them has heard is left out.
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false,
                                                    bool late = false);
@@ -56597,6 +56886,11 @@ CAUSEWAY_DECL [[nodiscard]] bool is_superfluous(std::span<const swarm_holding> a
 /// is one who is in a result of an earlier attempt, or has it, or else the one before. What an exchange leaves alone would
 /// have it twice.
 CAUSEWAY_DECL [[nodiscard]] bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+
+/// The paths through a model of modules that the rows are of which the mean is of; of peers that weigh nothing,
+/// no_module_path.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> paths_of(std::span<const swarm_holding> all, const swarm_plan& plan,
+                                                                std::span<const double> weights);
 
 /// What each peer weighs in a mean over all rows, by the samples behind its own; of a result that is there already, who is
 /// in it. Where nobody has samples, all that have values weigh the same.
@@ -56665,6 +56959,9 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
     plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
     if (!doubled) covered.unite(all[p].done);
   }
+  for (const swarm_holding& h : all) {
+    if (h.step == step && h.left_out.size() == wanted.size()) covered.unite(h.left_out);
+  }
   const auto lets_go = [step](const swarm_holding& h) { return h.released && h.step == step; };
   plan.complete = plan.complete || covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
   if (!needs_part) return plan;
@@ -56698,6 +56995,16 @@ CAUSEWAY_DECL bool has_doubles(std::span<const swarm_holding> all, const swarm_p
     if (own.done.meets(all[p].done)) return true;
   }
   return false;
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> paths_of(std::span<const swarm_holding> all, const swarm_plan& plan,
+                                                  std::span<const double> weights) {
+  const auto with = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+  if (with != plan.parts.end()) return all[static_cast<std::size_t>(with - plan.parts.begin())].sum_paths;
+  std::vector<std::uint32_t> paths;
+  for (std::size_t p = 0; p < all.size(); ++p)
+    paths.push_back(weights[p] > 0 ? all[p].module_path : swarm_wire::no_module_path);
+  return paths;
 }
 
 CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
@@ -56766,6 +57073,9 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
       static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0) | (h.lacks_values ? 8 : 0)));
   out.put(h.samples).put(h.row_of).put(h.sum_of);
   h.done.put(out);
+  out.put(h.module_path).put(static_cast<std::uint32_t>(h.sum_paths.size()));
+  for (const std::uint32_t p : h.sum_paths) out.put(p);
+  h.left_out.put(out);
   return std::move(out).take();
 }
 
@@ -56783,6 +57093,11 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   h.row_of = in.get<std::uint32_t>();
   h.sum_of = in.get<std::uint32_t>();
   h.done.get(in);
+  h.module_path = in.get<std::uint32_t>();
+  const auto paths = in.get<std::uint32_t>();
+  if (paths > in.remaining() / 4) in.refuse();
+  for (std::uint32_t p = 0; p < paths && in.ok(); ++p) h.sum_paths.push_back(in.get<std::uint32_t>());
+  h.left_out.get(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;
 }
@@ -56856,6 +57171,8 @@ class swarm_computer {
   [[nodiscard]] virtual double squares() = 0;
   /// What `forward` keeps of a micro-batch that begins anew is of no use.
   virtual void forget(std::uint32_t) {}
+  /// `values` writes others over the stage's parameters.
+  virtual void replace_parameters(const std::function<void(std::span<float>)>&) {}
   /// An inner step on `scale` times the gradients, which are the sum over a part of the micro-batches.
   virtual result<void> take_step(float) { return {}; }
 };
@@ -56882,7 +57199,12 @@ struct swarm_part_taken {
   std::span<const float> result{};           ///< that, where this peer has it
   /// With local steps: others have a part of what this peer has moved, which it gives up. It begins the round anew.
   bool gives_up = false;
+  std::vector<std::uint32_t> paths{};  ///< of a model of modules: see round_entry::paths
 };
+
+/// Calls what computes gradients with the parameters where a peer wants them to be of, and puts these back. None: those
+/// that are there, which are the same at all peers of a stage.
+using gradient_place = std::function<result<double>(const std::function<result<double>()>& pass)>;
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
 /// trainer's thread.
@@ -56896,8 +57218,9 @@ class swarm_round {
   virtual void tie(swarm_tied_table table) = 0;
   /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
   /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
-  /// `late`: rows are exchanged in the step after that which they are of. errc::unsupported with a tied table.
-  virtual result<void> exchange_means(bool late) = 0;
+  /// `late`: rows are exchanged in the step after that which they are of. `at`: see gradient_place. errc::unsupported with
+  /// a tied table.
+  virtual result<void> exchange_means(bool late, gradient_place at) = 0;
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
   virtual void committed(bool adopted) = 0;
@@ -56906,8 +57229,10 @@ class swarm_round {
   virtual bool put_table() = 0;
 
   /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
-  /// step. errc::cancelled: the others are through, and nobody knows any more what came out.
-  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) = 0;
+  /// step. errc::cancelled: the others are through, and nobody knows any more what came out. `path`: with the shared
+  /// parameters of that one, whatever path a peer is on.
+  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer,
+                                  std::optional<std::uint32_t> path) = 0;
 
   /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
   /// summed loss. `computer` must outlive the step.
@@ -56944,6 +57269,9 @@ class swarm_round {
   /// With local steps, after `run`: this peer is through with the step, for which its contributions count. If an exchange
   /// follows, `round` computes what is missing before it, of all steps since the last one; it must outlive the exchange.
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
+  /// After such a step, while this peer waits for mates: another coordinates now, who may not know that the step is over,
+  /// and hears so when this peer begins the next one.
+  [[nodiscard]] virtual bool is_waited_for() = 0;
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
   /// With local steps: values[i] ← its sum over all stages, once the stage's peers have `agreed`; until then they must stay
@@ -56952,9 +57280,16 @@ class swarm_round {
   /// Memory for what they came to last, of at most so many numbers in one exchange. It belongs to what the stage's peers
   /// hold alike: whoever has a committed state can tell the other stages what they decided by.
   virtual std::span<std::byte> decision(std::size_t most) = 0;
-  /// With local steps, before the first turn: the stage's peers exchange in groups and have values of their own, so that no
-  /// mean is everybody's. None is kept for another attempt.
+  /// With local steps, before the first turn: no mean of the stage's peers is everybody's, since they exchange in groups
+  /// and have values of their own, or come to more than a mean. None is kept for another attempt.
   virtual void meets_in_groups() = 0;
+  /// Likewise: called wherever this peer waits in a turn. None: nothing is.
+  virtual void meanwhile(std::function<void()> what) = 0;
+  /// With local steps, before the first turn: the model is made of modules, and this peer is on one of `count` paths
+  /// through them in each round, which is `taken` when it takes its first micro-batch; `put` writes that path's shared
+  /// parameters.
+  virtual result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t path)> taken,
+                                    std::function<void(std::uint32_t path, std::span<float> to)> put) = 0;
   /// With local steps, before a turn: whether this peer has values to compute with. If not, it serves nothing.
   virtual void has_values(bool it_has) = 0;
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
@@ -57053,11 +57388,15 @@ class stage_computer final : public swarm_computer {
     known->second.tape.clear();
     units_.erase(known);
   }
+  void replace_parameters(const std::function<void(std::span<float>)>& values) override {
+    values(ctx_.parameters());
+    ctx_.parameters_changed();
+  }
   result<void> take_step(float scale) override {
     const auto g = gradients();
     kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
     ctx_.contribution().add_late(static_cast<std::uint64_t>(std::llround(static_cast<float>(whole_.sequences) / scale)));
-    if (ctx_.contribution().round_samples() > 0) return {};  // the policy adds it to what it has gathered
+    if (ctx_.contribution().gathers_gradients()) return {};  // the policy adds it to what it has gathered
     return ctx_.inner_step(ctx_.own_norm());                 // other stages take no step with it
   }
 
@@ -57174,13 +57513,14 @@ result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, 
 
 /// As swarm::evaluate.
 template <class Context>
-result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_round& peer, const batch& b) {
+result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_round& peer, const batch& b,
+                                 std::optional<std::uint32_t> path = {}) {
   const std::int64_t pieces = std::gcd(b.sequences, peer.options().micro_batches);
   CAUSEWAY_TRY(check_batch(name, b, pieces));
   stage::plain exact;
   const embedding_base none;
   stage_computer<Context, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation, none};
-  CAUSEWAY_ASSIGN(const double sum, peer.evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
+  CAUSEWAY_ASSIGN(const double sum, peer.evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer, path));
   return sum / static_cast<double>(b.tokens());
 }
 
@@ -57217,8 +57557,7 @@ class swarm {
 
  public:
   static constexpr std::string_view name = "swarm";
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .stands_in = true};
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
@@ -57381,10 +57720,11 @@ class local_swarm {
   result<float> norm(auto& ctx) { return gathers(ctx) ? peer_->norm() : ctx.own_norm(); }
   result<void> after_step(auto&) { return {}; }
 
-  /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one.
-  result<double> evaluate(auto& ctx, const batch& b) {
+  /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one. Of a model of
+  /// modules each path has its part of the batch, as in training; or the shared parameters of one `path` have all of it.
+  result<double> evaluate(auto& ctx, const batch& b, std::optional<std::uint32_t> path = {}) {
     peer_->has_values(!ctx.contribution().paused());
-    return detail::evaluate_in_swarm(name, ctx, *peer_, b);
+    return detail::evaluate_in_swarm(name, ctx, *peer_, b, path);
   }
 
   void serialize(auto&) {}  // a peer that is started again begins where the last exchange ended
@@ -57393,7 +57733,7 @@ class local_swarm {
   [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
 
  private:
-  [[nodiscard]] static bool gathers(auto& ctx) { return ctx.contribution().round_samples() > 0; }
+  [[nodiscard]] static bool gathers(auto& ctx) { return ctx.contribution().gathers_gradients(); }
 
   static result<void> check_options(const swarm_options& o) {
     const auto all = static_cast<std::uint64_t>(o.micro_batches) * o.local_steps;
@@ -57594,6 +57934,795 @@ CAUSEWAY_DECL void early_orders::drop_before(std::uint32_t term) {
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
 #endif
+
+// ---- causeway/stage/routing.hpp ----
+#ifndef CAUSEWAY_STAGE_ROUTING_HPP
+#define CAUSEWAY_STAGE_ROUTING_HPP
+
+// Which peer of each stage a micro-batch goes through, where several peers serve every stage. What is known of the peers is
+// in a roster; a router is a value that chooses from it. Randomness comes from seeds alone: the same events in the same
+// order give the same paths.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
+
+/// Names no peer: the micro-batch leaves this stage out, or nobody serves it.
+inline constexpr net::peer_id nobody = 0;
+
+/// One peer for every stage.
+using path = std::vector<net::peer_id>;
+
+/// A peer that serves a stage.
+struct server {
+  net::peer_id id = nobody;
+  double seconds = 0;   ///< expected for one micro-batch, forward and backward; 0: not known yet
+  bool banned = false;  ///< it failed since it was announced last
+};
+
+/// Who serves what, and how quickly, as far as the one who routes knows. Copyable; no thread safety. Peers of a stage are
+/// in ascending order of their ids, whatever the order in which they came.
+class roster {
+ public:
+  /// `smoothing`: weight of the newest measurement in the moving average of a peer's seconds.
+  CAUSEWAY_DECL explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
+
+  [[nodiscard]] std::uint32_t stages() const noexcept { return static_cast<std::uint32_t>(stages_.size()); }
+  [[nodiscard]] std::span<const server> at(std::uint32_t stage) const { return stages_[stage]; }
+
+  /// The peer says that it serves `stage`: a ban ends, and it leaves the stage that it served before.
+  CAUSEWAY_DECL void announced(net::peer_id id, std::uint32_t stage);
+
+  CAUSEWAY_DECL void gone(net::peer_id id);
+
+  /// It is not chosen before it has been announced again.
+  CAUSEWAY_DECL void ban(net::peer_id id);
+
+  /// A micro-batch took it so long.
+  CAUSEWAY_DECL void measured(net::peer_id id, double seconds);
+
+  /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
+  CAUSEWAY_DECL void link(net::peer_id a, net::peer_id b, double seconds);
+  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
+
+  /// Those that may be chosen.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
+
+  /// Of a peer, or the mean of its stage's known ones while it has shown nothing; 1 where nobody has.
+  CAUSEWAY_DECL [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
+
+ private:
+  static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
+  CAUSEWAY_DECL static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
+
+  CAUSEWAY_DECL void erase(std::uint32_t stage, net::peer_id id);
+  CAUSEWAY_DECL [[nodiscard]] server* find(net::peer_id id);
+
+  std::vector<std::vector<server>> stages_;
+  std::map<std::pair<net::peer_id, net::peer_id>, double> delays_;
+  double smoothing_;
+};
+
+/// The micro-batches of a step.
+struct step_size {
+  std::uint64_t step = 0;
+  std::uint32_t micro_batches = 1;
+  std::uint32_t stages = 1;
+};
+
+/// - `begin(size, roster)`: a step begins; called again when the peers have changed.
+/// - `choose(roster, stage, micro_batch)`: a peer of that stage that is not banned, or `nobody` if there is none.
+/// - `runs(size, stage, micro_batch)`: whether the micro-batch passes the stage at all. A function of its arguments and the
+///   router's options alone, so that all peers know it. The first and the last stage always run.
+template <class R>
+concept Router = Movable<R> && DefaultInitializable<R> &&
+    requires(R& r, const R& fixed, const roster& known, const step_size& size, std::uint32_t n) {
+  { R::name } -> ConvertibleTo<std::string_view>;
+  r.begin(size, known);
+  { r.choose(known, n, n) } -> std::same_as<net::peer_id>;
+  { fixed.runs(size, n, n) } -> std::same_as<bool>;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_ROUTING_HPP
+
+// ---- causeway/stage/impl/routing.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_ROUTING_IPP
+#define CAUSEWAY_STAGE_IMPL_ROUTING_IPP
+
+// Bodies of stage/routing.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
+
+CAUSEWAY_DECL roster::roster(std::uint32_t stages, double smoothing) : stages_(stages), smoothing_{smoothing} {
+  CAUSEWAY_EXPECT(stages > 0 && smoothing > 0 && smoothing <= 1);
+}
+
+CAUSEWAY_DECL void roster::link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
+
+CAUSEWAY_DECL std::pair<net::peer_id, net::peer_id> roster::ordered(net::peer_id a, net::peer_id b) {
+  return std::minmax(a, b);
+}
+
+CAUSEWAY_DECL void roster::announced(net::peer_id id, std::uint32_t stage) {
+  CAUSEWAY_EXPECT(id != nobody && stage < stages());
+  for (std::uint32_t s = 0; s < stages(); ++s) {
+    if (s != stage) erase(s, id);
+  }
+  auto& all = stages_[stage];
+  const auto place = std::lower_bound(all.begin(), all.end(), id, before);
+  if (place != all.end() && place->id == id) {
+    place->banned = false;
+  } else {
+    all.insert(place, {id, 0, false});
+  }
+}
+
+CAUSEWAY_DECL void roster::gone(net::peer_id id) {
+  for (std::uint32_t s = 0; s < stages(); ++s) erase(s, id);
+  std::erase_if(delays_, [id](const auto& d) { return d.first.first == id || d.first.second == id; });
+}
+
+CAUSEWAY_DECL void roster::ban(net::peer_id id) {
+  if (server* s = find(id)) s->banned = true;
+}
+
+CAUSEWAY_DECL void roster::measured(net::peer_id id, double seconds) {
+  server* const s = find(id);
+  if (s == nullptr || !(seconds > 0)) return;
+  s->seconds = s->seconds > 0 ? (1 - smoothing_) * s->seconds + smoothing_ * seconds : seconds;
+}
+
+CAUSEWAY_DECL double roster::link(net::peer_id a, net::peer_id b) const {
+  const auto known = delays_.find(ordered(a, b));
+  return known == delays_.end() ? 0.0 : known->second;
+}
+
+CAUSEWAY_DECL std::vector<server> roster::usable(std::uint32_t stage) const {
+  std::vector<server> all;
+  for (const server& s : stages_[stage]) {
+    if (!s.banned) all.push_back(s);
+  }
+  return all;
+}
+
+CAUSEWAY_DECL double roster::expected_seconds(std::uint32_t stage, net::peer_id id) const {
+  double sum = 0, known = 0;
+  for (const server& s : stages_[stage]) {
+    if (s.id == id && s.seconds > 0) return s.seconds;
+    sum += s.seconds;
+    known += s.seconds > 0 ? 1 : 0;
+  }
+  return known > 0 ? sum / known : 1.0;
+}
+
+CAUSEWAY_DECL void roster::erase(std::uint32_t stage, net::peer_id id) {
+  std::erase_if(stages_[stage], [id](const server& s) { return s.id == id; });
+}
+
+CAUSEWAY_DECL server* roster::find(net::peer_id id) {
+  for (auto& all : stages_) {
+    for (server& s : all) {
+      if (s.id == id) return &s;
+    }
+  }
+  return nullptr;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_IMPL_ROUTING_IPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_scheduler.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
+
+// Brings all micro-batches of a turn through all stages of a swarm: gives each a path, sees who has contributed what, and
+// finds others for what was lost. A state machine without network and clock: what peers say goes in, orders come out.
+//
+// It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
+// exactly once (swarm_shares.hpp). What it decides is only how quickly they get there.
+//
+// Where the peers of a stage differ (local steps, a look-ahead), a micro-batch that loses a place begins anew there and in
+// all stages above: what they had was made of the lost peer's values. Who has contributed it computes it for the others'
+// sake. Stages below keep what they have.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// An order and whom it is for.
+struct addressed_order {
+  net::peer_id to = 0;
+  swarm_wire::order what;
+};
+
+/// Thread safety: none. Memory: M · S peers for M micro-batches and S stages. Cost of an event: O(S), but for a peer that
+/// goes or reports and for a stage's sum, O(M · S); what is under way is counted, not looked for.
+template <stage::routing::Router Router>
+class swarm_scheduler {
+ public:
+  /// `window`: micro-batches under way for each peer that serves. `steps_alone`: peers take local steps, and differ.
+  swarm_scheduler(std::uint32_t stages, Router router, std::uint32_t window, bool steps_alone = false)
+      : router_{std::move(router)}, known_{stages}, window_{window}, alone_{steps_alone}, summed_(stages, false) {}
+  /// Before the first turn: peers of a stage compute at different values.
+  void peers_differ() noexcept { differ_ = true; }
+
+  // ---- who is there ----------------------------------------------------------------------------------------------------
+
+  void serves(net::peer_id id, std::uint32_t stage) {
+    const auto known = stage_of_.find(id);
+    if (known != stage_of_.end() && known->second == stage) return;
+    if (known != stage_of_.end()) gone(id);
+    known_.announced(id, stage);
+    const auto offended = offences_.find(id);
+    if (offended != offences_.end() && swarm_wire::step_of(turn_) < offended->second.until) known_.ban(id);
+    stage_of_[id] = stage;
+    router_.begin(size_, known_);
+  }
+
+  /// It is out of reach, or serves no stage any more: what only it had is given to others.
+  void gone(net::peer_id id) {
+    const auto known = stage_of_.find(id);
+    if (known == stage_of_.end()) return;
+    const std::uint32_t stage = known->second;
+    stage_of_.erase(known);
+    known_.gone(id);
+    reporters_.erase(id);
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      batch& b = batches_[m];
+      if (b.holders[stage] == id) hold(m, stage, 0);
+      if (!b.started || std::find(b.path.begin(), b.path.end(), id) == b.path.end()) continue;
+      stale_.insert(m);
+      if (differ_) b.path[stage] = stage::routing::nobody;  // also if it is back at once: it has forgotten
+    }
+    pump();
+  }
+
+  /// What it sent for a micro-batch of this turn is of no use: until the next step nothing new goes there, and another of
+  /// its stage, if there is one, computes that micro-batch. Whom it happens to again within 64 steps gets nothing for 2, 4
+  /// ... 64 of them, unless its stage has nobody else.
+  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
+    const auto stage = stage_of_.find(id);
+    if (stage == stage_of_.end() || turn != turn_ || m >= batches_.size()) return;
+    known_.ban(id);
+    offence& o = offences_[id];
+    o.until = swarm_wire::step_of(turn_) + (std::uint64_t{1} << std::min(o.count++, 6U));
+    batch& b = batches_[m];
+    if (!b.started || b.path[stage->second] != id || known_.usable(stage->second).empty()) return;
+    b.path[stage->second] = stage::routing::nobody;
+    if (b.holders[stage->second] == id) hold(m, stage->second, 0);
+    stale_.insert(m);
+    pump();
+  }
+
+  [[nodiscard]] const stage::routing::roster& known() const noexcept { return known_; }
+  [[nodiscard]] stage::routing::roster& known() noexcept { return known_; }
+
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
+
+  /// `from`: peers whose reports are waited for, because another coordinator had begun the turn; none at its beginning.
+  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
+             std::set<net::peer_id> from = {}) {
+    term_ = term;
+    turn_ = turn;
+    size_ = size;
+    batches_.assign(size.micro_batches, batch{size.stages});
+    std::fill(summed_.begin(), summed_.end(), false);
+    under_way_ = finished_ = 0;
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) count_missing(m);
+    stale_.clear();
+    adopted_.clear();
+    next_ = 0;
+    reporters_ = std::move(from);
+    const std::uint64_t step = swarm_wire::step_of(turn);
+    std::erase_if(offences_, [&](const auto& o) { return step > o.second.until + 64; });
+    for (const auto& [id, stage] : stage_of_) {
+      const auto known = offences_.find(id);
+      if (known == offences_.end() || step >= known->second.until) known_.announced(id, stage);
+    }
+    router_.begin(size_, known_);
+    pump();
+  }
+
+  void take(net::peer_id from, const swarm_wire::report& r) {
+    const auto stage = stage_of_.find(from);
+    if (stage == stage_of_.end() || r.term != term_) return;
+    if (r.turn < turn_ && counts_earlier_turns()) return;  // it will report again
+    if (reporters_.erase(from) == 0) tell_again(from, stage->second);
+    if (r.turn == turn_ && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
+    pump();
+  }
+
+  void take(net::peer_id from, const swarm_wire::contributed& c) {
+    const auto stage = stage_of_.find(from);
+    if (stage == stage_of_.end() || c.turn != turn_ || c.micro_batch >= batches_.size()) return;
+    known_.measured(from, c.seconds);
+    note(from, stage->second, c.micro_batch, c.loss);
+    pump();
+  }
+
+  /// Whether a living peer of the stage has the sum of all its micro-batches: then nothing can be lost there any more.
+  void summed(std::uint32_t stage, bool has) {
+    if (summed_[stage] == has) return;
+    summed_[stage] = has;
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      recount(m, [&] { count_missing(m); });
+      if (!has && batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
+    }
+    pump();
+  }
+
+  // ---- what comes out --------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
+
+  /// Every micro-batch is in the gradient of a living peer of every stage; in an evaluation, its loss is known.
+  [[nodiscard]] bool complete() const { return reporters_.empty() && finished_ == batches_.size(); }
+  /// Summed over all micro-batches whose loss is known, in their order.
+  [[nodiscard]] double loss() const {
+    double sum = 0;
+    for (const batch& b : batches_) sum += b.loss;
+    return sum;
+  }
+  /// Stages that nobody serves.
+  [[nodiscard]] std::vector<std::uint32_t> unserved() const {
+    std::vector<std::uint32_t> all;
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (known_.at(s).empty()) all.push_back(s);
+    }
+    return all;
+  }
+  [[nodiscard]] std::uint32_t under_way() const noexcept { return under_way_; }
+  [[nodiscard]] std::uint32_t finished() const noexcept { return finished_; }
+  /// Micro-batches that were routed again after a peer had gone.
+  [[nodiscard]] std::uint64_t rerouted() const noexcept { return rerouted_; }
+
+ private:
+  struct batch {
+    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0), passes(stages, 0) {}
+    stage::routing::path path;
+    std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
+    std::vector<std::uint64_t> passes;  ///< by stage
+    double loss = 0;
+    std::uint32_t missing = 0;  ///< stages that do not have it
+    bool started = false;
+    bool known = false;  ///< which tensors are where: this coordinator has started it
+  };
+
+  struct offence {
+    std::uint32_t count = 0;
+    std::uint64_t until = 0;  ///< the first step in which it may get something again
+  };
+
+  // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
+  [[nodiscard]] bool counts_earlier_turns() const {
+    return alone_ && swarm_wire::trains(turn_) && !swarm_wire::is_local(turn_);
+  }
+
+  [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
+    return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
+  }
+  [[nodiscard]] static bool covered(const batch& b) noexcept { return b.missing == 0; }
+
+  // What ends a turn is counted as it changes.
+  void count_missing(std::uint32_t m) {
+    batch& b = batches_[m];
+    if (!swarm_wire::trains(turn_)) {
+      b.missing = b.holders.back() != 0 ? 0 : 1;
+      return;
+    }
+    b.missing = 0;
+    for (std::uint32_t s = 0; s < size_.stages; ++s) b.missing += covered(m, b, s) ? 0 : 1;
+  }
+  template <class Change>
+  void recount(std::uint32_t m, Change&& change) {
+    const batch& b = batches_[m];
+    const auto count = [&](std::uint32_t by) {
+      finished_ += covered(b) ? by : 0;
+      under_way_ += b.started && !covered(b) ? by : 0;
+    };
+    count(UINT32_MAX);  // minus one
+    change();
+    count(1);
+  }
+  void hold(std::uint32_t m, std::uint32_t stage, net::peer_id who) {
+    recount(m, [&] {
+      batches_[m].holders[stage] = who;
+      count_missing(m);
+    });
+  }
+  void set_started(std::uint32_t m) {
+    recount(m, [&] { batches_[m].started = true; });
+  }
+
+  void note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss) {
+    batch& b = batches_[m];
+    if (b.holders[stage] == 0) hold(m, stage, from);
+    if (stage + 1 == size_.stages) b.loss = loss;
+  }
+
+  void take_contents(net::peer_id from, std::uint32_t stage, const swarm_wire::report& r) {
+    std::size_t losses = 0;
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      batch& b = batches_[m];
+      if (r.done.has(m)) {
+        note(from, stage, m, losses < r.losses.size() ? r.losses[losses++] : 0);
+        adopt(m, stage, from);
+      } else if (b.holders[stage] == from) {  // it had to drop it
+        hold(m, stage, 0);
+        if (differ_) b.path[stage] = stage::routing::nobody;
+        stale_.insert(m);
+      } else if (r.begun.has(m) && b.holders[stage] == 0) {
+        adopt(m, stage, from);
+      }
+    }
+  }
+
+  // A micro-batch that an earlier coordinator had started goes on where it is.
+  void adopt(std::uint32_t m, std::uint32_t stage, net::peer_id at) {
+    batch& b = batches_[m];
+    if (b.started) return;
+    b.path[stage] = at;
+    adopted_.insert(m);
+  }
+
+  // Mends first, then starts as many as may be under way.
+  void pump() {
+    if (!reporters_.empty()) return;
+    for (const std::uint32_t m : std::exchange(adopted_, {})) {
+      if (!batches_[m].started) stale_.insert(m);
+      set_started(m);
+    }
+    for (const std::uint32_t m : std::exchange(stale_, {})) mend(m);
+    std::uint32_t room = window_ * static_cast<std::uint32_t>(stage_of_.size());
+    const std::uint32_t busy = under_way();
+    room = room > busy ? room - busy : 0;
+    for (; room > 0 && next_ < batches_.size(); ++next_) {
+      if (batches_[next_].started) continue;
+      if (!start(next_)) return;
+      --room;
+    }
+  }
+
+  bool start(std::uint32_t m) {
+    if (!all_served(m)) return false;
+    batch& b = batches_[m];
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
+    }
+    set_started(m);
+    begin_anew(b, 0);
+    tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
+    return true;
+  }
+
+  // From that stage up. The version of the order that says so names the pass.
+  void begin_anew(batch& b, std::uint32_t from) {
+    if (!differ_) return;
+    std::fill(b.passes.begin() + from, b.passes.end(), std::uint64_t{term_} << 32U | (versions_ + 1));
+    b.known = true;
+  }
+
+  // Lost places of a path are given to others, who get what the neighbours kept. Where nobody is left to take one, it
+  // waits for who comes.
+  void mend(std::uint32_t m) {
+    batch& b = batches_[m];
+    if (covered(b)) return;
+    if (!all_served(m)) {
+      stale_.insert(m);
+      return;
+    }
+    std::vector needs(size_.stages, swarm_wire::stage_need::usual);
+    std::uint32_t changed = size_.stages;  // the lowest place
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (!router_.runs(size_, s, m)) continue;
+      const net::peer_id before = b.path[s];
+      const auto at = stage_of_.find(b.holders[s] != 0 ? b.holders[s] : b.path[s]);
+      if (at != stage_of_.end() && at->second == s) {
+        b.path[s] = at->first;
+      } else {
+        b.path[s] = router_.choose(known_, s, m);
+      }
+      if (b.path[s] != before) changed = std::min(changed, s);
+      needs[s] = b.holders[s] == b.path[s] ? swarm_wire::stage_need::finished : swarm_wire::stage_need::again;
+    }
+    if (differ_) compute_anew(b, b.known ? changed : 0, needs);
+    ++rerouted_;
+    tell(m, b, needs);
+  }
+
+  // Stages below have what they need, but for the gradient where they have not contributed yet.
+  void compute_anew(batch& b, std::uint32_t from, std::vector<swarm_wire::stage_need>& needs) {
+    begin_anew(b, from);
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (s >= from) {
+        needs[s] = swarm_wire::stage_need::again;
+      } else if (needs[s] == swarm_wire::stage_need::again) {
+        needs[s] = swarm_wire::stage_need::usual;
+      }
+    }
+  }
+
+  // Whether every stage that the micro-batch passes has a peer to choose. One that failed is better than none.
+  bool all_served(std::uint32_t m) {
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (!router_.runs(size_, s, m)) continue;
+      if (known_.at(s).empty()) return false;
+      if (!known_.usable(s).empty()) continue;
+      const std::vector<stage::routing::server> banned{known_.at(s).begin(), known_.at(s).end()};
+      for (const auto& p : banned) known_.announced(p.id, s);
+    }
+    return true;
+  }
+
+  void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs) {
+    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs, b.passes};
+    for (const net::peer_id p : b.path) {
+      if (p != 0) orders_.push_back({p, o});
+    }
+  }
+
+  // It may not have heard of everything: orders that it knows do no harm.
+  void tell_again(net::peer_id to, std::uint32_t stage) {
+    for (const batch& b : batches_) {
+      const auto m = static_cast<std::uint32_t>(&b - batches_.data());
+      if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
+      orders_.push_back({to,
+                         {turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
+                          std::vector(size_.stages, swarm_wire::stage_need::usual), b.passes}});
+    }
+  }
+
+  Router router_;
+  stage::routing::roster known_;
+  std::uint32_t window_;
+  bool alone_, differ_ = alone_;
+  stage::routing::step_size size_;
+  std::uint32_t term_ = 0;
+  std::uint64_t turn_ = 0;
+  std::uint32_t versions_ = 0;
+  std::uint32_t next_ = 0;
+  std::uint32_t under_way_ = 0, finished_ = 0;  // micro-batches
+  std::uint64_t rerouted_ = 0;
+  std::vector<batch> batches_;
+  std::vector<bool> summed_;
+  std::map<net::peer_id, std::uint32_t> stage_of_;
+  std::map<net::peer_id, offence> offences_;  // also of those who are gone: coming back is no pardon
+  std::set<net::peer_id> reporters_;
+  std::set<std::uint32_t> stale_, adopted_;
+  std::vector<addressed_order> orders_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
+
+// ---- causeway/parallel/swarm/path_schedulers.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
+
+// A scheduler for each path through a model of modules; one, where all peers train one model. A global batch has an equal
+// part for each path, in their order, and a micro-batch goes through peers of its own path only: so each path is a swarm of
+// its own, with a part of every stage's peers. docs/design/swarm.md, L22 and L23.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// As swarm_scheduler, for all paths together.
+template <stage::routing::Router Router>
+class path_schedulers {
+ public:
+  path_schedulers(std::uint32_t stages, Router router, std::uint32_t window, bool steps_alone)
+      : all_(1, swarm_scheduler<Router>{stages, std::move(router), window, steps_alone}), since_(1), rests_(1, false) {}
+  void peers_differ() noexcept {
+    for (auto& one : all_) one.peers_differ();
+  }
+
+  /// Before anybody serves.
+  void split(std::uint32_t paths) {
+    all_.assign(paths, swarm_scheduler<Router>{all_.front()});
+    forget_who_lacks();
+  }
+
+  // ---- who is there ----------------------------------------------------------------------------------------------------
+
+  /// Who is on no path in this round, which came after the turn `last_round`, gets the one that has the fewest peers of its
+  /// stage: that where it is, or was last, if others have no fewer, else the first such. Where there are fewer peers than
+  /// paths, nobody gets the last ones.
+  void serves(net::peer_id id, const swarm_wire::status& s, std::uint64_t last_round) {
+    const auto known = path_of_.find(id);
+    const bool stays = s.on_path != 0 && s.turn > last_round && s.module_path < count();
+    const std::uint32_t path =
+        stays ? s.module_path : fewest(id, s.stage, known == path_of_.end() ? s.module_path : known->second);
+    if (known != path_of_.end() && known->second != path) all_[known->second].gone(id);
+    path_of_[id] = path;
+    all_[path].serves(id, s.stage);
+  }
+  void gone(net::peer_id id) {
+    if (auto* own = of(id)) own->gone(id);
+    path_of_.erase(id);
+  }
+  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
+    if (m < places_.size()) all_[places_[m].path].failed(id, turn, places_[m].number);
+  }
+  void measured(net::peer_id id, double seconds) {
+    if (auto* own = of(id)) own->known().measured(id, seconds);
+  }
+  void link(net::peer_id a, net::peer_id b, double seconds) {
+    for (auto& one : all_) one.known().link(a, b, seconds);
+  }
+
+  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const { return all_.front().known().link(a, b); }
+
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
+
+  /// `batch`: micro-batches of a global batch, of which the turn has some. 0: they are of no path, and go to all who do not
+  /// rest.
+  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size, std::uint32_t batch,
+             const std::set<net::peer_id>& from = {}) {
+    turn_ = turn;
+    if (std::exchange(term_, term) != term) forget_who_lacks();
+    places_.clear();
+    batches_.assign(all_.size(), {});
+    std::vector<std::uint32_t> awake;
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      if (!rests(p)) awake.push_back(p);
+    }
+    for (std::uint32_t m = 0; m < size.micro_batches; ++m) {
+      const std::uint32_t path = batch > 0 || awake.empty()
+                                     ? swarm_wire::module_path_of(m, size.micro_batches, std::max(batch, count()), count())
+                                     : awake[m % awake.size()];
+      places_.push_back({path, static_cast<std::uint32_t>(batches_[path].size())});
+      batches_[path].push_back(m);
+    }
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      std::set<net::peer_id> reporters;
+      for (const net::peer_id id : from) {
+        if (of(id) == &all_[p]) reporters.insert(id);
+      }
+      auto part = size;
+      part.micro_batches = static_cast<std::uint32_t>(batches_[p].size());
+      all_[p].begin(term, turn, part, std::move(reporters));
+    }
+  }
+
+  void take(net::peer_id from, const swarm_wire::report& r) {
+    auto* const own = of(from);
+    if (own == nullptr) return;
+    const auto path = static_cast<std::uint32_t>(own - all_.data());
+    swarm_wire::report part{r.term, r.turn, {}, {}, {}};
+    if (r.turn == turn_ && r.done.size() == places_.size()) {
+      part.done = part.begun = swarm_wire::batch_set{static_cast<std::uint32_t>(batches_[path].size())};
+      auto loss = r.losses.begin();
+      for (std::uint32_t m = 0; m < places_.size(); ++m) {
+        const bool theirs = places_[m].path == path, done = r.done.has(m);
+        if (theirs && done) part.done.add(places_[m].number);
+        if (theirs && r.begun.has(m)) part.begun.add(places_[m].number);
+        if (theirs && done && loss != r.losses.end()) part.losses.push_back(*loss);
+        if (done && loss != r.losses.end()) ++loss;
+      }
+    }
+    own->take(from, part);
+  }
+  void take(net::peer_id from, swarm_wire::contributed c) {
+    if (c.turn != turn_ || c.micro_batch >= places_.size()) return;
+    const place at = places_[c.micro_batch];
+    c.micro_batch = at.number;
+    all_[at.path].take(from, c);
+  }
+  void summed(std::uint32_t stage, bool has) {
+    for (auto& one : all_) one.summed(stage, has);
+  }
+
+  /// A path rests where a stage that others serve has had nobody on it for so long. It goes on with who comes.
+  void look_for_resting(time_point now, duration patience) {
+    for (std::uint32_t p = 0; p < count() && count() > 1; ++p) {
+      const auto lacks = all_[p].unserved();
+      const bool others = std::all_of(lacks.begin(), lacks.end(), [this](std::uint32_t s) { return is_served(s); });
+      if (lacks.empty() || !others) {
+        since_[p].reset();
+      } else if (!since_[p]) {
+        since_[p] = now;
+      }
+      rests_[p] = since_[p] && now - *since_[p] >= patience;
+    }
+  }
+
+  // ---- what comes out --------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<addressed_order> take_orders() {
+    std::vector<addressed_order> orders;
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      for (addressed_order& o : all_[p].take_orders()) {
+        o.what.micro_batch = batches_[p][o.what.micro_batch];
+        orders.push_back(std::move(o));
+      }
+    }
+    return orders;
+  }
+  [[nodiscard]] bool complete() const {
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      if (!rests(p) && !all_[p].complete()) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] swarm_wire::verdict judge(std::uint64_t turn) const {
+    return {turn, complete() ? std::uint8_t{1} : std::uint8_t{0}, loss(), left_out()};
+  }
+  /// Of paths that rest.
+  [[nodiscard]] swarm_wire::batch_set left_out() const {
+    swarm_wire::batch_set set{count() > 1 ? static_cast<std::uint32_t>(places_.size()) : 0};
+    for (std::uint32_t m = 0; m < set.size(); ++m) {
+      if (rests(places_[m].path)) set.add(m);
+    }
+    return set;
+  }
+  /// Where paths rest, of the others, as if theirs were the mean of all.
+  [[nodiscard]] double loss() const {
+    double sum = 0;
+    std::size_t known = 0;
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      if (rests(p)) continue;
+      sum += all_[p].loss();
+      known += batches_[p].size();
+    }
+    return known == places_.size() || known == 0 ? sum
+                                                 : sum * static_cast<double>(places_.size()) / static_cast<double>(known);
+  }
+  [[nodiscard]] std::uint64_t finished() const { return total(&swarm_scheduler<Router>::finished); }
+  [[nodiscard]] std::uint64_t rerouted() const { return total(&swarm_scheduler<Router>::rerouted); }
+
+ private:
+  struct place {
+    std::uint32_t path = 0;
+    std::uint32_t number = 0;  ///< among the path's
+  };
+
+  [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(all_.size()); }
+  [[nodiscard]] swarm_scheduler<Router>* of(net::peer_id id) {
+    const auto known = path_of_.find(id);
+    return known == path_of_.end() ? nullptr : &all_[known->second];
+  }
+  void forget_who_lacks() {
+    since_.assign(all_.size(), {});
+    rests_.assign(all_.size(), false);
+  }
+  [[nodiscard]] bool rests(std::uint32_t path) const { return rests_[path] && !all_[path].unserved().empty(); }
+  [[nodiscard]] bool is_served(std::uint32_t stage) const {
+    return std::any_of(all_.begin(), all_.end(), [stage](const auto& one) { return !one.known().at(stage).empty(); });
+  }
+  template <class Count>
+  [[nodiscard]] std::uint64_t total(Count of_one) const {
+    std::uint64_t sum = 0;
+    for (const auto& one : all_) sum += (one.*of_one)();
+    return sum;
+  }
+  [[nodiscard]] std::uint32_t fewest(net::peer_id id, std::uint32_t stage, std::uint32_t preferred) const {
+    std::vector<std::size_t> others;
+    for (const auto& one : all_) {
+      const auto there = one.known().at(stage);
+      others.push_back(there.size() -
+                       std::size_t(std::count_if(there.begin(), there.end(), [id](const auto& p) { return p.id == id; })));
+    }
+    const std::size_t peers = 1 + std::accumulate(others.begin(), others.end(), std::size_t{0});
+    others.resize(std::min(others.size(), peers));  // so that the last ones rest, in all stages
+    const auto least = std::min_element(others.begin(), others.end());
+    return preferred < others.size() && others[preferred] == *least ? preferred
+                                                                    : static_cast<std::uint32_t>(least - others.begin());
+  }
+
+  std::vector<swarm_scheduler<Router>> all_;
+  std::vector<std::optional<time_point>> since_;     // by path: when a stage was first seen with nobody on it
+  std::vector<bool> rests_;                          // likewise
+  std::vector<std::vector<std::uint32_t>> batches_;  // by path: its micro-batches of the turn
+  std::vector<place> places_;                        // by micro-batch
+  std::map<net::peer_id, std::uint32_t> path_of_;
+  std::uint64_t turn_ = 0;
+  std::uint32_t term_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
 
 // ---- causeway/parallel/swarm/peer_directory.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
@@ -58239,6 +59368,12 @@ class swarm_messenger {
   /// With local steps: that a state is committed here, and what the stages decided by, which it has. Whether anybody cares.
   CAUSEWAY_DECL bool tell_committed();
 
+  /// Of a model of modules: the path that this peer is on, which is that of the first order that it takes in a round. A
+  /// round ends where this peer begins anew, and for all with an exchange: in a turn that they remember.
+  CAUSEWAY_DECL void round_is_over(bool for_all);
+  CAUSEWAY_DECL void begin_on_path();
+  CAUSEWAY_DECL bool takes_path_of(const swarm_wire::order& o);
+
   CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
 
   CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
@@ -58270,6 +59405,11 @@ class swarm_messenger {
   bool has_values_ = true;  // of its stage: in groups, a peer that has met nobody yet has none
   bool in_groups_ = false;
   bool coordinates_ = false;
+  std::uint32_t paths_ = 0;  // through a model of modules; 0: all train one
+  std::uint32_t module_path_ = swarm_wire::no_module_path;
+  bool on_path_ = false, leaves_path_ = false;
+  bool judges_ = false;           // an evaluation of shared parameters, for which anybody will do
+  std::uint64_t last_round_ = 0;  // the turn that ended it: what is older says nothing of paths
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -58317,7 +59457,30 @@ CAUSEWAY_DECL swarm_wire::status swarm_messenger::own_status() const {
           {own_sums_[0], own_sums_[1]},
           part_,
           committed_,
-          own_decided_};
+          own_decided_,
+          module_path_,
+          on_path_ ? std::uint8_t{1} : std::uint8_t{0}};
+}
+
+CAUSEWAY_DECL void swarm_messenger::round_is_over(bool for_all) {
+  leaves_path_ = true;
+  if (for_all) last_round_ = micro_batches_.turn();
+}
+
+CAUSEWAY_DECL void swarm_messenger::begin_on_path() {
+  if (std::exchange(leaves_path_, false)) on_path_ = false;
+}
+
+CAUSEWAY_DECL bool swarm_messenger::takes_path_of(const swarm_wire::order& o) {
+  const std::uint32_t size = micro_batches_.done().size();
+  if (paths_ == 0 || judges_ || o.turn != micro_batches_.turn() || o.micro_batch >= size) return true;
+  const std::uint32_t path =
+      swarm_wire::module_path_of(o.micro_batch, size, static_cast<std::uint32_t>(options_.micro_batches), paths_);
+  if (on_path_) return path == module_path_;
+  module_path_ = path;
+  on_path_ = true;
+  announce();
+  return true;
 }
 
 CAUSEWAY_DECL bool swarm_messenger::tell_committed() {
@@ -58392,566 +59555,6 @@ CAUSEWAY_DECL std::string swarm_messenger::describe_swarm() const {
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
 #endif
-
-// ---- causeway/stage/routing.hpp ----
-#ifndef CAUSEWAY_STAGE_ROUTING_HPP
-#define CAUSEWAY_STAGE_ROUTING_HPP
-
-// Which peer of each stage a micro-batch goes through, where several peers serve every stage. What is known of the peers is
-// in a roster; a router is a value that chooses from it. Randomness comes from seeds alone: the same events in the same
-// order give the same paths.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
-
-/// Names no peer: the micro-batch leaves this stage out, or nobody serves it.
-inline constexpr net::peer_id nobody = 0;
-
-/// One peer for every stage.
-using path = std::vector<net::peer_id>;
-
-/// A peer that serves a stage.
-struct server {
-  net::peer_id id = nobody;
-  double seconds = 0;   ///< expected for one micro-batch, forward and backward; 0: not known yet
-  bool banned = false;  ///< it failed since it was announced last
-};
-
-/// Who serves what, and how quickly, as far as the one who routes knows. Copyable; no thread safety. Peers of a stage are
-/// in ascending order of their ids, whatever the order in which they came.
-class roster {
- public:
-  /// `smoothing`: weight of the newest measurement in the moving average of a peer's seconds.
-  CAUSEWAY_DECL explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
-
-  [[nodiscard]] std::uint32_t stages() const noexcept { return static_cast<std::uint32_t>(stages_.size()); }
-  [[nodiscard]] std::span<const server> at(std::uint32_t stage) const { return stages_[stage]; }
-
-  /// The peer says that it serves `stage`: a ban ends, and it leaves the stage that it served before.
-  CAUSEWAY_DECL void announced(net::peer_id id, std::uint32_t stage);
-
-  CAUSEWAY_DECL void gone(net::peer_id id);
-
-  /// It is not chosen before it has been announced again.
-  CAUSEWAY_DECL void ban(net::peer_id id);
-
-  /// A micro-batch took it so long.
-  CAUSEWAY_DECL void measured(net::peer_id id, double seconds);
-
-  /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
-  CAUSEWAY_DECL void link(net::peer_id a, net::peer_id b, double seconds);
-  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
-
-  /// Those that may be chosen.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
-
-  /// Of a peer, or the mean of its stage's known ones while it has shown nothing; 1 where nobody has.
-  CAUSEWAY_DECL [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
-
- private:
-  static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
-  CAUSEWAY_DECL static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
-
-  CAUSEWAY_DECL void erase(std::uint32_t stage, net::peer_id id);
-  CAUSEWAY_DECL [[nodiscard]] server* find(net::peer_id id);
-
-  std::vector<std::vector<server>> stages_;
-  std::map<std::pair<net::peer_id, net::peer_id>, double> delays_;
-  double smoothing_;
-};
-
-/// The micro-batches of a step.
-struct step_size {
-  std::uint64_t step = 0;
-  std::uint32_t micro_batches = 1;
-  std::uint32_t stages = 1;
-};
-
-/// - `begin(size, roster)`: a step begins; called again when the peers have changed.
-/// - `choose(roster, stage, micro_batch)`: a peer of that stage that is not banned, or `nobody` if there is none.
-/// - `runs(size, stage, micro_batch)`: whether the micro-batch passes the stage at all. A function of its arguments and the
-///   router's options alone, so that all peers know it. The first and the last stage always run.
-template <class R>
-concept Router = Movable<R> && DefaultInitializable<R> &&
-    requires(R& r, const R& fixed, const roster& known, const step_size& size, std::uint32_t n) {
-  { R::name } -> ConvertibleTo<std::string_view>;
-  r.begin(size, known);
-  { r.choose(known, n, n) } -> std::same_as<net::peer_id>;
-  { fixed.runs(size, n, n) } -> std::same_as<bool>;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
-
-#endif  // CAUSEWAY_STAGE_ROUTING_HPP
-
-// ---- causeway/stage/impl/routing.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_ROUTING_IPP
-#define CAUSEWAY_STAGE_IMPL_ROUTING_IPP
-
-// Bodies of stage/routing.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
-
-CAUSEWAY_DECL roster::roster(std::uint32_t stages, double smoothing) : stages_(stages), smoothing_{smoothing} {
-  CAUSEWAY_EXPECT(stages > 0 && smoothing > 0 && smoothing <= 1);
-}
-
-CAUSEWAY_DECL void roster::link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
-
-CAUSEWAY_DECL std::pair<net::peer_id, net::peer_id> roster::ordered(net::peer_id a, net::peer_id b) {
-  return std::minmax(a, b);
-}
-
-CAUSEWAY_DECL void roster::announced(net::peer_id id, std::uint32_t stage) {
-  CAUSEWAY_EXPECT(id != nobody && stage < stages());
-  for (std::uint32_t s = 0; s < stages(); ++s) {
-    if (s != stage) erase(s, id);
-  }
-  auto& all = stages_[stage];
-  const auto place = std::lower_bound(all.begin(), all.end(), id, before);
-  if (place != all.end() && place->id == id) {
-    place->banned = false;
-  } else {
-    all.insert(place, {id, 0, false});
-  }
-}
-
-CAUSEWAY_DECL void roster::gone(net::peer_id id) {
-  for (std::uint32_t s = 0; s < stages(); ++s) erase(s, id);
-  std::erase_if(delays_, [id](const auto& d) { return d.first.first == id || d.first.second == id; });
-}
-
-CAUSEWAY_DECL void roster::ban(net::peer_id id) {
-  if (server* s = find(id)) s->banned = true;
-}
-
-CAUSEWAY_DECL void roster::measured(net::peer_id id, double seconds) {
-  server* const s = find(id);
-  if (s == nullptr || !(seconds > 0)) return;
-  s->seconds = s->seconds > 0 ? (1 - smoothing_) * s->seconds + smoothing_ * seconds : seconds;
-}
-
-CAUSEWAY_DECL double roster::link(net::peer_id a, net::peer_id b) const {
-  const auto known = delays_.find(ordered(a, b));
-  return known == delays_.end() ? 0.0 : known->second;
-}
-
-CAUSEWAY_DECL std::vector<server> roster::usable(std::uint32_t stage) const {
-  std::vector<server> all;
-  for (const server& s : stages_[stage]) {
-    if (!s.banned) all.push_back(s);
-  }
-  return all;
-}
-
-CAUSEWAY_DECL double roster::expected_seconds(std::uint32_t stage, net::peer_id id) const {
-  double sum = 0, known = 0;
-  for (const server& s : stages_[stage]) {
-    if (s.id == id && s.seconds > 0) return s.seconds;
-    sum += s.seconds;
-    known += s.seconds > 0 ? 1 : 0;
-  }
-  return known > 0 ? sum / known : 1.0;
-}
-
-CAUSEWAY_DECL void roster::erase(std::uint32_t stage, net::peer_id id) {
-  std::erase_if(stages_[stage], [id](const server& s) { return s.id == id; });
-}
-
-CAUSEWAY_DECL server* roster::find(net::peer_id id) {
-  for (auto& all : stages_) {
-    for (server& s : all) {
-      if (s.id == id) return &s;
-    }
-  }
-  return nullptr;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
-
-#endif  // CAUSEWAY_STAGE_IMPL_ROUTING_IPP
-#endif
-
-// ---- causeway/parallel/swarm/swarm_scheduler.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
-
-// Brings all micro-batches of a turn through all stages of a swarm: gives each a path, sees who has contributed what, and
-// finds others for what was lost. A state machine without network and clock: what peers say goes in, orders come out.
-//
-// It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
-// exactly once (swarm_shares.hpp). What it decides is only how quickly they get there.
-//
-// Where the peers of a stage differ, because they take local steps, a micro-batch that loses a place begins anew there and
-// in all stages above: what they had computed was made of the lost peer's values. Who has contributed it computes it for
-// the others' sake. Stages below keep what they have.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// An order and whom it is for.
-struct addressed_order {
-  net::peer_id to = 0;
-  swarm_wire::order what;
-};
-
-/// Thread safety: none. Memory: M · S peers for M micro-batches and S stages. Cost of an event: O(S), but for a peer that
-/// goes or reports and for a stage's sum, O(M · S); what is under way is counted, not looked for.
-template <stage::routing::Router Router>
-class swarm_scheduler {
- public:
-  /// `window`: micro-batches under way for each peer that serves. `peers_differ`: those of a stage hold different values.
-  swarm_scheduler(std::uint32_t stages, Router router, std::uint32_t window, bool peers_differ = false)
-      : router_{std::move(router)}, known_{stages}, window_{window}, differ_{peers_differ}, summed_(stages, false) {}
-
-  // ---- who is there ----------------------------------------------------------------------------------------------------
-
-  void serves(net::peer_id id, std::uint32_t stage) {
-    const auto known = stage_of_.find(id);
-    if (known != stage_of_.end() && known->second == stage) return;
-    if (known != stage_of_.end()) gone(id);
-    known_.announced(id, stage);
-    const auto offended = offences_.find(id);
-    if (offended != offences_.end() && swarm_wire::step_of(turn_) < offended->second.until) known_.ban(id);
-    stage_of_[id] = stage;
-    router_.begin(size_, known_);
-  }
-
-  /// It is out of reach, or serves no stage any more: what only it had is given to others.
-  void gone(net::peer_id id) {
-    const auto known = stage_of_.find(id);
-    if (known == stage_of_.end()) return;
-    const std::uint32_t stage = known->second;
-    stage_of_.erase(known);
-    known_.gone(id);
-    reporters_.erase(id);
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
-      batch& b = batches_[m];
-      if (b.holders[stage] == id) hold(m, stage, 0);
-      if (!b.started || std::find(b.path.begin(), b.path.end(), id) == b.path.end()) continue;
-      stale_.insert(m);
-      if (differ_) b.path[stage] = stage::routing::nobody;  // also if it is back at once: it has forgotten
-    }
-    pump();
-  }
-
-  /// What it sent for a micro-batch of this turn is of no use: until the next step nothing new goes there, and another of
-  /// its stage, if there is one, computes that micro-batch. Whom it happens to again within 64 steps gets nothing for 2, 4
-  /// ... 64 of them, unless its stage has nobody else.
-  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
-    const auto stage = stage_of_.find(id);
-    if (stage == stage_of_.end() || turn != turn_ || m >= batches_.size()) return;
-    known_.ban(id);
-    offence& o = offences_[id];
-    o.until = swarm_wire::step_of(turn_) + (std::uint64_t{1} << std::min(o.count++, 6U));
-    batch& b = batches_[m];
-    if (!b.started || b.path[stage->second] != id || known_.usable(stage->second).empty()) return;
-    b.path[stage->second] = stage::routing::nobody;
-    if (b.holders[stage->second] == id) hold(m, stage->second, 0);
-    stale_.insert(m);
-    pump();
-  }
-
-  [[nodiscard]] const stage::routing::roster& known() const noexcept { return known_; }
-  [[nodiscard]] stage::routing::roster& known() noexcept { return known_; }
-
-  // ---- a turn ----------------------------------------------------------------------------------------------------------
-
-  /// `from`: peers whose reports are waited for, because another coordinator had begun the turn; none at its beginning.
-  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
-             std::set<net::peer_id> from = {}) {
-    term_ = term;
-    turn_ = turn;
-    size_ = size;
-    batches_.assign(size.micro_batches, batch{size.stages});
-    std::fill(summed_.begin(), summed_.end(), false);
-    under_way_ = finished_ = 0;
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) count_missing(m);
-    stale_.clear();
-    adopted_.clear();
-    next_ = 0;
-    reporters_ = std::move(from);
-    const std::uint64_t step = swarm_wire::step_of(turn);
-    std::erase_if(offences_, [&](const auto& o) { return step > o.second.until + 64; });
-    for (const auto& [id, stage] : stage_of_) {
-      const auto known = offences_.find(id);
-      if (known == offences_.end() || step >= known->second.until) known_.announced(id, stage);
-    }
-    router_.begin(size_, known_);
-    pump();
-  }
-
-  void take(net::peer_id from, const swarm_wire::report& r) {
-    const auto stage = stage_of_.find(from);
-    if (stage == stage_of_.end() || r.term != term_) return;
-    if (r.turn < turn_ && counts_earlier_turns()) return;  // it will report again
-    if (reporters_.erase(from) == 0) tell_again(from, stage->second);
-    if (r.turn == turn_ && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
-    pump();
-  }
-
-  void take(net::peer_id from, const swarm_wire::contributed& c) {
-    const auto stage = stage_of_.find(from);
-    if (stage == stage_of_.end() || c.turn != turn_ || c.micro_batch >= batches_.size()) return;
-    known_.measured(from, c.seconds);
-    note(from, stage->second, c.micro_batch, c.loss);
-    pump();
-  }
-
-  /// Whether a living peer of the stage has the sum of all its micro-batches: then nothing can be lost there any more.
-  void summed(std::uint32_t stage, bool has) {
-    if (summed_[stage] == has) return;
-    summed_[stage] = has;
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
-      recount(m, [&] { count_missing(m); });
-      if (!has && batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
-    }
-    pump();
-  }
-
-  // ---- what comes out --------------------------------------------------------------------------------------------------
-
-  [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
-
-  /// Every micro-batch is in the gradient of a living peer of every stage; in an evaluation, its loss is known.
-  [[nodiscard]] bool complete() const { return reporters_.empty() && finished_ == batches_.size(); }
-  /// Summed over all micro-batches whose loss is known, in their order.
-  [[nodiscard]] double loss() const {
-    double sum = 0;
-    for (const batch& b : batches_) sum += b.loss;
-    return sum;
-  }
-  /// Stages that nobody serves.
-  [[nodiscard]] std::vector<std::uint32_t> unserved() const {
-    std::vector<std::uint32_t> all;
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (known_.at(s).empty()) all.push_back(s);
-    }
-    return all;
-  }
-  [[nodiscard]] std::uint32_t under_way() const noexcept { return under_way_; }
-  [[nodiscard]] std::uint32_t finished() const noexcept { return finished_; }
-  /// Micro-batches that were routed again after a peer had gone.
-  [[nodiscard]] std::uint64_t rerouted() const noexcept { return rerouted_; }
-
- private:
-  struct batch {
-    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0), passes(stages, 0) {}
-    stage::routing::path path;
-    std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
-    std::vector<std::uint64_t> passes;  ///< by stage
-    double loss = 0;
-    std::uint32_t missing = 0;  ///< stages that do not have it
-    bool started = false;
-    bool known = false;  ///< which tensors are where: this coordinator has started it
-  };
-
-  struct offence {
-    std::uint32_t count = 0;
-    std::uint64_t until = 0;  ///< the first step in which it may get something again
-  };
-
-  // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
-  [[nodiscard]] bool counts_earlier_turns() const {
-    return differ_ && swarm_wire::trains(turn_) && !swarm_wire::is_local(turn_);
-  }
-
-  [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
-    return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
-  }
-  [[nodiscard]] static bool covered(const batch& b) noexcept { return b.missing == 0; }
-
-  // What ends a turn is counted as it changes.
-  void count_missing(std::uint32_t m) {
-    batch& b = batches_[m];
-    if (!swarm_wire::trains(turn_)) {
-      b.missing = b.holders.back() != 0 ? 0 : 1;
-      return;
-    }
-    b.missing = 0;
-    for (std::uint32_t s = 0; s < size_.stages; ++s) b.missing += covered(m, b, s) ? 0 : 1;
-  }
-  template <class Change>
-  void recount(std::uint32_t m, Change&& change) {
-    const batch& b = batches_[m];
-    const auto count = [&](std::uint32_t by) {
-      finished_ += covered(b) ? by : 0;
-      under_way_ += b.started && !covered(b) ? by : 0;
-    };
-    count(UINT32_MAX);  // minus one
-    change();
-    count(1);
-  }
-  void hold(std::uint32_t m, std::uint32_t stage, net::peer_id who) {
-    recount(m, [&] {
-      batches_[m].holders[stage] = who;
-      count_missing(m);
-    });
-  }
-  void set_started(std::uint32_t m) {
-    recount(m, [&] { batches_[m].started = true; });
-  }
-
-  void note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss) {
-    batch& b = batches_[m];
-    if (b.holders[stage] == 0) hold(m, stage, from);
-    if (stage + 1 == size_.stages) b.loss = loss;
-  }
-
-  void take_contents(net::peer_id from, std::uint32_t stage, const swarm_wire::report& r) {
-    std::size_t losses = 0;
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
-      batch& b = batches_[m];
-      if (r.done.has(m)) {
-        note(from, stage, m, losses < r.losses.size() ? r.losses[losses++] : 0);
-        adopt(m, stage, from);
-      } else if (b.holders[stage] == from) {  // it had to drop it
-        hold(m, stage, 0);
-        if (differ_) b.path[stage] = stage::routing::nobody;
-        stale_.insert(m);
-      } else if (r.begun.has(m) && b.holders[stage] == 0) {
-        adopt(m, stage, from);
-      }
-    }
-  }
-
-  // A micro-batch that an earlier coordinator had started goes on where it is.
-  void adopt(std::uint32_t m, std::uint32_t stage, net::peer_id at) {
-    batch& b = batches_[m];
-    if (b.started) return;
-    b.path[stage] = at;
-    adopted_.insert(m);
-  }
-
-  // Mends first, then starts as many as may be under way.
-  void pump() {
-    if (!reporters_.empty()) return;
-    for (const std::uint32_t m : std::exchange(adopted_, {})) {
-      if (!batches_[m].started) stale_.insert(m);
-      set_started(m);
-    }
-    for (const std::uint32_t m : std::exchange(stale_, {})) mend(m);
-    std::uint32_t room = window_ * static_cast<std::uint32_t>(stage_of_.size());
-    const std::uint32_t busy = under_way();
-    room = room > busy ? room - busy : 0;
-    for (; room > 0 && next_ < batches_.size(); ++next_) {
-      if (batches_[next_].started) continue;
-      if (!start(next_)) return;
-      --room;
-    }
-  }
-
-  bool start(std::uint32_t m) {
-    if (!all_served(m)) return false;
-    batch& b = batches_[m];
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
-    }
-    set_started(m);
-    begin_anew(b, 0);
-    tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
-    return true;
-  }
-
-  // From that stage up. The version of the order that says so names the pass.
-  void begin_anew(batch& b, std::uint32_t from) {
-    if (!differ_) return;
-    std::fill(b.passes.begin() + from, b.passes.end(), std::uint64_t{term_} << 32U | (versions_ + 1));
-    b.known = true;
-  }
-
-  // Lost places of a path are given to others, who get what the neighbours kept. Where nobody is left to take one, it
-  // waits for who comes.
-  void mend(std::uint32_t m) {
-    batch& b = batches_[m];
-    if (covered(b)) return;
-    if (!all_served(m)) {
-      stale_.insert(m);
-      return;
-    }
-    std::vector needs(size_.stages, swarm_wire::stage_need::usual);
-    std::uint32_t changed = size_.stages;  // the lowest place
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (!router_.runs(size_, s, m)) continue;
-      const net::peer_id before = b.path[s];
-      const auto at = stage_of_.find(b.holders[s] != 0 ? b.holders[s] : b.path[s]);
-      if (at != stage_of_.end() && at->second == s) {
-        b.path[s] = at->first;
-      } else {
-        b.path[s] = router_.choose(known_, s, m);
-      }
-      if (b.path[s] != before) changed = std::min(changed, s);
-      needs[s] = b.holders[s] == b.path[s] ? swarm_wire::stage_need::finished : swarm_wire::stage_need::again;
-    }
-    if (differ_) compute_anew(b, b.known ? changed : 0, needs);
-    ++rerouted_;
-    tell(m, b, needs);
-  }
-
-  // Stages below have what they need, but for the gradient where they have not contributed yet.
-  void compute_anew(batch& b, std::uint32_t from, std::vector<swarm_wire::stage_need>& needs) {
-    begin_anew(b, from);
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (s >= from) {
-        needs[s] = swarm_wire::stage_need::again;
-      } else if (needs[s] == swarm_wire::stage_need::again) {
-        needs[s] = swarm_wire::stage_need::usual;
-      }
-    }
-  }
-
-  // Whether every stage that the micro-batch passes has a peer to choose. One that failed is better than none.
-  bool all_served(std::uint32_t m) {
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (!router_.runs(size_, s, m)) continue;
-      if (known_.at(s).empty()) return false;
-      if (!known_.usable(s).empty()) continue;
-      const std::vector<stage::routing::server> banned{known_.at(s).begin(), known_.at(s).end()};
-      for (const auto& p : banned) known_.announced(p.id, s);
-    }
-    return true;
-  }
-
-  void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs) {
-    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs, b.passes};
-    for (const net::peer_id p : b.path) {
-      if (p != 0) orders_.push_back({p, o});
-    }
-  }
-
-  // It may not have heard of everything: orders that it knows do no harm.
-  void tell_again(net::peer_id to, std::uint32_t stage) {
-    for (const batch& b : batches_) {
-      const auto m = static_cast<std::uint32_t>(&b - batches_.data());
-      if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
-      orders_.push_back({to,
-                         {turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
-                          std::vector(size_.stages, swarm_wire::stage_need::usual), b.passes}});
-    }
-  }
-
-  Router router_;
-  stage::routing::roster known_;
-  std::uint32_t window_;
-  bool differ_;
-  stage::routing::step_size size_;
-  std::uint32_t term_ = 0;
-  std::uint64_t turn_ = 0;
-  std::uint32_t versions_ = 0;
-  std::uint32_t next_ = 0;
-  std::uint32_t under_way_ = 0, finished_ = 0;  // micro-batches
-  std::uint64_t rerouted_ = 0;
-  std::vector<batch> batches_;
-  std::vector<bool> summed_;
-  std::map<net::peer_id, std::uint32_t> stage_of_;
-  std::map<net::peer_id, offence> offences_;  // also of those who are gone: coming back is no pardon
-  std::set<net::peer_id> reporters_;
-  std::set<std::uint32_t> stale_, adopted_;
-  std::vector<addressed_order> orders_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
 
 // ---- causeway/parallel/swarm/swarm_table_sync.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
@@ -59283,12 +59886,13 @@ class swarm_coordinator : protected swarm_table_sync {
     std::set<net::peer_id> asked;
     for (const auto& [id, p] : directory_.peers()) {
       if (!directory_.serves(id)) continue;
-      scheduler_.serves(id, p.said->stage);
-      if (p.said->seconds > 0) scheduler_.known().measured(id, p.said->seconds);
+      scheduler_.serves(id, *p.said, last_round_);
+      if (p.said->seconds > 0) scheduler_.measured(id, p.said->seconds);
       if (!from_the_beginning) asked.insert(id);
     }
-    scheduler_.serves(fabric_->id(), options_.stage);
-    scheduler_.begin(term_, micro_batches_.turn(), size(), asked);
+    scheduler_.serves(fabric_->id(), own_status(), last_round_);
+    scheduler_.begin(term_, micro_batches_.turn(), size(), judges_ ? 0 : static_cast<std::uint32_t>(options_.micro_batches),
+                     asked);
     for (const net::peer_id id : asked) post(id, swarm_wire::claim{term_});
     if (!from_the_beginning) scheduler_.take(fabric_->id(), micro_batches_.summary(term_));
     told_complete_ = false;
@@ -59348,7 +59952,7 @@ class swarm_coordinator : protected swarm_table_sync {
   void heard_by_coordinator(net::peer_id from, const swarm_wire::delays& all) {
     for (const auto& d : all.list) {
       const bool known = d.to == fabric_->id() || directory_.peers().contains(d.to);  // strangers fill no memory
-      if (known) scheduler_.known().link(from, d.to, d.seconds);
+      if (known) scheduler_.link(from, d.to, d.seconds);
     }
   }
   void heard_by_coordinator(net::peer_id from, const swarm_wire::report& r) {
@@ -59357,7 +59961,8 @@ class swarm_coordinator : protected swarm_table_sync {
     const auto known = evaluated_.find(r.turn);
     const bool is_known = known != evaluated_.end();
     if (r.turn < micro_batches_.turn() && !swarm_wire::trains(r.turn)) {
-      post(from, swarm_wire::verdict{r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0});
+      post(from,
+           swarm_wire::verdict{r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0, {}});
     }
   }
 
@@ -59394,9 +59999,7 @@ class swarm_coordinator : protected swarm_table_sync {
     }
   }
 
-  [[nodiscard]] swarm_wire::verdict judge() const {
-    return {micro_batches_.turn(), scheduler_.complete() ? std::uint8_t{1} : std::uint8_t{0}, scheduler_.loss()};
-  }
+  [[nodiscard]] swarm_wire::verdict judge() const { return scheduler_.judge(micro_batches_.turn()); }
 
   // ---- following -------------------------------------------------------------------------------------------------------
 
@@ -59406,7 +60009,7 @@ class swarm_coordinator : protected swarm_table_sync {
       return;
     if (o.turn > micro_batches_.turn() || !serving_) {
       if (o.path.size() == options_.stages) orders_.keep(from, o);
-    } else {
+    } else if (takes_path_of(o)) {
       micro_batches_.take(o);
     }
   }
@@ -59511,7 +60114,7 @@ class swarm_coordinator : protected swarm_table_sync {
   static constexpr std::size_t most_kept_losses = 4096;
 
   Router rule_;  // for runs() alone
-  swarm_scheduler<Router> scheduler_;
+  path_schedulers<Router> scheduler_;
   early_orders orders_;
   std::map<std::uint64_t, double> evaluated_;  // by turn: summed losses
   stage_balance balance_;
@@ -59604,6 +60207,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     this->look_after_the_trainer(now);
     if (auto measured = directory_.take_delays(); !measured.list.empty()) this->tell_coordinator(measured);
     if (coordinates_) this->balance(now);
+    if (coordinates_) scheduler_.look_for_resting(now, options_.silence);
     this->ask_for_the_loss();
     this->fetched_.forgive();
     fabric_->wake_at(now + options_.heartbeat);
@@ -59638,7 +60242,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     }
     if (!coordinates_) return;
     if (s.serving != 0) {
-      scheduler_.serves(from, s.stage);
+      scheduler_.serves(from, s, this->last_round_);
     } else {
       scheduler_.gone(from);
     }
@@ -59743,6 +60347,7 @@ class swarm_work : protected swarm_message_handler<Router> {
     mailbox_.clear();
     locked([&] {
       mailbox_.forget_before(turn);
+      this->begin_on_path();
       base::begin(turn, micro_batches, std::move(counted));
     });
   }
@@ -59755,6 +60360,50 @@ class swarm_work : protected swarm_message_handler<Router> {
     }
     return all;
   }
+
+  /// See swarm_round.
+  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                            std::function<void(std::uint32_t, std::span<float>)> put) {
+    if (options_.micro_batches % count != 0) {
+      return fail(errc::invalid_argument, "micro_batches",
+                  std::to_string(options_.micro_batches) + " of a global batch for " + std::to_string(count) +
+                      " paths, each of which has an equal part of it; use a multiple");
+    }
+    path_taken_ = std::move(taken);
+    put_path_ = std::move(put);
+    locked([&] {
+      this->paths_ = count;
+      this->scheduler_.split(count);
+    });
+    return {};
+  }
+
+  /// While it is there, the shared parameters of a path are in the place of those that this peer computes with.
+  class judged_path {
+   public:
+    judged_path(swarm_work& work, swarm_computer& computer, std::optional<std::uint32_t> path)
+        : work_{work}, computer_{computer}, judges_{path.has_value() && work.paths_ > 0} {
+      if (!judges_) return;
+      computer_.replace_parameters([&](std::span<float> to) {
+        kept_.assign(to.begin(), to.end());
+        work_.put_path_(*path, to);
+      });
+      work_.locked([this] { work_.judges_ = true; });
+    }
+    judged_path(const judged_path&) = delete;
+    judged_path& operator=(const judged_path&) = delete;
+    ~judged_path() {
+      if (!judges_) return;
+      work_.locked([this] { work_.judges_ = false; });
+      computer_.replace_parameters([this](std::span<float> to) { std::copy(kept_.begin(), kept_.end(), to.begin()); });
+    }
+
+   private:
+    swarm_work& work_;
+    swarm_computer& computer_;
+    std::vector<float> kept_;
+    bool judges_;
+  };
 
   // ---- gradients -----------------------------------------------------------------------------------------------------
 
@@ -59790,6 +60439,15 @@ class swarm_work : protected swarm_message_handler<Router> {
     this->gradients_.begin(this->step());
   }
 
+  /// Where a policy exchanges gradients: all of it was dropped, and the policy's row of it with that.
+  error without_gradient() {
+    progress_ = with_lock([&] { return micro_batches_.done(); });
+    return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
+  }
+  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
+  }
+
   /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
   /// peer's parameters are others than when the exchange was prepared.
   result<void> step_on_what_was_missing() {
@@ -59804,6 +60462,25 @@ class swarm_work : protected swarm_message_handler<Router> {
       });
     }
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
+  }
+
+  /// What cannot be added goes into no sum: nobody could take it out again.
+  result<void> check_contribution() {
+    const bool adds = with_lock([&] { return !this->has_sum() && micro_batches_.done().count() > 0; });
+    if (!adds || std::isfinite(computer_->squares())) return {};
+    return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
+  }
+
+  /// `work`, until `done`, where the gradients are to be of.
+  template <class Done, class Work>
+  result<void> at_place(const Done& done, Work&& work) {
+    if (!place_ || with_lock(done)) return work();
+    const auto outcome = place_([&]() -> result<double> {
+      CAUSEWAY_TRY(work());
+      return 0.0;
+    });
+    if (!outcome) return outcome.error();
+    return {};
   }
 
   // ---- tensors --------------------------------------------------------------------------------------------------------
@@ -59844,6 +60521,7 @@ class swarm_work : protected swarm_message_handler<Router> {
 
   /// A task of its micro-batches. An input that cannot be used is refused, which is no error; errors are the computer's.
   result<void> compute(const swarm_task& task) {
+    if (this->paths_ > 0 && !this->judges_) take_module_path();
     if (!task.backward) computer_->forget(task.micro_batch);
     if (task.input) {
       const auto usable = computer_->take_in(input(task.micro_batch, task.backward), task.input);
@@ -59866,8 +60544,12 @@ class swarm_work : protected swarm_message_handler<Router> {
   }
 
   swarm_computer* computer_ = nullptr;
+  gradient_place place_;
   // Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
   swarm_wire::batch_set progress_;
+  std::function<void()> meanwhile_;                // see swarm_round
+  std::function<void(std::uint32_t)> path_taken_;  // and what follows: see swarm_round::shares_paths
+  std::function<void(std::uint32_t, std::span<float>)> put_path_;
 
  private:
   [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {
@@ -59913,6 +60595,14 @@ class swarm_work : protected swarm_message_handler<Router> {
     return took;
   }
 
+  // The parameters become those of the path that this peer was given in this round, on which it has done nothing yet.
+  void take_module_path() {
+    const std::uint32_t path = with_lock([this] { return this->module_path_; });
+    if (std::exchange(computes_on_, path) == path) return;
+    path_taken_(path);
+    computer_->replace_parameters([&](std::span<float> to) { put_path_(path, to); });
+  }
+
   // What is computed again for a neighbour's sake adds to nothing.
   result<swarm_output> backward(std::uint32_t m, bool adds) {
     const auto g = computer_->gradients();
@@ -59947,7 +60637,8 @@ class swarm_work : protected swarm_message_handler<Router> {
   std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
   std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
   bool clobbered_ = false;            // the gradients held what was to be exchanged
-  bool warm_ = false;                 // has computed a micro-batch to the end
+  std::uint32_t computes_on_ = swarm_wire::no_module_path;
+  bool warm_ = false;  // has computed a micro-batch to the end
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -59969,7 +60660,7 @@ template <stage::routing::Router Router>
 class swarm_peer final : public swarm_round, private swarm_work<Router> {
   using base = swarm_work<Router>;
   using base::computer_, base::fabric_, base::decisions_, base::gradients_, base::locked, base::log_, base::options_,
-      base::progress_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
+      base::progress_, base::meanwhile_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
 
  public:
   swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
@@ -59980,7 +60671,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
 
-  result<void> exchange_means(bool late) override {
+  result<void> exchange_means(bool late, gradient_place at) override {
     if (this->tied_.length > 0) {
       return fail(errc::unsupported, "swarm",
                   "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
@@ -59988,6 +60679,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     }
     averages_ = true;
     late_ = late;
+    this->place_ = std::move(at);
+    locked([this] {
+      if (this->place_) this->scheduler_.peers_differ();
+    });
     return {};
   }
 
@@ -60007,7 +60702,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   result<double> run(std::uint64_t step, swarm_computer& computer) override {
     if (this->steps_alone()) return run_alone(step, computer);
     this->begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
-    CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
+    const auto done = [this] { return this->may_enter(); };
+    CAUSEWAY_TRY(this->at_place(done, [&] { return work_until(done); }));
     if (averages_) (void)make_mean({});
     return with_lock([&] { return verdict_.turn == micro_batches_.turn() ? verdict_.loss : 0.0; });
   }
@@ -60015,12 +60711,15 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   result<void> complete(const std::function<bool()>& summoned) override {
     if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
     decisions_.begin();
-    if (swarm_wire::is_local(micro_batches_.turn())) begin_closing_turn();
+    if (swarm_wire::is_local(micro_batches_.turn())) {  // all of the steps since the last exchange, most of which are done
+      this->begin(closing_.first, progress_.size(), *closing_.second, progress_);
+    }
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
     const auto row_of = averages_ ? std::exchange(progress_, {}) : swarm_wire::batch_set{};
-    CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
-    CAUSEWAY_TRY(check_contribution());
+    const auto done = [&] { return this->may_enter() && rested(); };
+    CAUSEWAY_TRY(this->at_place(done, [&] { return work_until(done, called); }));
+    CAUSEWAY_TRY(this->check_contribution());
     if (averages_) return make_mean(row_of);
     return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
   }
@@ -60046,17 +60745,24 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   void meets_in_groups() override {
     locked([this] { this->in_groups_ = true; });
   }
+  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                            std::function<void(std::uint32_t, std::span<float>)> put) override {
+    return base::shares_paths(count, std::move(taken), std::move(put));
+  }
   void has_values(bool it_has) override {
     locked([&] { this->has_values_ = it_has; });
   }
+  void meanwhile(std::function<void()> what) override { meanwhile_ = std::move(what); }
   void throw_away() override { this->throw_work_away(); }
   [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
-  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) override {
+  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer,
+                          std::optional<std::uint32_t> path) override {
     if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;
     if (evaluations_ == swarm_wire::most_evaluations) {
       return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
     }
+    const typename base::judged_path judged{*this, computer, path};
     this->begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
     const auto outcome = work_until([this] { return this->evaluated() || this->gives_up(); });
     if (!outcome) CAUSEWAY_TRY(leave_evaluation_to_others(outcome.error()));
@@ -60066,11 +60772,17 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   [[nodiscard]] bool called_away() const noexcept override { return this->called_away_; }
+  [[nodiscard]] bool is_waited_for() override {
+    return with_lock([this] { return this->followed_.term != told_by_; });
+  }
 
   [[nodiscard]] swarm_holding holding() override {
     return with_lock([&] {
-      return swarm_holding{this->step(),     this->has_sum(),  micro_batches_.done(),
-                           this->released(), this->has_part(), !this->has_values_};
+      swarm_holding h{this->step(),     this->has_sum(),  micro_batches_.done(),
+                      this->released(), this->has_part(), !this->has_values_};
+      if (h.done.count() > 0) h.module_path = this->module_path_;
+      if (verdict_.turn == micro_batches_.turn() && verdict_.complete != 0) h.left_out = verdict_.left_out;
+      return h;
     });
   }
 
@@ -60079,7 +60791,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
     if (drops || plan.parts[self] == swarm_part::dropped) this->drop_everything();
     if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
-    if (drops) return without_gradient();
+    if (drops) return this->without_gradient();
     if (!plan.complete) {
       const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
       locked([this, asks = lacks_part && self == 0] {
@@ -60099,7 +60811,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) override {
-    const double squares = exchanges_rows() ? sum_of_squares(gradient) : computer_->squares();
+    const double squares = exchanges_rows() ? this->sum_of_squares(gradient) : computer_->squares();
     if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
@@ -60146,6 +60858,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   void committed(bool adopted) override {
     progress_ = {};
     locked([&] {
+      this->round_is_over(!adopted);
       if (!adopted && this->closes_a_round()) this->committed_ = this->step() + 1;
       const bool tells = this->tell_committed();
       if (this->holds_committed(adopted) || tells) this->after_event();
@@ -60204,23 +60917,15 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
   }
 
-  // All of it was dropped, and the policy's row of it with that.
-  error without_gradient() {
-    progress_ = with_lock([&] { return micro_batches_.done(); });
-    return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
-  }
-
   // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
   [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
-    swarm_part_taken part{weights_of(all, plan)};
+    swarm_part_taken part{.weights = weights_of(all, plan)};
+    part.paths = paths_of(all, plan, part.weights);
     const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
     if (at == plan.parts.end()) return part;
     part.result_at = static_cast<std::uint32_t>(at - plan.parts.begin());
     if (with_lock([&] { return this->has_sum(); })) part.result = gradients_.sum();
     return part;
-  }
-  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
-    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
   }
 
   void has_summed(const swarm_wire::stage_sum& what) {
@@ -60236,13 +60941,6 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return work_until([this] { return this->evaluated() || this->gives_up(); });
   }
 
-  // What cannot be added goes into no sum: nobody could take it out again.
-  result<void> check_contribution() {
-    const bool adds = with_lock([&] { return !this->has_sum() && micro_batches_.done().count() > 0; });
-    if (!adds || std::isfinite(computer_->squares())) return {};
-    return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
-  }
-
   // ---- local steps ----------------------------------------------------------------------------------------------------
 
   // What this peer contributed counts if the coordinator said so; else others may have been given it, or nobody knows.
@@ -60254,14 +60952,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
     return with_lock([&] {
       if (!this->declared()) micro_batches_.forget();
+      told_by_ = this->followed_.term;
       return this->declared() ? this->loss_ : 0.0;
     });
-  }
-
-  // All micro-batches of the steps since the last exchange, most of which are done.
-  void begin_closing_turn() {
-    const auto [turn, round] = closing_;
-    this->begin(turn, progress_.size(), *round, progress_);
   }
 
   // ---- waiting --------------------------------------------------------------------------------------------------------
@@ -60287,7 +60980,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       } else if (summoned && summoned()) {
         return {};
       } else {
-        CAUSEWAY_TRY(wait_a_while(done, summoned ? look_around : duration::max()));
+        if (meanwhile_) meanwhile_();
+        CAUSEWAY_TRY(wait_a_while(done, meanwhile_ ? a_moment : summoned ? look_around : duration::max()));
       }
     }
   }
@@ -60307,20 +61001,18 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return {};
   }
 
-  static constexpr duration look_around = std::chrono::milliseconds{100};
+  static constexpr duration look_around = std::chrono::milliseconds{100}, a_moment = std::chrono::milliseconds{5};
 
-  std::uint64_t evaluated_step_ = 0;
-  std::uint64_t evaluations_ = 0;  // before that step
-  swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
-  std::span<const float> summed_;  // what that is of
+  std::uint64_t evaluated_step_ = 0, evaluations_ = 0;  // so many before that step
+  swarm_wire::stage_sum kept_;                          // of this stage, which the others hear of next
+  std::span<const float> summed_;                       // what that is of
   double norm_ = 0;
   std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
-  bool open_ = false;
-  bool averages_ = false, late_ = false;  // see exchange_means
-  std::size_t most_asked_ = 0;            // see decision
-  time_point again_from_;                 // another attempt at the exchange
-  duration waited_{0};
-  duration say_at_;
+  std::uint32_t told_by_ = 0;                            // the term in which the last local step was over
+  bool open_ = false, averages_ = false, late_ = false;  // see exchange_means
+  std::size_t most_asked_ = 0;                           // see decision
+  time_point again_from_;                                // another attempt at the exchange
+  duration waited_{0}, say_at_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

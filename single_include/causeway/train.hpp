@@ -23125,7 +23125,7 @@ class batch_by_speed {
 
   [[nodiscard]] const batch_by_speed_options& options() const noexcept { return options_; }
 
-  /// Of this peer's batch in the next step. Known once the policy was started.
+  /// Of this peer's batch in the next step; of stages that come and go, the whole one. Known once the policy was started.
   [[nodiscard]] std::uint32_t sequences() const noexcept { return sequences_; }
   /// Of the peers before it in the same step: where its part of a batch that all share begins.
   [[nodiscard]] std::uint32_t sequences_before() const noexcept { return before_; }
@@ -23135,7 +23135,10 @@ class batch_by_speed {
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
   result<void> open(auto& ctx) {
-    const auto peers = ctx.elastic() ? static_cast<std::size_t>(std::lround(1 / ctx.own_share())) : ctx.peers();
+    const bool whole = ctx.exchanges_at_once();  // stages that come and go are given the whole batch
+    const auto peers = whole           ? std::size_t{1}
+                       : ctx.elastic() ? static_cast<std::size_t>(std::lround(1 / ctx.own_share()))
+                                       : ctx.peers();
     if (options_.sequences / options_.multiple < peers) {
       return fail(errc::invalid_argument, "batch_by_speed",
                   std::to_string(options_.sequences) + " sequences a step for " + std::to_string(peers) +
@@ -23148,6 +23151,8 @@ class batch_by_speed {
   /// Of each of the peers of these speeds; those that are unknown (0, negative, not finite) count as the mean of the
   /// others. They add up to `sequences`, or, of more peers than it has multiples, are one multiple each.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sequences_for(std::vector<double> speeds) const;
+  /// The same in multiples: for pipelines that come and go, of as many micro-batches as a step has multiples.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> parts_for(std::vector<double> speeds) const;
 
   result<void> exchanged(auto& ctx, const exchange_report& report) {
     return ctx.elastic() ? result<void>{} : tell(ctx, report);
@@ -23200,6 +23205,12 @@ CAUSEWAY_DECL result<void> batch_by_speed::check(std::size_t) const {
 }
 
 CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector<double> speeds) const {
+  std::vector<std::size_t> all = parts_for(std::move(speeds));
+  for (std::size_t& one : all) one *= options_.multiple;
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::parts_for(std::vector<double> speeds) const {
   double sum = 0, known = 0;
   for (const double s : speeds) {
     if (is_known(s)) sum += s, ++known;
@@ -23208,7 +23219,7 @@ CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector
   const std::size_t parts = options_.sequences / options_.multiple;
   const std::size_t rest = parts - std::min(parts, speeds.size());
   std::vector<std::size_t> all = collective::whole_parts(rest, speeds);
-  for (std::size_t& one : all) one = (one + 1) * options_.multiple;
+  for (std::size_t& one : all) ++one;
   return all;
 }
 
@@ -28470,7 +28481,7 @@ struct regions {
   Upper upper{};
   /// Where peers come and go, instead of `members`: this peer's region, and how many there may be, `fewest` of them, from 0
   /// on; equal on all peers. The hub of a region is its first peer, and then the first that is left; the global hub is one
-  /// of these.
+  /// of these. In pipelines `own` is not said: they share the regions out.
   collective::region_label label{};
   /// Where peers come and go, as of a star: in a record all regions push what they have, and take the answer.
   std::uint64_t record_samples = 0;
@@ -29876,6 +29887,46 @@ class arrival_rules {
 
 #endif  // CAUSEWAY_COMM_ARRIVAL_RULES_HPP
 
+// ---- causeway/comm/common_steps.hpp ----
+#ifndef CAUSEWAY_COMM_COMMON_STEPS_HPP
+#define CAUSEWAY_COMM_COMMON_STEPS_HPP
+
+// Where a newcomer's count of inner steps begins, among peers each of which has taken another number of them.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// As many as more than half of the peers say that they have taken, so that one which counts wrongly moves nobody; never
+/// fewer than `before`.
+CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before);
+
+/// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
+[[nodiscard]] bool is_in_swarm(auto& ctx) { return ctx.exchanges_at_once() && !ctx.moves_blocks(); }
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_COMMON_STEPS_HPP
+
+// ---- causeway/comm/impl/common_steps.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
+#define CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
+
+// Bodies of comm/common_steps.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before) {
+  if (said.empty()) return before;
+  const auto middle = said.begin() + static_cast<std::ptrdiff_t>((said.size() - 1) / 2);
+  std::nth_element(said.begin(), middle, said.end());
+  return std::max(before, *middle);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
+#endif
+
 // ---- causeway/collective/broadcast.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
 #define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
@@ -29954,43 +30005,6 @@ result<void> broadcast(T& transport, const net::message_id& id, net::peer_index 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-
-// ---- causeway/comm/common_steps.hpp ----
-#ifndef CAUSEWAY_COMM_COMMON_STEPS_HPP
-#define CAUSEWAY_COMM_COMMON_STEPS_HPP
-
-// Where a newcomer's count of inner steps begins, among peers each of which has taken another number of them.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-/// As many as more than half of the peers say that they have taken, so that one which counts wrongly moves nobody; never
-/// fewer than `before`.
-CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before);
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_COMMON_STEPS_HPP
-
-// ---- causeway/comm/impl/common_steps.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
-#define CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
-
-// Bodies of comm/common_steps.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before) {
-  if (said.empty()) return before;
-  const auto middle = said.begin() + static_cast<std::ptrdiff_t>((said.size() - 1) / 2);
-  std::nth_element(said.begin(), middle, said.end());
-  return std::max(before, *middle);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
-#endif
 
 // ---- causeway/membership/state_image.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
@@ -30117,6 +30131,9 @@ class state_image {
   /// The memory was changed: hashes will be made anew.
   void touch() noexcept { hashed_ = false; }
 
+  /// The same bytes of a part lie there from now on; hashes stay. Precondition: as many.
+  CAUSEWAY_DECL void lies_at(std::size_t part, std::span<std::byte> memory);
+
   /// Names the state. Makes the hashes if the memory was touched.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
   CAUSEWAY_DECL [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
@@ -30226,6 +30243,11 @@ CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
   layout_.sizes.push_back(part.size());
   bytes_ += part.size();
   touch();
+}
+
+CAUSEWAY_DECL void state_image::lies_at(std::size_t part, std::span<std::byte> memory) {
+  CAUSEWAY_EXPECT(part < parts_.size() && parts_[part].size() == memory.size());
+  parts_[part] = memory;
 }
 
 CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
@@ -30489,13 +30511,31 @@ struct hub_copy {
     old.put_common(rows(cuts), before, now);
   }
 
+  /// What is no row in `parts`, which are as `state` gives them, goes to the end of `counts`.
+  void add_counts(std::span<const std::span<std::byte>> parts, std::vector<std::span<std::byte>>& counts) {
+    const auto rows = rows_of(outers.front());
+    const std::size_t each = parts_of(outers.front()).size();
+    for (std::size_t p = 1; p < parts.size(); ++p) {
+      if (std::find(rows.begin(), rows.end(), (p - 1) % each) == rows.end()) counts.push_back(parts[p]);
+    }
+  }
+
   void serialize(auto& ar) {
     ar(shared);
     for (Outer& o : outers) ar(o);
   }
+  /// Of a checkpoint, with so many fragments.
+  void keep(auto& ar, std::uint64_t fragments, const Outer& prototype) {
+    for (std::uint64_t f = 0; f < fragments; ++f) {  // one by one: a count without bytes behind it takes no memory
+      if (f == outers.size()) outers.push_back(prototype);
+      ar(outers[f]);
+    }
+    ar(shared);
+  }
 };
 
-/// The same of all hubs: of each region, by number, and of the hub of hubs, if there is one (Top; else any type).
+/// The same of all hubs: of each region, by number, and of the hub of hubs, if there is one (Top; else any type). `outers`:
+/// a tuple of these, as they begin.
 template <class Outer, class Top>
 struct hub_copies {
   std::vector<hub_copy<Outer>> regions;
@@ -30510,16 +30550,62 @@ struct hub_copies {
     return region < regions.size() ? regions[region].shared : trained();
   }
 
-  /// A region that nobody is in begins where the others are. In place: peers share this memory.
-  void begin_anew(std::size_t region, std::span<const axis::fragment> cuts, const Outer& prototype) {
+  template <class Outers>
+  void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, std::size_t count,
+             const Outers& outers) {
+    resize<Outers>(count);
+    for (auto& c : regions) c.found(cuts, parameters, std::get<0>(outers));
+    for (auto& c : top) c.found(cuts, parameters, std::get<std::tuple_size_v<Outers> - 1>(outers));
+  }
+
+  /// Into `parts`, which are as its state: a region that nobody is in begins as `shared`.
+  void begin_anew(std::size_t region, std::span<const axis::fragment> cuts, std::span<const float> shared,
+                  std::span<const std::span<std::byte>> parts) const {
     hub_copy<Outer> fresh;
-    fresh.found(cuts, trained(), prototype);
-    copy_parts(fresh.state(), regions[region].state());
+    fresh.found(cuts, shared, regions[region].outers.front());
+    copy_parts(fresh.state(), parts);
+  }
+
+  /// Calls `f` with each, that of the hub of hubs first.
+  template <class F>
+  void visit(F&& f) {
+    for (auto& c : top) f(c);
+    for (auto& c : regions) f(c);
+  }
+
+  /// What has a value for each parameter; what training comes to first.
+  [[nodiscard]] std::vector<parameter_row> rows(std::span<const axis::fragment> cuts) {
+    std::vector<parameter_row> all;
+    visit([&](auto& c) {
+      for (parameter_row& row : c.rows(cuts)) all.push_back(std::move(row));
+    });
+    return all;
+  }
+
+  /// What is no row in the states of all, in that order.
+  [[nodiscard]] std::vector<std::span<std::byte>> counts_in(const std::vector<std::vector<std::span<std::byte>>>& states) {
+    std::vector<std::span<std::byte>> counts;
+    auto next = states.begin();
+    visit([&](auto& c) { c.add_counts(*next++, counts); });
+    return counts;
   }
 
   void serialize(auto& ar) {
-    for (auto& c : top) ar(c);
-    for (auto& c : regions) ar(c);
+    visit([&](auto& c) { ar(c); });
+  }
+  /// Of a checkpoint, with so many fragments. Nothing was founded where it is loaded.
+  template <class Outers>
+  void keep(auto& ar, std::uint64_t fragments, std::size_t count, const Outers& outers) {
+    resize<Outers>(count);
+    for (auto& c : top) c.keep(ar, fragments, std::get<std::tuple_size_v<Outers> - 1>(outers));
+    for (auto& c : regions) c.keep(ar, fragments, std::get<0>(outers));
+  }
+
+ private:
+  template <class Outers>
+  void resize(std::size_t count) {
+    regions.resize(count);
+    top.resize(std::tuple_size_v<Outers> > 1 ? 1 : 0);
   }
 };
 
@@ -30573,7 +30659,8 @@ struct hub_claim {
   std::uint64_t region = UINT64_MAX;  ///< that it is in; one that there is not: it does not know
   std::uint64_t serves_hubs = 0;      ///< the same as the first two, of the hub of hubs
   std::uint64_t follows_hubs = 0;
-  std::uint64_t hubs = 0;  ///< names the hubs that may have pushed to that
+  std::uint64_t hubs = 0;     ///< names the hubs that may have pushed to that
+  std::uint64_t clients = 0;  ///< in all regions, where a lost one's pushes must not count; else 0
 };
 
 /// Who is the hub in a record's exchange, and which time of its it is.
@@ -30607,6 +30694,8 @@ struct hub_roles {
   chosen_hub top;
   std::uint64_t hubs = 0;  ///< names those that may push to it from now on, with their times
 
+  /// Where a hub's claim has `clients`, and one of these is missing or has begun anew, all hubs begin with the last record:
+  /// what it pushed is in what its region pushed to the hub of hubs, and in the answers of that.
   CAUSEWAY_DECL static hub_roles of(std::span<const hub_claim> claims, std::span<const std::uint64_t> names,
                                     std::size_t regions, std::uint64_t attempt);
 
@@ -30680,6 +30769,17 @@ CAUSEWAY_DECL chosen_hub choose_top(std::span<const hub_claim> claims, std::span
   return first;
 }
 
+/// Whether none of those is missing whom the hubs that go on need, in whatever region, and none has begun anew.
+CAUSEWAY_DECL bool are_whole(std::span<const hub_claim> claims, const hub_roles& roles, std::uint64_t fresh) {
+  std::uint64_t wanted = 0, there = 0;
+  for (net::peer_index p = 0; p < claims.size(); ++p) {
+    const chosen_hub& hub = roles.regions[roles.region_of[p]];
+    if (hub.time != fresh && claims[p].follows == hub.time) ++there;
+    if (hub.time != fresh && hub.peer == p) wanted = std::max(wanted, claims[p].clients);
+  }
+  return there >= wanted;
+}
+
 CAUSEWAY_DECL hub_roles hub_roles::of(std::span<const hub_claim> claims, std::span<const std::uint64_t> names,
                                       std::size_t regions, std::uint64_t attempt) {
   hub_roles all{.region_of = place_in_regions(claims, regions), .regions = std::vector<chosen_hub>(regions), .top = {}};
@@ -30694,6 +30794,11 @@ CAUSEWAY_DECL hub_roles hub_roles::of(std::span<const hub_claim> claims, std::sp
     if (said.empty()) continue;
     const chosen_hub hub = choose_hub(said, attempt);
     all.regions[r] = {peers[hub.peer], hub.time};
+  }
+  if (!are_whole(claims, all, attempt)) {  // then nobody has pushed to any hub
+    std::vector<hub_claim> anew(claims.size());
+    for (std::size_t p = 0; p < anew.size(); ++p) anew[p].region = claims[p].region;
+    return of(anew, names, regions, attempt);
   }
   all.top = choose_top(claims, all.regions, name_of_hubs(all.regions, names, attempt), attempt);
   all.hubs = name_of_hubs(all.regions, names, 0);
@@ -31449,20 +31554,17 @@ class hub_record {
   template <class Outers>
   void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, std::size_t regions,
              std::size_t region, const Outers& outers) {
-    fresh_ = std::get<0>(outers);
     region_ = region;
-    copies_.regions.resize(regions);
     kept_.resize(regions);
-    for (auto& c : copies_.regions) c.found(cuts, parameters, *fresh_);
-    if constexpr (has_upper) copies_.top.emplace_back().found(cuts, parameters, std::get<1>(outers));
+    copies_.found(cuts, parameters, regions, outers);
   }
   /// As of the last record: what training comes to, what this peer pulls, inner steps at which a newcomer begins.
   [[nodiscard]] std::span<const float> trained() const noexcept {
     return copies_.regions.empty() ? std::span<const float>{} : std::span<const float>{copies_.trained()};
   }
   [[nodiscard]] std::span<const float> own() const noexcept { return copies_.of_region(region_); }
-  /// The same with what the outer optimizer keeps of it. Of a star.
-  [[nodiscard]] hub_copy<outer_type>& copy() noexcept { return copies_.regions.front(); }
+  /// The same with what outer optimizers keep of it, of all hubs.
+  [[nodiscard]] hub_copies<outer_type, top_type>& copies() noexcept { return copies_; }
   [[nodiscard]] bool is_founded() const noexcept { return !copies_.regions.empty(); }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
   void shared(auto& ar) { ar(copies_, steps_, reign_, reign_before_, kept_); }
@@ -31472,19 +31574,22 @@ class hub_record {
   /// Whether this peer has not been in a record, since it last took the others' state over.
   [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
 
-  /// Of a star: the record, and what was pushed since. Who goes on from a checkpoint is no hub, and pushes all of it again.
-  void serialize(auto& ar, auto& tier, const outer_type& prototype) {
-    std::uint64_t fragments = has_upper || !is_founded() ? 0 : copy().outers.size();
+  /// The record, and what was pushed since. Who goes on from a checkpoint is no hub, and pushes all of it again.
+  template <class Outers>
+  void serialize(auto& ar, auto& tier, std::size_t regions, const Outers& outers) {
+    std::uint64_t fragments = is_founded() ? copies_.regions.front().outers.size() : 0;
     ar(fragments);
     if (fragments == 0) return;
-    fresh_ = prototype;
-    copies_.regions.resize(1);
-    for (std::uint64_t f = 0; f < fragments; ++f) {  // one by one: a count without bytes behind it takes no memory
-      if (f == copy().outers.size()) copy().outers.push_back(prototype);
-      ar(copy().outers[f]);
-    }
-    ar(copy().shared, follows_);
+    kept_.resize(regions);
+    copies_.keep(ar, fragments, regions, outers);
+    ar(follows_);
+    if constexpr (has_upper) ar(region_);
     tier.serialize_pushes(ar);
+  }
+
+  /// Where pipelines share the regions out: this peer's is in that one from now on, or in none. Whether it is another.
+  bool move_to(std::optional<std::uint32_t> region) noexcept {
+    return region && std::exchange(region_, std::size_t{*region}) != *region;
   }
 
   /// Nothing is said in this reign any more.
@@ -31508,8 +31613,10 @@ class hub_record {
     const auto with = ctx.membership().lines();
     if (!with) return {};
     names_ = with->identities;
-    roles_ = hub_roles::of(std::vector<hub_claim>(names_.size()), names_, copies_.regions.size(),
-                           std::uint64_t{1} + with->attempt);
+    claims_.assign(names_.size(), {});
+    const bool rests = names_.size() < with->paths.size();  // alone
+    for (std::size_t p = 0; p < with->paths.size() && !rests; ++p) claims_[p].region = with->paths[p];
+    roles_ = hub_roles::of(claims_, names_, copies_.regions.size(), std::uint64_t{1} + with->attempt);
     lines_ = with->transport;
     follow(ctx, tier, terms_on(*lines_));
     return set_groups(tier, terms_on(*lines_), most);
@@ -31587,7 +31694,8 @@ class hub_record {
                          .region = region_,
                          .serves_hubs = serves_hubs_,
                          .follows_hubs = follows_hubs_,
-                         .hubs = hubs_};
+                         .hubs = hubs_,
+                         .clients = is_in_swarm(ctx) ? names_.size() : 0};
     claims_.assign(ctx.peers(), mine);
     return collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                   std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{claims_}),
@@ -31643,21 +31751,16 @@ class hub_record {
     roles_ = hub_roles::of(claims_, names_, copies_.regions.size(), ctx.attempt());
     follow(ctx, tier, terms);
     auto outcome = talk(ctx, tier, rules, residual, most, terms, flush);
-    if (outcome) outcome = spread(ctx, tier);
+    if (outcome) outcome = spread(ctx, tier, terms.cuts);
     tier.hang_up();  // the lines of an attempt end with it
     if (outcome && ctx.moves_blocks()) return agree_on_counts(ctx);
     return outcome;
   }
 
   /// Blocks may go from stage to stage: what an optimizer counts is in all stages what the first of them has. Stages differ
-  /// in it where a push was under way in one of them when the reign ended.
+  /// in it where a push was under way in one of them when the reign ended; who rests knows only this.
   result<void> agree_on_counts(auto& ctx) {
-    const auto rows = rows_of(*fresh_);
-    const std::size_t each = parts_of(*fresh_).size();
-    std::vector<std::span<std::byte>> counts;
-    for (std::size_t p = 1; p < next_.front().size(); ++p) {
-      if (std::find(rows.begin(), rows.end(), (p - 1) % each) == rows.end()) counts.push_back(next_.front()[p]);
-    }
+    const auto counts = copies_.counts_in(next_);
     std::vector<double> bytes;
     for (const auto count : counts) {
       for (const std::byte b : count) bytes.push_back(ctx.stages().is_first() ? std::to_integer<int>(b) : 0);
@@ -31699,23 +31802,28 @@ class hub_record {
     return {};
   }
 
-  /// next_ ← the hubs' states: first that of the hub of hubs, which is an answer to the others.
-  result<void> spread(auto& ctx, auto& tier) {
+  /// next_ ← the hubs' states: first that of the hub of hubs, which is an answer to the others. A region that nobody is in
+  /// begins there.
+  result<void> spread(auto& ctx, auto& tier, std::span<const axis::fragment> cuts) {
     next_.clear();
     room_.clear();
     parts_sent_ = 0;
     if constexpr (has_upper) {
       CAUSEWAY_TRY(spread(ctx, roles_.top, tier.upper().server(), copies_.top.front()));
-      const std::span<const std::byte> all = next_.front().front();
-      if (own_hub().peer == ctx.self()) {
-        tier.take_answer({reinterpret_cast<const float*>(all.data()), all.size() / sizeof(float)});
-      }
+      if (own_hub().peer == ctx.self()) tier.take_answer(shared_of(next_.front()));
     }
     for (std::size_t r = 0; r < roles_.regions.size(); ++r) {
-      if (roles_.regions[r].time == 0) continue;
-      CAUSEWAY_TRY(spread(ctx, roles_.regions[r], tier.server(), copies_.regions[r]));
+      if (roles_.regions[r].time != 0) {
+        CAUSEWAY_TRY(spread(ctx, roles_.regions[r], tier.server(), copies_.regions[r]));
+        continue;
+      }
+      next_.push_back(room_.emplace_back().like(copies_.regions[r].state()));
+      copies_.begin_anew(r, cuts, shared_of(next_.front()), next_.back());
     }
     return {};
+  }
+  static std::span<const float> shared_of(const std::vector<std::span<std::byte>>& parts) {
+    return {reinterpret_cast<const float*>(parts.front().data()), parts.front().size() / sizeof(float)};
   }
   result<void> spread(auto& ctx, const chosen_hub& hub, auto& server, auto& copy) {
     auto parts = hub.peer == ctx.self() ? server.state() : room_.emplace_back().like(copy.state());
@@ -31728,7 +31836,7 @@ class hub_record {
   }
 
   void apply(auto& ctx, auto& tier, std::span<const axis::fragment> cuts) {
-    take_copies(cuts, ctx.is_last_exchange());
+    take_copies(ctx.is_last_exchange());
     std::copy(own().begin(), own().end(), ctx.parameters().begin());
     ctx.parameters_changed();
     tier.begin_from(own(), cuts.size());
@@ -31748,21 +31856,18 @@ class hub_record {
   void note_reign(auto& ctx) {
     std::vector<std::uint64_t> steps;
     for (const hub_claim& c : claims_) steps.push_back(c.steps);
-    steps_ = common_steps(std::move(steps), steps_);
+    steps_ = is_in_swarm(ctx) ? ctx.step() + 1 : common_steps(std::move(steps), steps_);
     for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
     reign_before_ = std::exchange(reign_, ctx.attempt());
     was_in_ = reign_;
   }
 
-  /// Regions that nobody is in begin where the others are; after the run's last record, all do.
-  void take_copies(std::span<const axis::fragment> cuts, bool is_last) {
+  /// After the run's last record all regions begin where training has come to.
+  void take_copies(bool is_last) {
     auto next = next_.begin();
-    for (auto& c : copies_.top) copy_parts(*next++, c.state());
-    for (std::size_t r = 0; r < roles_.regions.size(); ++r) {
-      if (roles_.regions[r].time != 0) copy_parts(*next++, copies_.regions[r].state());
-      if (roles_.regions[r].time == 0) copies_.begin_anew(r, cuts, *fresh_);
-      if (is_last && has_upper)
-        std::copy(copies_.trained().begin(), copies_.trained().end(), copies_.regions[r].shared.begin());
+    copies_.visit([&](auto& c) { copy_parts(*next++, c.state()); });
+    for (auto& c : copies_.regions) {
+      if (is_last && has_upper) std::copy(copies_.trained().begin(), copies_.trained().end(), c.shared.begin());
     }
     room_.clear();
   }
@@ -31774,7 +31879,6 @@ class hub_record {
   std::uint64_t reign_before_ = 0;   ///< and the one before
   std::vector<std::uint64_t> kept_;  ///< of each region, the time of its hub of which the record has the pushes
 
-  std::optional<outer_type> fresh_;
   net::any_transport* lines_ = nullptr;
   net::any_transport lasting_{};
   std::vector<hub_claim> claims_;
@@ -31787,8 +31891,7 @@ class hub_record {
   std::size_t region_ = 0;
   std::uint64_t serves_ = 0;
   std::uint64_t follows_ = 0;
-  std::uint64_t serves_hubs_ = 0;
-  std::uint64_t follows_hubs_ = 0;
+  std::uint64_t serves_hubs_ = 0, follows_hubs_ = 0;
   std::uint64_t hubs_ = 0;
 
   std::vector<std::vector<std::span<std::byte>>> next_;
@@ -31910,29 +32013,39 @@ class elastic_pushes {
  public:
   result<void> start(auto& ctx, Core& c) {
     const bool goes_on = ctx.moves_blocks() && record_.is_founded();  // from a checkpoint
-    const auto outers = std::tuple_cat(std::tuple{c.outer}, c.hubs.outers());
-    if (!goes_on) record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers);
+    if (!goes_on) record_.found(c.cuts, ctx.parameters(), c.hubs.label.fewest, c.hubs.label.own, outers_of(c));
     auto alone = net::any_transport{};
     c.tiers.configure(c.hubs.levels(0));
     CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
     if (!goes_on) record_.begin_anew(c.tiers, c.cuts.size());
-    ctx.contribution().gather(c.hubs.record_samples, true);
+    ctx.contribution().gather(c.hubs.record_samples, true, true);
+    if (is_in_swarm(ctx)) answers_ = net::arrival_statistics{{.cap = std::chrono::seconds{10}}};  // all wait meanwhile
     c.schedule();
     return {};
   }
-  void serialize(auto& ar, Core& c) { record_.serialize(ar, c.tiers, c.outer); }
+  void serialize(auto& ar, Core& c) { record_.serialize(ar, c.tiers, c.hubs.label.fewest, outers_of(c)); }
 
   // ---- where blocks of the model move between peers --------------------------------------------------------------------
 
-  [[nodiscard]] std::vector<parameter_row> block_rows(Core& c) { return record_.copy().rows(c.cuts); }
+  [[nodiscard]] std::vector<parameter_row> block_rows(Core& c) { return record_.copies().rows(c.cuts); }
   result<void> divide(auto& ctx, Core& c, std::span<const parameter_segment> before) {
     const std::vector<axis::fragment> was = std::exchange(c.cuts, {});
     CAUSEWAY_ASSIGN(c.cuts, axis::cut_part(c.fragments, ctx));
-    record_.copy().divide(was, c.cuts, ctx.parameters(), before, ctx.view().segments);
+    record_.copies().visit([&](auto& copy) { copy.divide(was, c.cuts, ctx.parameters(), before, ctx.view().segments); });
     divided_ = true;
     return {};
   }
-  /// Before an inner step: whoever has got blocks goes on from them.
+  /// This peer's pipeline is in that region from now on, or in none. Whether it is another than before.
+  bool follow(std::optional<std::uint32_t> region) {
+    const bool another = record_.move_to(region);
+    divided_ = divided_ || another;
+    return another;
+  }
+  void parameters_of(std::uint32_t region, std::span<float> to) {
+    const auto& shared = record_.copies().of_region(region);
+    std::copy(shared.begin(), shared.end(), to.begin());
+  }
+  /// Before an inner step: whoever has got blocks, or another region, goes on from there.
   void before_step(Core& c) {
     if (std::exchange(divided_, false)) record_.begin_anew(c.tiers, c.cuts.size());
   }
@@ -31960,6 +32073,9 @@ class elastic_pushes {
 
   /// Nobody waits for more than an answer, and for that only as long as it can be expected.
   result<void> after_step(auto& ctx, Core& c) {
+    if (is_in_swarm(ctx) && !collective::finite_values(ctx.parameters())) {
+      return fail(errc::non_finite, "this peer", "its parameters are not finite");  // others get what it had
+    }
     if (ctx.moves_blocks() && record_.lines() == nullptr) CAUSEWAY_TRY(open_lines(ctx, c));
     if (record_.lines() != nullptr) {
       auto talked = serve_lines(ctx, c);
@@ -31971,7 +32087,13 @@ class elastic_pushes {
                                       "): this peer trains on, and pushes again at the next record");
       }
     }
-    return ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+    const bool is_first = is_in_swarm(ctx) && record_.steps() == 0;  // whoever begins there pushes from then on
+    return is_first || ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+  }
+
+  /// In a step, where peers make steps together: a hub answers, or it would wait for whom it keeps waiting.
+  void meanwhile(auto& ctx, Core& c) {
+    if (c.tiers.is_hub() && record_.lines() != nullptr) (void)serve_lines(ctx, c);  // the next step says what failed
   }
 
   /// A record by a peer that made no step for it.
@@ -31990,6 +32112,8 @@ class elastic_pushes {
   }
 
  private:
+  static auto outers_of(const Core& c) { return std::tuple_cat(std::tuple{c.outer}, c.hubs.outers()); }
+
   result<void> open_lines(auto& ctx, Core& c) {
     const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
     return record_.open_lines(ctx, c.tiers, c.most_bytes(c.terms_of(ctx)), on);
@@ -33347,7 +33471,7 @@ struct push_core {
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(ctx.elastic() ? hubs.check_elastic() : hubs.check(ctx.peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
-    if (ctx.stages().count() > 1 || ctx.moves_blocks()) CAUSEWAY_TRY(check_stages(ctx));
+    if (ctx.stages().count() > 1 || ctx.exchanges_at_once()) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
       if (merge_rule.steps < 1) {
         return fail(errc::invalid_argument, "merge rule",
@@ -33360,6 +33484,11 @@ struct push_core {
   /// A hub that waited for a push, between two steps of its pipeline, would keep the hubs of the other stages from serving
   /// theirs, which may be what that push is waiting for.
   result<void> check_stages(auto& ctx) const {
+    if (ctx.moves_blocks() && hubs.label.own != collective::region_label::any) {
+      return fail(errc::invalid_argument, who,
+                  "pipelines whose peers come and go share the regions out, whatever place their peers are in: say how "
+                  "many there may be (`label.fewest`), and leave `label.own` as it is");
+    }
     const double first = 0;
     const bool waits = std::isinf(arrivals.closes_after({.arrived = {&first, 1}, .expected = 2}));
     if (!waits && arrivals.most_ahead == axis::no_bound) {
@@ -33525,7 +33654,6 @@ struct comm_traits {
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
-  bool rounds_by_pace = false;   ///< where peers come and go: rounds come when the quickest has done enough
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
@@ -33538,10 +33666,8 @@ struct parallel_traits {
   bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
   bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
-  bool stands_in = false;  ///< what a lost peer had begun of a micro-batch another one ends, from what neighbours have
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
-  bool drains = false;            ///< what is in flight has to come back first: it knows a step before that a round ends
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -33651,9 +33777,10 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
 };
 
 /// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
-/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Optional,
-/// `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be others while
-/// it does, and are then as they were.
+/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Where
+/// `looks_ahead`, `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be
+/// others while it does, and are then as they were. It may be called again in the step; `bool looks_ahead()`: whether it is
+/// needed.
 template <class P, class Context = archetype::context>
 concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
     (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {
@@ -33721,6 +33848,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   using trigger_type = typename core_type::trigger_type;
   using merge_rule_type = typename core_type::merge_rule_type;
 
+  static constexpr bool has_regions = core_type::tiers_type::has_upper;
   static constexpr std::uint32_t rounds_at_hand = 8;  ///< quick peers take more steps than others from record to record
 
  public:
@@ -33729,10 +33857,10 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_over_stages = true,
-                                      .moves_with_blocks = !core_type::tiers_type::has_upper,
-                                      .rounds_by_pace = true,
+                                      .allows_late_steps = true,
+                                      .moves_with_blocks = true,
                                       .rounds_at_hand = rounds_at_hand};
-  static constexpr std::uint32_t state_version = 5;
+  static constexpr std::uint32_t state_version = has_regions ? 6 : 5;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
   explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
@@ -33822,12 +33950,20 @@ class async_parameter_server : arrival_rules<Axes...> {
   /// Where blocks of the model move between peers: what goes along.
   [[nodiscard]] std::vector<parameter_row> block_rows() { return elastic_.block_rows(core_); }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) { return elastic_.divide(ctx, core_, before); }
+  /// Of hubs of hubs: pipelines share the regions out, so all stages of one are in the same.
+  [[nodiscard]] std::uint32_t regions() const requires has_regions { return core_.hubs.label.fewest; }
+  bool follow(auto&, std::optional<std::uint32_t> region) requires has_regions { return elastic_.follow(region); }
+  void parameters_of(std::uint32_t region, std::span<float> to) requires has_regions { elastic_.parameters_of(region, to); }
   [[nodiscard]] std::vector<std::span<std::byte>> memory() const { return {}; }
   result<void> forget(auto&) const { return {}; }
   [[nodiscard]] bool exchanges_next() const noexcept { return false; }  ///< it is not known before
 
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
+
+  /// In a step of a swarm, while this peer waits; and whether that is needed.
+  [[nodiscard]] static constexpr bool answers_peers() noexcept { return true; }
+  void meanwhile(auto& ctx) { elastic_.meanwhile(ctx, core_); }
 
  private:
   template <class... Given>
@@ -33841,9 +33977,11 @@ class async_parameter_server : arrival_rules<Axes...> {
   }
 
   void count(auto& ctx) {
-    if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
+    // Once a step, however often the hook is called; and what was computed late.
+    if (std::exchange(counted_, true) && !ctx.contribution().has_late()) return;
     const double computed = seconds(ctx.clock().now() - left_);
-    const bool timed = ctx.round() == left_in_;  // else the others were waited for meanwhile
+    // Else the others were waited for meanwhile: in a swarm in every step, whose quick peers have more of it instead.
+    const bool timed = ctx.round() == left_in_ && !detail::is_in_swarm(ctx);
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
     if (ctx.elastic()) elastic_.count_step(core_, samples);
@@ -34041,8 +34179,12 @@ constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_roun
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
 /// that follow. Gradients that gather are of parameters that do not move meanwhile: what was lost is added to them.
 constexpr bool allows_late_steps(round_mix m) {
-  return elastic(m) && !by_path(m) && (m.accumulates || !m.before_inner_step) && !m.trigger_talks && rows_stay(m);
+  return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.meets && rows_stay(m);
 }
+
+/// Whether pipelines that come and go can divide a round's batches by speed: replicas take local steps, and a row counts by
+/// the parts of the round in which it is applied.
+constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.before_inner_step && m.waits_at_once; }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
@@ -34052,7 +34194,7 @@ constexpr bool allows_late_steps(round_mix m) {
 /// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
 /// memory of several rows. Of modules all versions go along.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
+  if (!elastic(m) || (m.trigger_talks && !divides_batches(m)) || (!m.single && m.by_context)) return false;
   const bool each_step = m.waits_at_once || m.waits_a_round;
   if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
@@ -35078,13 +35220,14 @@ CAUSEWAY_DECL net::message_id transport_site::of_kind(std::uint32_t kind) const 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// pass() at θ − η·sign(x), with x the input of each state that is under way and η the learning rate of the step before;
-/// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters. The host
-/// does it.
+/// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters: where
+/// peers come and go, others are given θ from there meanwhile. The host does it.
 template <class States, class F>
 result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>& before, F&& pass) {
   const std::span<float> live = ctx.parameters();
   before.resize(live.size());
   CAUSEWAY_TRY(ctx.rows().copy(before, live));
+  if (ctx.elastic()) ctx.membership().offer_parameters_at(before);
   const std::uint64_t steps = ctx.step();
   const float rate = ctx.options().learning_rate.at(steps > 0 ? steps - 1 : 0);
   for (const auto& s : states) {
@@ -35099,6 +35242,7 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
   ctx.parameters_changed();
   result<double> loss = pass();
   CAUSEWAY_TRY(ctx.rows().copy(live, before));
+  if (ctx.elastic()) ctx.membership().offer_parameters_at(live);
   ctx.parameters_changed();
   return loss;
 }
@@ -36168,8 +36312,8 @@ CAUSEWAY_DECL void path_roster::admit(const std::vector<std::uint64_t>& present,
 // Models of modules of which each peer trains one path (axis::module_groups), where peers come and go. Every peer keeps all
 // modules as they were committed last, with the state of their outer optimizers: so any one of those who are left has the
 // whole run, a newcomer can be given whatever path it gets by any of them, and a module that nobody trains stays as it is.
-// All peers take part in the exchange of every module; those whose path has it put something in. Of pipelines every peer
-// keeps all versions of its stage, and it is its pipeline that has the path.
+// All peers take part in the exchange of every module; those whose path has it put something in. Of pipelines and swarms
+// every peer keeps all versions of its stage, and its pipeline has the path, or the peer is given one for a round.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -36207,7 +36351,7 @@ class path_modules {
   /// Before the first step, also after a checkpoint, once states know their fragments.
   result<void> start(auto& ctx, state_list& states, const Group& group) {
     if (!ctx.elastic()) return {};
-    by_pipeline_ = ctx.moves_blocks();
+    by_group_ = ctx.exchanges_at_once();
     modules_ = group.modules();
     std::size_t all = 0;
     for (const State& s : states) all += s.size();
@@ -36248,7 +36392,7 @@ class path_modules {
 
   /// That exchange is applied: newcomers get their paths.
   void admit(auto& ctx, state_list& states, const Group& group, auto& rows) {
-    if (by_pipeline_) return;
+    if (by_group_) return;
     const bool newcomer = path_ == path_roster::none;
     roster_.admit(ctx.entry().identities, group.paths.size());
     if (newcomer) follow(ctx, states, group, rows, {});
@@ -36302,10 +36446,10 @@ class path_modules {
   /// What all hold alike.
   void shared(auto& ar) {
     ar(store_);
-    if (!by_pipeline_) ar(roster_);
+    if (!by_group_) ar(roster_);
   }
   void serialize(auto& ar) {
-    std::uint8_t kind = store_.empty() ? 0 : by_pipeline_ ? 2 : 1;
+    std::uint8_t kind = store_.empty() ? 0 : by_group_ ? 2 : 1;
     ar(kind);
     if (kind != 0) ar(store_);
     if (kind == 1) ar(roster_);
@@ -36317,7 +36461,7 @@ class path_modules {
   /// peers of one share its weight by their samples.
   [[nodiscard]] float weight(auto& ctx, const Group& group, const State& s) {
     if (s.elsewhere || path_ == path_roster::none) return 0;
-    if (group.weights.empty()) return 1;
+    if (group.weights.empty() || ctx.result_is_known()) return 1;
     const auto& paths = present(ctx, group);
     double all = 0;
     for (net::peer_index p = 0; p < paths.size(); ++p) all += paths[p] == path_ ? ctx.share_of(p) : 0.0;
@@ -36325,7 +36469,7 @@ class path_modules {
   }
   /// Of those who take part in the exchange that was entered.
   [[nodiscard]] const std::vector<std::uint32_t>& present(auto& ctx, const Group& group) {
-    if (by_pipeline_) return ctx.entry().paths;
+    if (by_group_) return ctx.entry().paths;
     if (attempt_ != ctx.attempt() || attempt_ == 0) present_ = roster_.paths_of(ctx.entry().identities, group.paths.size());
     attempt_ = ctx.attempt();
     return present_;
@@ -36336,17 +36480,17 @@ class path_modules {
     const auto& paths = present(ctx, group);
     for (net::peer_index p = 0; p < paths.size(); ++p) {
       if (paths[p] == path_roster::none || !group.has(paths[p], modules_[s.part])) continue;
-      if (by_pipeline_ || ctx.share_of(p) > 0) those.push_back(paths[p]);
+      if (by_group_ || ctx.share_of(p) > 0) those.push_back(paths[p]);
     }
     return those;
   }
   /// Whether it is another one than before. Who has none holds the first, and trains nothing.
   bool take_path(auto& ctx, state_list& states, const Group& group) {
     const std::uint32_t before = path_;
-    if (!by_pipeline_) path_ = roster_.path_of(ctx.identity(), group.paths.size());
+    if (!by_group_) path_ = roster_.path_of(ctx.identity(), group.paths.size());
     const bool has_one = path_ != path_roster::none;
     for (State& s : states) s.elsewhere = !group.has(has_one ? path_ : 0, modules_[s.part]);
-    if (by_pipeline_) return path_ != before;  // pipelines say themselves who trains
+    if (by_group_) return path_ != before;  // pipelines say themselves who trains
     if (has_one) ctx.contribution().resume();
     if (!has_one) ctx.contribution().pause();
     return path_ != before;
@@ -36358,7 +36502,7 @@ class path_modules {
   std::uint32_t path_ = path_roster::none;
   std::vector<std::uint32_t> present_;
   std::uint64_t attempt_ = 0;  ///< that they are of
-  bool by_pipeline_ = false;
+  bool by_group_ = false;      ///< pipelines and swarms say who has which path
 };
 
 /// What a policy needs of them.
@@ -37505,9 +37649,9 @@ struct round_core {
   }
   /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
   /// trigger that asks them; and how far results move, where stages do: who knows the result, but has missed the vote,
-  /// knows this as well.
+  /// knows this as well. (Among stages there is nothing to tell: they divide batches.)
   [[nodiscard]] static bool has_statistics(auto& ctx) {
-    return (laws::mix.watches_movement && ctx.exchanges_at_once()) || (tells && ctx.elastic());
+    return ctx.exchanges_at_once() ? laws::mix.watches_movement : tells && ctx.elastic();
   }
   result<void> exchange_statistics(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
@@ -38108,10 +38252,10 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
-  template <class F>  ///< gradients where this peer expects the parameters to be once its last row has been applied
-  result<double> compute(auto& ctx, F&& pass) requires(core_type::looks_ahead) {
-    static_assert(merge_rule_type::waits == axis::waiting::a_round,
-                  "gradient_ahead is for results that are applied a round late");
+  /// Gradients where this peer expects the parameters to be once its last row has been applied.
+  [[nodiscard]] static constexpr bool looks_ahead() noexcept { return core_type::looks_ahead; }
+  result<double> compute(auto& ctx, const auto& pass) requires(core_type::looks_ahead) {
+    static_assert(merge_rule_type::waits == axis::waiting::a_round, "gradient_ahead is for results that are a round late");
     return detail::at_look_ahead(ctx, core_.states, before_pass_, pass);
   }
 
@@ -38522,6 +38666,11 @@ template <class P>
   requires requires { P::takes_turns; }
 inline constexpr bool takes_turns<P> = P::takes_turns;
 
+template <class P>
+inline constexpr bool divides_batches = requires(const P& p) {
+  p.trigger().sequences_before();
+};
+
 template <class T>
 [[nodiscard]] std::vector<T> joined(std::vector<T> all, std::vector<T> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -38544,6 +38693,9 @@ class stacked {
   static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
   template <class P>
   static constexpr bool in_stages = P::traits.rounds_by_steps || P::traits.rounds_over_stages;
+  // Parts of batches by speed are those of one turn: rows of the other policy would be of several.
+  template <class P>
+  static constexpr bool moves = P::traits.moves_with_blocks && !detail::divides_batches<P>;
 
  public:
   static constexpr std::string_view name = "stacked";
@@ -38554,7 +38706,7 @@ class stacked {
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
       .rounds_over_stages = in_stages<First> && in_stages<Second>,
       .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
-      .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks,
+      .moves_with_blocks = elastic && moves<First> && moves<Second>,
       .gathers_samples = First::traits.gathers_samples || Second::traits.gathers_samples,
       .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock};
   static constexpr std::uint32_t state_version = 2;
@@ -39356,20 +39508,18 @@ constexpr bool c4(comm_traits c, parallel_traits p) {
          (p.gathers_together && c.gathers_samples);
 }
 
-/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean over all. And a forward at one
-/// peer's parameters and a backward at another's are the gradient of nothing.
+/// Parts of a gradient are worth nothing alone: they are added up, or are rows of a mean over all.
 constexpr bool c5(comm_traits c, parallel_traits p) {
-  const bool rows = c.exchanges_gradients && c.moves_with_blocks && !(c.looks_ahead && p.stands_in);
-  return !p.shares_gradient || c.sums_gradients || rows;
+  return !p.shares_gradient || c.sums_gradients || (c.exchanges_gradients && c.moves_with_blocks);
 }
 
 /// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.allows_late_steps; }
 
 /// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
-/// gradients. Who has to drain a stream knows when a round ends.
+/// gradients.
 constexpr bool c7(comm_traits c, parallel_traits p) {
-  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients && !(p.drains && c.rounds_by_pace));
+  return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
 }  // namespace rules
@@ -39398,19 +39548,18 @@ struct compatible {
                 "that gathers samples. docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
-      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step; in a "
-      "swarm, at parameters that are the same at all peers. Use comm::every_step, or another policy of gradients of all "
-      "peers. docs/reference/rules.md#c5");
+      "causeway-C5: each peer computes a part of its stage's gradient here, which must be exchanged in every step. "
+      "Use comm::every_step, or another policy of gradients of all peers. docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
-                "and step on it: it must be in what they exchange then or later. Use comm::periodic, or comm::rounds "
-                "of pseudo-gradients or parameters. docs/reference/rules.md#c6");
+                "and step on it: it must be in what they exchange then or later. Use comm::periodic, comm::rounds "
+                "of pseudo-gradients or parameters, comm::mirrors, or comm::async_parameter_server. "
+                "docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
-                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or, "
-                "with a flush in every step, comm::async_parameter_server with one hub. "
-                "docs/reference/rules.md#c7");
+                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or "
+                "comm::async_parameter_server. docs/reference/rules.md#c7");
 };
 
 struct unchecked {};
@@ -39558,15 +39707,17 @@ class contribution {
   void resume() noexcept { paused_ = false; }
   void passed() noexcept { ++passed_; }
   /// A round is so many samples of all peers together, or of what else they count: see `gathered`.
-  /// `by_pace`: of pipelines, who come when the quickest has its part.
-  void gather(std::uint64_t round_samples, bool by_pace = false) noexcept {
+  /// `moves`: parameters do meanwhile. `by_pace`: of pipelines, who come when the quickest has its part.
+  void gather(std::uint64_t round_samples, bool moves = false, bool by_pace = false) noexcept {
     round_samples_ = round_samples;
+    moves_ = moves;
     by_pace_ = by_pace;
   }
   /// What this peer has of that, where these are not its samples.
   void gathered(std::uint64_t count) noexcept { gathered_ = count; }
   [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
+  [[nodiscard]] bool gathers_gradients() const noexcept { return round_samples_ > 0 && !moves_; }
   [[nodiscard]] bool by_pace() const noexcept { return by_pace_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
@@ -39576,7 +39727,7 @@ class contribution {
 
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
-  bool by_pace_ = false;
+  bool moves_ = false, by_pace_ = false;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
@@ -39930,6 +40081,7 @@ struct exchange_entry {
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;  ///< the run ends with it
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -39972,7 +40124,11 @@ struct exchange_state {
   std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
   std::uint64_t round_samples = 0;                                   ///< as shared_state's
   bool by_pace = false;                                              ///< likewise
-  std::uint32_t paths = 0;  ///< through modules, which pipelines share out; 0: all train one model
+  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
+  /// same.
+  std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
+  std::uint32_t paths = 0;   ///< through modules, or regions, which pipelines share out; 0: there are none
+  std::uint32_t splits = 0;  ///< equal parts of a global batch, one for each path; 0: all share all of it
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
   /// parameters are not what the live ones began from.
   std::function<bool(std::optional<std::uint32_t> path)> follow{};
@@ -40046,8 +40202,11 @@ struct shared_state {
   std::function<result<void>()> forget{};
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
-  /// Models of modules: so many paths are shared out over pipelines, and this peer's takes one (see exchange_state).
+  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
+  /// So many paths, or regions, are shared out over pipelines, or paths over the peers of a swarm's stage; this one's takes
+  /// one (see exchange_state).
   std::uint32_t paths = 0;
+  std::uint32_t splits = 0;
   std::function<bool(std::optional<std::uint32_t>)> follow{};
   std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
   /// Results are a round late: whether a row waits for the next exchange.
@@ -40056,9 +40215,24 @@ struct shared_state {
   std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
   /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
   std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
+  /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
+  std::function<void()> meanwhile{};
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
+
+/// What a policy of paths, or regions, does where its group says who is on which.
+template <class Comm, class Context>
+void follow_with(shared_state& state, Comm& comm, Context& ctx) {
+  state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
+  state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+}
+/// And one with comm_traits::trains_paths.
+template <class Comm, class Context>
+void share_paths(shared_state& state, Comm& comm, Context& ctx) {
+  state.paths = state.splits = static_cast<std::uint32_t>(comm.paths());
+  follow_with(state, comm, ctx);
+}
 
 /// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
 template <class Comm, class Context>
@@ -40068,15 +40242,22 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
+  using speeds_type = const std::vector<double>&;
+  if constexpr (requires(speeds_type speeds) { comm.trigger().parts_for(speeds); }) {
+    state.parts_for = [&comm](speeds_type speeds) { return comm.trigger().parts_for(speeds); };
+  } else if constexpr (requires(speeds_type speeds) { comm.parts_for(speeds); }) {
+    state.parts_for = [&comm](speeds_type speeds) { return comm.parts_for(speeds); };
+  }
   using gradient_pass = std::function<result<double>()>;
   if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
-  if constexpr (requires(const gradient_pass& pass) { comm.compute(ctx, pass); }) {
-    state.compute = [&comm, &ctx](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+  if constexpr (Comm::traits.looks_ahead) {
+    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
-  if constexpr (Comm::traits.trains_paths) {
-    state.paths = static_cast<std::uint32_t>(comm.paths());
-    state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
-    state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+  if constexpr (requires { comm.regions(); }) {
+    if (comm.regions() > 0) {
+      state.paths = static_cast<std::uint32_t>(comm.regions());
+      follow_with(state, comm, ctx);
+    }
   }
   if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
     state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
@@ -40092,7 +40273,7 @@ struct round_entry {
   double share = 0;                         ///< this peer's samples / everybody's
   std::vector<double> shares{};             ///< the same of each peer that takes part
   std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
-  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each of them
+  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each; of swarms: of each row that counts
   std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
@@ -40145,6 +40326,9 @@ class elastic_group {
   [[nodiscard]] virtual bool run_ends() const { return false; }
   /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
+
+  /// Others are given the shared parameters from there: a copy, where they are changed for a while; or their own place.
+  virtual void offer_parameters_at(std::span<float>) {}
 
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
@@ -40714,6 +40898,10 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   if constexpr (requires { comm.replay(ctx); }) {
     state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
   }
+  if constexpr (requires { comm.meanwhile(ctx); }) {
+    if (comm.answers_peers()) state.meanwhile = [&] { comm.meanwhile(ctx); };
+  }
+  if constexpr (Comm::traits.trains_paths) share_paths(state, comm, ctx);
   if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, ctx);
   return state;
 }
@@ -41483,7 +41671,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       }
     }
     const auto pass = [&] { return parallel_.forward_backward(ctx_, b); };
-    if constexpr (requires { comm_.compute(ctx_, pass); } && !Parallel::traits.shares_gradient) {
+    if constexpr (Comm::traits.looks_ahead && !Parallel::traits.shares_gradient) {
       CAUSEWAY_ASSIGN(report_.loss, comm_.compute(ctx_, pass));
     } else {
       CAUSEWAY_ASSIGN(report_.loss, pass());

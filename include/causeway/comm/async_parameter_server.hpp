@@ -182,7 +182,8 @@ class async_parameter_server : arrival_rules<Axes...> {
     // Once a step, however often the hook is called; and what was computed late.
     if (std::exchange(counted_, true) && !ctx.contribution().has_late()) return;
     const double computed = seconds(ctx.clock().now() - left_);
-    const bool timed = ctx.round() == left_in_;  // else the others were waited for meanwhile
+    // Else the others were waited for meanwhile: in a swarm in every step, whose quick peers have more of it instead.
+    const bool timed = ctx.round() == left_in_ && !detail::is_in_swarm(ctx);
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
     if (ctx.elastic()) elastic_.count_step(core_, samples);

@@ -138,7 +138,7 @@ TEST_CASE("pipeline group: what a round came to may be in the policy's rows, of 
           "[train][fast]") {
   group_of_one c;
   bool through = false, ends = false;
-  c.group.exchange_by({[] { return parallel::exchange_entry{.kept = true}; },
+  c.group.exchange_by({[] { return parallel::exchange_entry{.kept = true, .last = true}; },
                        [&](std::span<const float>) {
                          through = true;
                          return result<void>{};

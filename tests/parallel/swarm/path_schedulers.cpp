@@ -78,7 +78,7 @@ TEST_CASE("swarm paths: of a report those of the peer's path count", "[parallel]
   (void)all.take_orders();
   all.begin(2, turn, {0, batches, 2}, batches, {10, 11, 20, 21});
   CHECK(all.take_orders().empty());
-  for (const net::peer_id id : {10, 11, 20, 21}) {
+  for (const net::peer_id id : {10U, 11U, 20U, 21U}) {
     swarm_wire::report r{2, turn, swarm_wire::batch_set{batches}, swarm_wire::batch_set{batches}, {}};
     for (std::uint32_t m = 0; m < batches; ++m) {
       if (id != 21 || m != 6) r.done.add(m);
@@ -118,8 +118,8 @@ TEST_CASE("swarm paths: who is on one stays there, and who is on none goes where
   all.serves(15, on_path(0, 0), turn);  // what it says is of an earlier round: two against three
   all.begin(2, turn, {0, 64, 2}, 64);
   const auto orders = all.take_orders();
-  for (const net::peer_id id : {10, 12, 13}) CHECK(*given_to(id, orders).begin() < 32);
-  for (const net::peer_id id : {11, 14, 15}) CHECK(*given_to(id, orders).begin() >= 32);
+  for (const net::peer_id id : {10U, 12U, 13U}) CHECK(*given_to(id, orders).begin() < 32);
+  for (const net::peer_id id : {11U, 14U, 15U}) CHECK(*given_to(id, orders).begin() >= 32);
 }
 
 TEST_CASE("swarm paths: where there are fewer peers the last paths rest, in all stages", "[parallel][fast]") {
@@ -127,8 +127,8 @@ TEST_CASE("swarm paths: where there are fewer peers the last paths rest, in all 
   all.split(4);
   for (const std::uint32_t path : {0U, 1U, 3U}) all.serves(10 + path, on_path(0, path), 0);
   for (const std::uint32_t path : {1U, 2U, 3U}) all.serves(20 + path, on_path(1, path), 0);
-  for (const net::peer_id id : {10, 11, 13}) all.serves(id, on_path(0, static_cast<std::uint32_t>(id - 10)), turn);
-  for (const net::peer_id id : {21, 22, 23}) all.serves(id, on_path(1, static_cast<std::uint32_t>(id - 20)), turn);
+  for (const net::peer_id id : {10U, 11U, 13U}) all.serves(id, on_path(0, static_cast<std::uint32_t>(id - 10)), turn);
+  for (const net::peer_id id : {21U, 22U, 23U}) all.serves(id, on_path(1, static_cast<std::uint32_t>(id - 20)), turn);
   all.begin(1, turn, {0, batches, 2}, batches);
   const auto orders = all.take_orders();
   CHECK(given_to(13, orders) == std::set<std::uint32_t>{4, 5});
@@ -144,7 +144,7 @@ TEST_CASE("swarm paths: one rests that a stage has had nobody on for long, until
   (void)all.take_orders();
   all.gone(21);
   for (std::uint32_t m = 0; m < 4; ++m) {
-    for (const net::peer_id id : {10, 20}) all.take(id, swarm_wire::contributed{turn + 1, m, 1, id == 20 ? 2.0 : 0});
+    for (const net::peer_id id : {10U, 20U}) all.take(id, swarm_wire::contributed{turn + 1, m, 1, id == 20 ? 2.0 : 0});
   }
   all.look_for_resting(time_point{1s}, 10s);
   all.look_for_resting(time_point{10s}, 10s);

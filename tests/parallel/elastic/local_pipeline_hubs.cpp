@@ -17,7 +17,6 @@
 
 #include "parallel/elastic/hubs_of_stages.hpp"
 #include "parallel/elastic/local_pipeline_world.hpp"
-#include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
@@ -166,14 +165,6 @@ float gap_to_region(Trainer& trainer, std::uint32_t region) {
   return most;
 }
 
-/// The spare one makes no steps, and with the newcomer there are two pipelines.
-template <class Options>
-void lets_newcomers_in() {
-  support::newcomer_in_each_step<support::local_world<Options>>(7, 15, [](auto& w, const auto& o) {
-    for (std::uint32_t h = 0; h < o.hosts; ++h) CHECK(w.last_assignment(h) != nullptr);
-  });
-}
-
 }  // namespace
 
 // The second pipeline waits for answers of the first one's hubs, which are in a step of theirs, and so makes fewer steps
@@ -229,7 +220,7 @@ TEST_CASE("local pipeline: hubs of hubs come to what those of whole models come 
 TEMPLATE_TEST_CASE("local pipeline: hubs of stages go on whoever is lost, and let others in", "[parallel][elastic]",
                    async_local_sgd, decoupled_diloco, halos) {
   support::goes_on_whoever_is_killed<TestType>(29, 0.03);
-  lets_newcomers_in<TestType>();
+  support::newcomers_push<TestType>();
 }
 
 // Regions that never take an answer part ever further. The second of two pipelines is the second region; where there are
@@ -293,11 +284,7 @@ TEST_CASE("local pipeline: hubs of hubs go on whoever is lost at every single ne
 
 TEMPLATE_TEST_CASE("local pipeline: a spare peer takes a lost one's place, and pushes", "[parallel][elastic]",
                    async_local_sgd, halos) {
-  auto o = support::two_pipelines();
-  o.steps = 12;
-  support::spare_peers_take_over<TestType>(o, 700, 97, [&](const auto& all, const auto& quiet) {
-    CHECK(std::abs(support::held_out_loss(all, o.layers) / support::held_out_loss(quiet, o.layers) - 1) < 0.03);
-  });
+  support::spare_peers_push<TestType>();
 }
 
 TEMPLATE_TEST_CASE("local pipeline: a stage that nobody has any more comes back with its hub", "[parallel][elastic]",
@@ -305,21 +292,7 @@ TEMPLATE_TEST_CASE("local pipeline: a stage that nobody has any more comes back 
   support::lost_stages_come_back<TestType>(61);
 }
 
-// After a record with the same bits. In the middle of a reign hubs are none any more, and all that was pushed since the
-// record is pushed again in the next one, which comes at once.
 TEMPLATE_TEST_CASE("local pipeline: hubs go on when all were stopped", "[parallel][elastic][fast]", async_local_sgd,
                    halos) {
-  const auto o = support::two_pipelines();
-  const auto quiet = support::undisturbed<TestType>(o);
-  for (const std::uint64_t step : {3U, 4U}) {
-    INFO("all are stopped after step " << step);
-    support::local_checkpoints saved{.after = step};
-    support::local_world<TestType> w{o, &saved};
-    support::stop_all_once_saved(w, saved);
-    CHECK(support::errors_of(w, o.hosts).empty());
-    REQUIRE(w.finished() == o.hosts);
-    const auto all = support::holders_agree(w, o.hosts);
-    if (step == 3) CHECK(all == quiet);
-    CHECK(std::abs(support::held_out_loss(all, o.layers) / support::held_out_loss(quiet, o.layers) - 1) < 0.03);
-  }
+  support::hubs_go_on_when_all_were_stopped<TestType>();
 }

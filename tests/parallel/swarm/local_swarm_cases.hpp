@@ -286,6 +286,29 @@ inline std::uint32_t place_in_stage(const swarm_world_options& o, std::uint32_t 
   return id(host) < id(host ^ 1U) ? 0 : 1;
 }
 
+/// One of two pairs is lost once all have made three steps, and does not come back: the other comes to what
+/// `by_hand(o, place in its stage of who is lost)` does.
+template <class Rounds, class ByHand>
+void loses_one_pair(const swarm_world_options& o, const ByHand& by_hand) {
+  using namespace std::chrono_literals;
+  const std::uint32_t lost = 1, other = place_in_stage(o, 2) == place_in_stage(o, 1) ? 2 : 3;
+  local_swarm_of<Rounds, in_pairs_that_are_there> swarm{o};
+  swarm.wanted = 2;
+  swarm.boot();
+  for (std::uint32_t h = 0; h < 4; ++h) {
+    while (swarm.at(h).ends.size() < 3)
+      swarm.world().run_until(causeway::time_point{swarm.world().now().since_start + 1ms});
+  }
+  for (const std::uint32_t h : {lost, other}) swarm.world().kill(h);
+  swarm.run(2min);
+  const auto want = by_hand(o, place_in_stage(o, lost));
+  for (const std::uint32_t h : {0U, 5U - other}) {
+    INFO("host " << h << ": " << swarm.at(h).error);
+    REQUIRE(swarm.at(h).finished);
+    CHECK(off(want, swarm.at(h).parameters, beginning()) < 1e-4);
+  }
+}
+
 }  // namespace support
 
 #endif  // CAUSEWAY_TESTS_PARALLEL_SWARM_LOCAL_SWARM_CASES_HPP

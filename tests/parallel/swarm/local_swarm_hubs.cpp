@@ -288,28 +288,6 @@ support::named_parameters with_one_region_lost(const support::swarm_world_option
   return support::parameters_of(model.parameters());
 }
 
-/// How far a swarm with such a loss is off that.
-template <class Rounds, class ByHand>
-void loses_one_pair(const ByHand& by_hand) {
-  auto o = support::two_pairs();
-  o.local_steps = 4, o.steps = 7;
-  const std::uint32_t lost = 1, other = support::place_in_stage(o, 2) == support::place_in_stage(o, 1) ? 2 : 3;
-  support::local_swarm_of<Rounds, support::in_pairs_that_are_there> swarm{o};
-  swarm.wanted = 2;
-  swarm.boot();
-  for (std::uint32_t h = 0; h < 4; ++h) {
-    while (swarm.at(h).ends.size() < 3) swarm.world().run_until(time_point{swarm.world().now().since_start + 1ms});
-  }
-  for (const std::uint32_t h : {lost, other}) swarm.world().kill(h);
-  swarm.run(2min);
-  const auto want = by_hand(o, support::place_in_stage(o, lost));
-  for (const std::uint32_t h : {0U, 5U - other}) {
-    INFO("host " << h << ": " << swarm.at(h).error);
-    REQUIRE(swarm.at(h).finished);
-    CHECK(support::off(want, swarm.at(h).parameters, support::beginning()) < 1e-4);
-  }
-}
-
 }  // namespace
 
 TEST_CASE("local swarm: hubs of stages come to what a hub of whole models comes to", "[parallel][fast]") {
@@ -335,8 +313,10 @@ TEST_CASE("local swarm: hubs of hubs of stages come to what those of whole model
 }
 
 TEST_CASE("local swarm: a hub's round without a lost peer's pushes has its micro-batches once", "[parallel][fast]") {
-  loses_one_pair<pushing>(with_one_pair_lost);
-  loses_one_pair<support::preset_rounds<regions_of<1>>>(with_one_region_lost);
+  auto o = support::two_pairs();
+  o.local_steps = 4, o.steps = 7;
+  support::loses_one_pair<pushing>(o, with_one_pair_lost);
+  support::loses_one_pair<support::preset_rounds<regions_of<1>>>(o, with_one_region_lost);
 }
 
 // Where one of three is lost a third of the pushes is, and those of the round before it are one: with a momentum of 0.9 for

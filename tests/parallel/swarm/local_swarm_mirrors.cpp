@@ -89,21 +89,7 @@ TEST_CASE("local swarm: pairs of peers that tell each other all of each step mak
 TEST_CASE("local swarm: a record has what lost peers told no more, and their micro-batches once", "[parallel][fast]") {
   auto o = support::two_pairs();
   o.steps = 6;
-  const std::uint32_t lost = 1, other = support::place_in_stage(o, 2) == support::place_in_stage(o, 1) ? 2 : 3;
-  support::local_swarm_of<telling_all, support::in_pairs_that_are_there> swarm{o};
-  swarm.wanted = 2;
-  swarm.boot();
-  for (std::uint32_t h = 0; h < 4; ++h) {
-    while (swarm.at(h).ends.size() < 3) swarm.world().run_until(time_point{swarm.world().now().since_start + 1ms});
-  }
-  for (const std::uint32_t h : {lost, other}) swarm.world().kill(h);
-  swarm.run(2min);
-  const auto want = with_one_pair_lost(o, support::place_in_stage(o, lost));
-  for (const std::uint32_t h : {0U, 5U - other}) {
-    INFO("host " << h << ": " << swarm.at(h).error);
-    REQUIRE(swarm.at(h).finished);
-    CHECK(support::off(want, swarm.at(h).parameters, support::beginning()) < 1e-4);
-  }
+  support::loses_one_pair<telling_all>(o, with_one_pair_lost);
 }
 
 TEST_CASE("local swarm: peers that tell each other what they change go on whoever is lost, and let others in",

@@ -19,6 +19,7 @@
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
+#include "support/hub_by_hand.hpp"
 
 namespace support {
 
@@ -52,7 +53,7 @@ struct in_pairs {
   }
 };
 
-/// Two whole models and their hub, by the formula of Liu et al. (algorithm 3), with N = 2, where two pipelines with the
+/// Two whole models and their hub, where two pipelines with the
 /// policy `in_pairs` make the same steps. The second one is slower, and waits for answers of the first one's hubs, which
 /// are in a step of theirs: so it makes fewer steps from record to record. Which they are is taken from the run. Pushes
 /// come in turn, the first pipeline's first.
@@ -104,41 +105,18 @@ class hub_of_two {
     for (std::size_t m = 0; m < 2; ++m) {
       since_[m] += makes(m, steps - 1) ? 1 : 0;
       if (since_[m] != 2 && !(record && since_[m] > 0)) continue;
-      push(shared, pulled_[m], models[m]);
+      hub_.push(shared, pulled_[m], models[m]);
       since_[m] = 0;
     }
-    for (std::size_t m = 0; record && m < 2; ++m) pull(shared, pulled_[m], models[m]);
+    for (std::size_t m = 0; record && m < 2; ++m) hub_.pull(shared, pulled_[m], models[m]);
   }
 
  private:
-  static constexpr float rate = 0.7F, momentum = 0.9F;
-
-  void push(std::span<float> shared, std::vector<float>& pulled, std::span<float> model) {
-    momentum_.resize(shared.size());
-    sum_.resize(shared.size());
-    ++pushes_;
-    for (std::size_t i = 0; i < shared.size(); ++i) {
-      const float delta = pulled[i] - model[i];
-      sum_[i] += delta;
-      shared[i] -= rate * delta / 2;
-      if (pushes_ % 2 != 0) continue;
-      momentum_[i] = momentum * momentum_[i] + sum_[i] / 2;
-      sum_[i] = 0;
-      shared[i] -= rate * momentum * momentum_[i];
-    }
-    pull(shared, pulled, model);
-  }
-  static void pull(std::span<const float> shared, std::vector<float>& pulled, std::span<float> model) {
-    pulled.assign(shared.begin(), shared.end());
-    std::copy(shared.begin(), shared.end(), model.begin());
-  }
-
   std::uint64_t until_record_ = 0;
   std::array<std::set<std::uint64_t>, 2> made_;
   std::array<std::vector<float>, 2> pulled_;
   std::array<std::uint32_t, 2> since_{};
-  std::vector<float> momentum_, sum_;
-  std::uint32_t pushes_ = 0;
+  hub_by_hand hub_;
 };
 
 /// The spare one makes no steps, and with the newcomer there are two pipelines.

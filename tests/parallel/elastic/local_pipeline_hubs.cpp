@@ -18,6 +18,7 @@
 #include "parallel/elastic/hubs_of_stages.hpp"
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "support/catch.hpp"
+#include "support/hub_by_hand.hpp"
 
 using namespace causeway;
 using support::async_local_sgd;
@@ -52,30 +53,13 @@ struct regions_in_pairs {
   }
 };
 
-/// By the formula of Liu et al. (algorithm 3) and Kim et al.: `rate` is that of one push, and every second one moves by
-/// the momentum.
-struct hub_by_hand {
-  float rate = 0, decay = 0;
-  std::vector<float> shared{}, momentum{}, sum{};
-  std::uint32_t pushes = 0;
+/// A hub with what it shares.
+struct sharing_hub {
+  support::hub_by_hand hub;
+  std::vector<float> shared{};
 
-  void begin(std::span<const float> from) {
-    shared.assign(from.begin(), from.end());
-    momentum.assign(from.size(), 0.0F);
-    sum = momentum;
-  }
-  void push(std::span<const float> pulled, std::span<const float> model) {
-    ++pushes;
-    for (std::size_t i = 0; i < shared.size(); ++i) {
-      const float delta = pulled[i] - model[i];
-      sum[i] += delta;
-      shared[i] -= rate * delta;
-      if (pushes % 2 != 0) continue;
-      momentum[i] = decay * momentum[i] + sum[i] / 2;
-      sum[i] = 0;
-      shared[i] -= rate * 2 * decay * momentum[i];
-    }
-  }
+  void begin(std::span<const float> from) { shared.assign(from.begin(), from.end()); }
+  void push(std::span<const float> pulled, std::span<const float> model) { hub.take(shared, pulled, model); }
 };
 
 /// Whole models that push to such hubs.
@@ -89,7 +73,7 @@ struct clients_by_hand {
     pulled[m].assign(shared.begin(), shared.end());
     std::copy(shared.begin(), shared.end(), models[m].begin());
   }
-  void push(std::size_t m, std::uint32_t steps, hub_by_hand& hub, bool waits = true) {
+  void push(std::size_t m, std::uint32_t steps, sharing_hub& hub, bool waits = true) {
     for (std::uint32_t s = 0; s < steps; ++s) models.step(m, at[m]++);
     hub.push(pulled[m], models[m]);
     waits ? pull(m, hub.shared) : pulled[m].assign(models[m].begin(), models[m].end());
@@ -131,7 +115,7 @@ void comes_to_a_hub(const std::vector<turn>& order) {
   const auto made = steps_made<2, in_pairs<Steps>>(o, all);
   CHECK(made[0].size() == o.steps);
   clients_by_hand<2> two{support::whole_models<2>{o}};
-  hub_by_hand hub{.rate = 0.7F / 2, .decay = 0.9F};
+  sharing_hub hub{support::hub_by_hand{0.7F, 0.9F}};
   hub.begin(two.models.shared().values());
   for (std::uint64_t record = 0; record < o.steps; record += Steps) {
     for (std::size_t m = 0; m < 2; ++m) two.pull(m, hub.shared);
@@ -183,10 +167,10 @@ TEST_CASE("local pipeline: hubs of hubs come to what those of whole models come 
   support::parameters all;
   const auto made = steps_made<4, regions_in_pairs>(o, all);
   clients_by_hand<4> four{support::whole_models<4>{o}};
-  std::array<hub_by_hand, 2> regions{{{.rate = 0.4F, .decay = 0.9F}, {.rate = 0.4F, .decay = 0.9F}}};
-  hub_by_hand top{.rate = 0.3F, .decay = 0.5F};
+  std::array<sharing_hub, 2> regions{{{support::hub_by_hand{0.8F, 0.9F}}, {support::hub_by_hand{0.8F, 0.9F}}}};
+  sharing_hub top{support::hub_by_hand{0.6F, 0.5F}};
   top.begin(four.models.shared().values());
-  for (hub_by_hand& hub : regions) hub.begin(top.shared);
+  for (sharing_hub& hub : regions) hub.begin(top.shared);
   std::array<std::vector<float>, 2> above;  // what each region had of the hub of hubs, or had pushed to it, last
   const auto up = [&](std::size_t r) {
     top.push(above[r], regions[r].shared);

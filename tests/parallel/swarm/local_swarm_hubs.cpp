@@ -13,9 +13,11 @@
 
 #include "parallel/swarm/local_swarm_cases.hpp"
 #include "support/catch.hpp"
+#include "support/hub_by_hand.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
+using support::hub_by_hand;
 
 namespace {
 
@@ -74,40 +76,6 @@ struct by_speed : every_second {
 
 using pushing = support::preset_rounds<every_second>;
 using in_four = support::in_turn_of<4>;
-
-/// What a hub does with two whole models, by the formula of Liu et al. (algorithm 3), with N = 2. `rate`: of N pushes.
-class hub_by_hand {
- public:
-  explicit hub_by_hand(float rate = every_second::rate, float decay = every_second::momentum)
-      : rate_{rate}, decay_{decay} {}
-  void push(std::span<float> shared, std::vector<float>& pulled, std::span<float> model) {
-    take(shared, pulled, model);
-    pull(shared, pulled, model);
-  }
-  void take(std::span<float> shared, std::span<const float> pulled, std::span<const float> model) {
-    momentum_.resize(shared.size());
-    sum_.resize(shared.size());
-    ++pushes_;
-    for (std::size_t i = 0; i < shared.size(); ++i) {
-      const float delta = pulled[i] - model[i];
-      sum_[i] += delta;
-      shared[i] -= rate_ * delta / 2;
-      if (pushes_ % 2 != 0) continue;
-      momentum_[i] = decay_ * momentum_[i] + sum_[i] / 2;
-      sum_[i] = 0;
-      shared[i] -= rate_ * decay_ * momentum_[i];
-    }
-  }
-  static void pull(std::span<const float> shared, std::vector<float>& pulled, std::span<float> model) {
-    pulled.assign(shared.begin(), shared.end());
-    std::copy(shared.begin(), shared.end(), model.begin());
-  }
-
- private:
-  float rate_, decay_;
-  std::vector<float> momentum_, sum_;
-  std::uint32_t pushes_ = 0;
-};
 
 /// Pushes come in turn, the hub's first.
 support::named_parameters by_hand(const support::swarm_world_options& o, std::size_t hub_is) {

@@ -3,14 +3,14 @@
 #include <causeway/fault/quorum.hpp>
 #include <causeway/io/file.hpp>
 #include <causeway/io/storage.hpp>
-#include <causeway/parallel/elastic_pipeline.hpp>
-#include <causeway/parallel/local_async_pipeline.hpp>
-#include <causeway/parallel/local_pipeline.hpp>
+#include <causeway/parallel/async_pipeline.hpp>
+#include <causeway/parallel/pipeline.hpp>
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/recovery_neighbour.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_swapped.hpp>
 #include <causeway/stage/schedules.hpp>
+#include <causeway/train/executors.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <algorithm>
@@ -36,78 +36,67 @@ causeway::stage::neighbour_options neighbours_of(const settings& s) {
                                                                      : neighbour_weights::squared_norms};
 }
 
-constexpr causeway::comm_traits traits_of_local_steps{
+constexpr causeway::comm_traits by_blocks{
+    .tolerates = causeway::peers::elastic, .exchanges_gradients = true, .moves_with_blocks = true};
+constexpr causeway::comm_traits of_local_steps{
     .tolerates = causeway::peers::elastic, .allows_late_steps = true, .moves_with_blocks = true};
 
-// Replicas take steps of their own. Each of the fragments has its turn within a round, which the pipeline counts.
-causeway::result<session_summary> train_local_pipeline(chosen_model model, training t, chosen_policy comm,
-                                                       std::uint64_t fragments) {
-  session_input& in = t.in;
-  elastic_place& place = *t.place;
-  using regroup = causeway::stage::recovery::regroup;
-  const policy* const chosen = find_policy(in.s.comm.policy);
+/// Steps between two copies of blocks, or rounds where replicas take steps of their own: of each of the fragments then,
+/// which have their turns within a round that the pipeline counts.
+std::uint64_t store_every(const settings& s, const chosen_policy& comm, std::uint64_t fragments) {
+  if (!steps_alone(s) || s.train.checkpoint_every == 0) return s.train.checkpoint_every;
+  const policy* const chosen = find_policy(s.comm.policy);
   const bool by_steps =  // else a record is of several rounds
       comm.traits().rounds_by_steps || (chosen != nullptr && chosen->divides_batch);
-  const std::uint64_t every = by_steps ? in.s.train.checkpoint_every * fragments / steps_of_round(in.s) : 1;
-  const causeway::parallel::local_pipeline_options options{
-      .micro_batches = in.s.train.micro_batches,
-      .storage = place.storage,
-      .folder = block_folder(in.s),
-      .store_every = in.s.train.checkpoint_every > 0 ? std::max<std::uint64_t>(1, every) : 0,
-      .steps = in.s.train.steps};
-  const auto train = [&](auto steps) {
-    causeway::parallel::local_pipeline pipeline{place.pipelines, options, regroup{stages_wanted(in.s)}, std::move(steps),
-                                                forgetful_of(in.s, model.width())};
-    auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
-                                          chosen_comm<traits_of_local_steps>{std::move(comm)}, std::move(pipeline),
-                                          causeway::fault::quorum{});
-    handle_of handle{trainer};
-    return run_session(handle, in, place);
-  };
-  const auto& p = in.s.parallel;
-  if (!is_async_pipeline(in.s)) return train(chosen_schedule{p.schedule});
-  return train(causeway::parallel::streamed_steps{{.stashing = p.stashing, .ahead = p.ahead}});
+  return by_steps ? std::max<std::uint64_t>(1, s.train.checkpoint_every * fragments / steps_of_round(s)) : 1;
 }
 
 }  // namespace
 
 causeway::result<session_summary> train_elastic_pipeline(chosen_model model, training t, chosen_policy comm,
                                                          std::uint64_t fragments) {
-  if (steps_alone(t.in.s)) return train_local_pipeline(std::move(model), std::move(t), std::move(comm), fragments);
   session_input& in = t.in;
   elastic_place& place = *t.place;
-  const causeway::parallel::elastic_pipeline_options options{.micro_batches = in.s.train.micro_batches,
-                                                             .storage = place.storage,
-                                                             .folder = block_folder(in.s),
-                                                             .store_every = in.s.train.checkpoint_every,
-                                                             .steps = in.s.train.steps};
-  CAUSEWAY_ASSIGN(chosen_inner inner, inner_of_stages(in.s, model));
-  const auto train = [&](auto recovery, auto schedule, auto gradients) {
-    causeway::parallel::elastic_pipeline pipeline{place.pipelines, options, std::move(recovery), std::move(schedule),
-                                                  forgetful_of(in.s, model.width())};
-    auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), std::move(inner),
-                                          std::move(gradients), std::move(pipeline), causeway::fault::quorum{});
+  const settings& s = in.s;
+  const auto& p = s.parallel;
+  const causeway::fault::quorum_options saved{.storage = place.storage,
+                                              .folder = block_folder(s),
+                                              .store_every = store_every(s, comm, fragments),
+                                              .steps = s.train.steps};
+  const std::int64_t width = model.width();
+  CAUSEWAY_ASSIGN(chosen_inner inner, inner_of_stages(s, model));
+  const auto train = [&](auto exchange, auto pipeline, auto recovery) {
+    auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(s), std::move(inner),
+                                          std::move(exchange), std::move(pipeline),
+                                          causeway::fault::quorum{std::move(recovery), saved});
     handle_of handle{trainer};
     return run_session(handle, in, place);
   };
-  if (exchanges_gradients(in.s)) {
-    constexpr causeway::comm_traits by_blocks{
-        .tolerates = causeway::peers::elastic, .exchanges_gradients = true, .moves_with_blocks = true};
-    return train(chosen_recovery{in.s}, chosen_schedule{in.s.parallel.schedule}, chosen_comm<by_blocks>{std::move(comm)});
+  namespace recovery = causeway::stage::recovery;
+  const causeway::parallel::pipeline_options cut{.micro_batches = s.train.micro_batches};
+  const auto in_order = [&](auto schedule) {
+    return causeway::parallel::pipeline{cut, std::move(schedule), forgetful_of(s, width)};
+  };
+  const chosen_schedule schedule{p.schedule};
+  if (steps_alone(s)) {
+    chosen_comm<of_local_steps> exchange{std::move(comm)};
+    const recovery::regroup regroup{stages_wanted(s)};
+    if (!is_async_pipeline(s)) return train(std::move(exchange), in_order(schedule), regroup);
+    const causeway::parallel::async_pipeline_options late{.cut = cut, .stashing = p.stashing, .ahead = p.ahead};
+    return train(std::move(exchange), causeway::parallel::async_pipeline{late, forgetful_of(s, width)}, regroup);
+  }
+  if (exchanges_gradients(s)) {
+    return train(chosen_comm<by_blocks>{std::move(comm)}, in_order(schedule), chosen_recovery{s});
   }
   const causeway::comm::every_step<> sum;
-  const chosen_schedule schedule{in.s.parallel.schedule};
-  // It makes up what is lost, which is a property of its type.
-  if (in.s.parallel.recovery == "neighbour_init") {
-    return train(causeway::stage::recovery::neighbour_init{neighbours_of(in.s)}, schedule, sum);
-  }
+  // Recoveries that make up what is lost, or keep work and have an order of their own, are those by their types.
   using causeway::stage::one_f_one_b;
-  if (joins_ends(in.s)) {
-    return train(causeway::stage::recovery::swapped_neighbours{neighbours_of(in.s)}, one_f_one_b{}, sum);
+  if (p.recovery == "neighbour_init") {
+    return train(sum, in_order(schedule), recovery::neighbour_init{neighbours_of(s)});
   }
-  if (in.s.parallel.recovery != "redundant_forward") return train(chosen_recovery{in.s}, schedule, sum);
-  // It keeps work and has an order of its own, which are properties of types.
-  return train(causeway::stage::recovery::redundant_forward{stages_wanted(in.s)}, one_f_one_b{}, sum);
+  if (joins_ends(s)) return train(sum, in_order(one_f_one_b{}), recovery::swapped_neighbours{neighbours_of(s)});
+  if (p.recovery != "redundant_forward") return train(sum, in_order(schedule), chosen_recovery{s});
+  return train(sum, in_order(one_f_one_b{}), recovery::redundant_forward{stages_wanted(s)});
 }
 
 }  // namespace app

@@ -7,5 +7,5 @@
 #include "common.hpp"
 
 causeway::trainer<support::quadratic, causeway::comm::periodic<>, causeway::parallel::local_pipeline<>,
-                  causeway::fault::quorum>
+                  causeway::fault::quorum<>>
     mixed{support::quadratic{}};

@@ -11,10 +11,10 @@
 using namespace causeway;
 
 TEST_CASE("quorum: lets peers come and go, and asks for failed exchanges again", "[fault][fast]") {
-  STATIC_REQUIRE(fault::quorum::traits.produces == peers::elastic);
-  STATIC_REQUIRE(fault::quorum::traits.retries);
-  STATIC_REQUIRE(rules::c1(comm::periodic<>::traits, fault::quorum::traits));
-  STATIC_REQUIRE(rules::c1(comm::every_step<>::traits, fault::quorum::traits));
+  STATIC_REQUIRE(fault::quorum<>::traits.produces == peers::elastic);
+  STATIC_REQUIRE(fault::quorum<>::traits.retries);
+  STATIC_REQUIRE(rules::c1(comm::periodic<>::traits, fault::quorum<>::traits));
+  STATIC_REQUIRE(rules::c1(comm::every_step<>::traits, fault::quorum<>::traits));
 }
 
 TEST_CASE("quorum: without a membership the first step says what is missing", "[fault][fast]") {

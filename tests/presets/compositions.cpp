@@ -2,18 +2,18 @@
 // Which communication preset goes with which parallelism under which fault policy, as the rules say; writes the page of it.
 #include <causeway/presets.hpp>
 
+#include <causeway/comm/every_step.hpp>
+#include <causeway/comm/rounds.hpp>
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/fault/quorum.hpp>
 #include <causeway/fault/restart.hpp>
 #include <causeway/parallel/async_pipeline.hpp>
 #include <causeway/parallel/data_parallel.hpp>
-#include <causeway/parallel/elastic_pipeline.hpp>
-#include <causeway/parallel/local_async_pipeline.hpp>
-#include <causeway/parallel/local_pipeline.hpp>
-#include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/swarm.hpp>
+#include <causeway/policy/executor.hpp>
 #include <causeway/policy/rules.hpp>
+#include <causeway/train/executors.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -75,15 +75,23 @@ struct place {
   composition of_local_steps;
 };
 
-constexpr composition among_whole_models{parallel::data_parallel::traits, fault::quorum::traits, support::elastic_presets};
-constexpr composition in_pipelines{parallel::elastic_pipeline<>::traits, fault::quorum::traits,
+constexpr composition among_whole_models{parallel::data_parallel::traits, fault::quorum<>::traits,
+                                         support::elastic_presets};
+// The executors that a trainer takes.
+template <class Parallel, class Comm>
+constexpr parallel_traits under_quorum = executor_of<Parallel, Comm, fault::quorum<>>::traits;
+using sums = comm::every_step<>;
+using steps_alone = comm::rounds<>;
+
+constexpr composition in_pipelines{under_quorum<parallel::pipeline<>, sums>, fault::quorum<>::traits,
                                    support::elastic_pipeline_presets};
-constexpr composition in_local_pipelines{parallel::local_pipeline<>::traits, fault::quorum::traits,
+constexpr composition in_local_pipelines{under_quorum<parallel::pipeline<>, steps_alone>, fault::quorum<>::traits,
                                          support::local_pipeline_presets};
-constexpr composition in_async_pipelines{parallel::local_async_pipeline<>::traits, fault::quorum::traits,
+constexpr composition in_async_pipelines{under_quorum<parallel::async_pipeline<>, steps_alone>, fault::quorum<>::traits,
                                          support::local_async_pipeline_presets};
-constexpr composition in_swarms{parallel::swarm<>::traits, fault::quorum::traits, support::swarm_presets};
-constexpr composition in_local_swarms{parallel::local_swarm<>::traits, fault::quorum::traits, support::local_swarm_presets};
+constexpr composition in_swarms{under_quorum<parallel::swarm<>, sums>, fault::quorum<>::traits, support::swarm_presets};
+constexpr composition in_local_swarms{under_quorum<parallel::swarm<>, steps_alone>, fault::quorum<>::traits,
+                                      support::local_swarm_presets};
 
 constexpr place one(const char* name, const composition& m) { return {name, m, m}; }
 
@@ -98,11 +106,11 @@ constexpr place places[] = {
     one("data, `quorum`", among_whole_models),
     fixed<parallel::pipeline<>, fault::fail_stop>("`pipeline`, `fail_stop`"),
     fixed<parallel::pipeline<>, fault::restart>("`pipeline`, `restart`"),
-    {"pipelines, `quorum`", in_pipelines, in_local_pipelines},
+    {"`pipeline`, `quorum`", in_pipelines, in_local_pipelines},
     fixed<parallel::async_pipeline<>, fault::fail_stop>("`async_pipeline`, `fail_stop`"),
     fixed<parallel::async_pipeline<>, fault::restart>("`async_pipeline`, `restart`"),
-    one("`local_async_pipeline`, `quorum`", in_async_pipelines),
-    {"swarms, `quorum`", in_swarms, in_local_swarms},
+    one("`async_pipeline`, `quorum`", in_async_pipelines),
+    {"`swarm`, `quorum`", in_swarms, in_local_swarms},
 };
 
 const composition& at(const preset& p, const place& where) {
@@ -144,9 +152,7 @@ constexpr const char* introduction =
     R"(# Which presets go with which parallelism, under which fault policy
 
 Written by `tests/presets/compositions.cpp` from the rules themselves; [what the ids mean](rules.md#c1). A cell says that a trainer of
-the three is tested, or which rule refuses it first. Among peers that come and go a *pipeline* is `parallel::elastic_pipeline` for policies
-that exchange gradients and `parallel::local_pipeline` for those whose peers take steps of their own, a *swarm* `parallel::swarm` or
-`parallel::local_swarm`; the program chooses likewise.
+the three is tested, or which rule refuses it first. [Which class computes](../policies/quorum.md) follows from the three.
 
 *tested*, with `quorum`: it also trains on the simulator while a peer is killed at calls of its network all over a run (at every 11th,
 policies of each kind at every single one), and while one joins at every round, with the loss that it has without faults (data:

@@ -142,6 +142,7 @@ class async_pipeline {
     return place_.pipeline.empty() ? 0 : std::uint64_t{place_.ranks() - 1 - place_.rank} * (1 + options_.ahead);
   }
   [[nodiscard]] Codec& codec() noexcept { return codec_; }
+  [[nodiscard]] const async_pipeline_options& options() const noexcept { return options_; }
 
  private:
   // Channels of activations, as in pipeline: 0, 1 training; 2, 3 evaluation; 4 what the stages tell each other.

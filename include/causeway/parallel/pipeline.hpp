@@ -133,6 +133,8 @@ class pipeline {
   [[nodiscard]] const pipeline_place& place() const noexcept { return place_; }
   [[nodiscard]] const plan::schedule& schedule() const noexcept { return schedule_; }
   [[nodiscard]] Codec& codec() noexcept { return codec_; }
+  [[nodiscard]] const pipeline_options& options() const noexcept { return options_; }
+  [[nodiscard]] Schedule& order() noexcept { return order_; }
 
  private:
   // Channels of activations: 0, 1 training; 2, 3 evaluation; 4 what the stages tell each other.
@@ -141,7 +143,7 @@ class pipeline {
 
   result<void> begin(auto& ctx) {
     if (ctx.elastic()) {
-      return fail(errc::unsupported, "pipeline", "peers that come and go need parallel::swarm; use fault::fail_stop here");
+      return fail(errc::unsupported, "pipeline", "peers that come and go need fault::quorum; use fault::fail_stop here");
     }
     CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
     CAUSEWAY_TRY(make_schedule());

@@ -322,6 +322,7 @@ class swarm {
 
   /// For the environment's swarm_group.
   [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+  [[nodiscard]] Codec& codec() noexcept { return codec_; }
 
  private:
   std::shared_ptr<swarm_round> peer_;

@@ -54,7 +54,8 @@ struct compatible {
                 "Use comm::periodic, or fault::fail_stop. docs/reference/rules.md#c1");
   static_assert(rules::c2(Parallel::traits, Fault::traits),
                 "causeway-C2: a lost peer would leave a pipeline stage without an owner. "
-                "Use a parallelism that reroutes, or a fault policy that refills stages. docs/reference/rules.md#c2");
+                "Include causeway/pipelines.hpp for pipelines under fault::quorum, or use a parallelism that reroutes. "
+                "docs/reference/rules.md#c2");
   static_assert(
       rules::c3(Comm::traits, Parallel::traits),
       "causeway-C3: stages run on their own time here, but with this communication policy the peers of a stage exchange "

@@ -227,6 +227,9 @@ class elastic_group {
   /// Whether every sample of the run's budget is in a commit.
   [[nodiscard]] virtual bool budget_used() const = 0;
 
+  /// The group of elastic pipelines that this is, if it is one.
+  [[nodiscard]] virtual parallel::step_group* steps() noexcept { return nullptr; }
+
   /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
   /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
   /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.

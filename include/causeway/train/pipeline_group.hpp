@@ -74,6 +74,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
 
   // ---- for the pipelines ----------------------------------------------------------------------------------------------
 
+  [[nodiscard]] parallel::step_group* steps() noexcept override { return this; }
   [[nodiscard]] const parallel::step_record& record() const override { return record_; }
 
   result<parallel::step_attempt> begin_attempt() override;

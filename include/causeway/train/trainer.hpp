@@ -11,6 +11,7 @@
 #include <causeway/optim/adamw.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 #include <causeway/policy/concepts.hpp>
+#include <causeway/policy/executor.hpp>
 #include <causeway/policy/pick.hpp>
 #include <causeway/policy/rules.hpp>
 #include <causeway/train/context.hpp>
@@ -61,15 +62,17 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   using comm_type = Comm;
 
   explicit basic_trainer(M model, environment env = {}, trainer_options options = {}, Inner inner = Inner{},
-                         Comm comm = Comm{}, Parallel parallel = Parallel{}, Fault fault = Fault{})
+                         Comm comm = Comm{}, Parallel parallel = Parallel{}, Fault fault = Fault{}, result<void> given = {})
       : ctx_{std::move(model), std::move(inner), std::move(env), std::move(options), Fault::traits.retries},
         comm_{std::move(comm)},
         parallel_{std::move(parallel)},
-        fault_{std::move(fault)} {}
+        fault_{std::move(fault)},
+        given_{std::move(given)} {}
 
   /// Call once before the first step, on all peers, also after restoring a checkpoint: checks that all start alike.
   result<void> start() {
     if constexpr (valid) {
+      CAUSEWAY_TRY(given_);
       CAUSEWAY_TRY(parallel_.start(ctx_));
       if (!ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start(restored_, Comm::traits.identical_replicas));
       CAUSEWAY_TRY(comm_.start(ctx_));
@@ -286,6 +289,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   Comm comm_;
   Parallel parallel_;
   Fault fault_;
+  result<void> given_;  // whether the policies' values go together
   phase phase_ = phase::compute;
   bool restored_ = false;
   step_report report_;
@@ -293,13 +297,22 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   opened_group opened_;  // last, so that it goes first: others may be fetching from the memory of all that is above
 };
 
+namespace detail {
+
+/// With the executor of the three policies in the place of the parallelism.
+template <class M, class Inner, class Comm, class Parallel, class Fault>
+using trainer_of = basic_trainer<M, Inner, Comm, executor_of<Parallel, Comm, Fault>, Fault>;
+
+}  // namespace detail
+
 /// A trainer of `M` with any of an inner optimizer, a communication, a parallelism and a fault policy, in any order; the
 /// rest are AdamW, periodic averaging, data parallelism and fail-stop.
 template <class M, class... Policies>
-using trainer = basic_trainer<detail::claimed<M, Policies...>, detail::pick<detail::kind::inner, optim::adamw, Policies...>,
-                              detail::pick<detail::kind::comm, comm::periodic<>, Policies...>,
-                              detail::pick<detail::kind::parallel, parallel::data_parallel, Policies...>,
-                              detail::pick<detail::kind::fault, fault::fail_stop, Policies...>>;
+using trainer =
+    detail::trainer_of<detail::claimed<M, Policies...>, detail::pick<detail::kind::inner, optim::adamw, Policies...>,
+                       detail::pick<detail::kind::comm, comm::periodic<>, Policies...>,
+                       detail::pick<detail::kind::parallel, parallel::data_parallel, Policies...>,
+                       detail::pick<detail::kind::fault, fault::fail_stop, Policies...>>;
 
 /// The function form, for policies with options: `make_trainer(model, env, options, comm::periodic<>{{.local_steps =
 /// 50}})`.
@@ -316,13 +329,16 @@ template <class M, class... Policies>
       "trainer will own it. docs/reference/rules.md#p10");
   using type = trainer<typename given_model::type, std::remove_cvref_t<Policies>...>;
   auto own = detail::given<M>(model);
-  return type{given_model::take(own),
-              std::move(env),
-              std::move(options),
-              detail::take<detail::kind::inner, optim::adamw, Policies...>(policies...),
-              detail::take<detail::kind::comm, comm::periodic<>, Policies...>(policies...),
-              detail::take<detail::kind::parallel, parallel::data_parallel, Policies...>(policies...),
-              detail::take<detail::kind::fault, fault::fail_stop, Policies...>(policies...)};
+  auto comm = detail::take<detail::kind::comm, comm::periodic<>, Policies...>(policies...);
+  auto parallel = detail::take<detail::kind::parallel, parallel::data_parallel, Policies...>(policies...);
+  auto fault = detail::take<detail::kind::fault, fault::fail_stop, Policies...>(policies...);
+  using run_by = executor<decltype(parallel), decltype(comm), decltype(fault)>;
+  const result<void> given = run_by::check(parallel, fault);
+  auto runs = run_by::make(std::move(parallel), fault, env);
+  return type{given_model::take(own), std::move(env),
+              std::move(options),     detail::take<detail::kind::inner, optim::adamw, Policies...>(policies...),
+              std::move(comm),        std::move(runs),
+              std::move(fault),       given};
 }
 
 }}  // namespace causeway::CAUSEWAY_ABI

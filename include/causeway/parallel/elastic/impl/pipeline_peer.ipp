@@ -18,7 +18,7 @@ CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elast
                                                 std::uint32_t chunks) const {
   if (group == nullptr || !elastic) {
     return fail(errc::invalid_argument, std::string{who},
-                "it needs a membership: give it and environment::group the same pipeline_group");
+                "it needs a membership: let environment::group be a member of all peers (train/member.hpp)");
   }
   CAUSEWAY_TRY(check_micro_batches(who, micro_batches));
   if (chunks == 1) return {};

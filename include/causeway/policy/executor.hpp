@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_POLICY_EXECUTOR_HPP
+#define CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// What runs a parallelism in a trainer. A program names a parallelism, how peers exchange and what becomes of lost ones,
+// each once; which class computes the steps follows from the three.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+
+#include <utility>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// A parallelism runs itself, unless this is specialised for it: train/executors.hpp does so for pipelines and swarms under
+/// fault::quorum.
+///
+/// `type`: a parallelism policy, which the trainer holds and the rules are asked about.
+/// `check`: what is wrong with the values that were given; the trainer's start says so.
+/// `make`: of the parallelism as it was given. May change `env`, and move from `fault` what the executor is to have.
+template <class Parallel, class Comm, class Fault>
+struct executor {
+  using type = Parallel;
+  static result<void> check(const Parallel&, const Fault&) { return {}; }
+  static type make(Parallel&& p, Fault&, auto& /*env*/) { return std::move(p); }
+};
+
+template <class Parallel, class Comm, class Fault>
+using executor_of = typename executor<Parallel, Comm, Fault>::type;
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_EXECUTOR_HPP

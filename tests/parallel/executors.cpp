@@ -50,7 +50,7 @@ template <class Make>
 auto in_world(Make make) {
   return [make](const support::elastic_world_options& o, const std::shared_ptr<pipeline_group>& group, environment env,
                 const parallel::elastic_pipeline_options& blocks) {
-    env.group = group;
+    if (group) env.group = group;
     trainer_options to;
     to.learning_rate = optim::constant{0.01F};
     to.clip_norm = o.clip_norm;
@@ -63,6 +63,7 @@ auto in_world(Make make) {
 TEST_CASE("executors: parallel::pipeline under fault::quorum trains as the unsplit model, a peer lost or not",
           "[parallel][elastic][fast]") {
   support::elastic_world_options o;
+  o.plain_member = GENERATE(true, false);
   o.store_every = 1;
   o.victim = GENERATE(UINT32_MAX, 1U);
   o.dies_at = 300;

@@ -134,8 +134,9 @@ void any_elastic_world::live(causeway::sim::process& p) {
     me.error = below.error().text();
     return;
   }
-  const auto group = std::make_shared<pipeline_group>(*below);
+  const auto group = options_.plain_member ? nullptr : std::make_shared<pipeline_group>(*below);
   environment env;
+  env.group = *below;
   env.clock = p.clock();
   env.log = p.log();
   const auto peer = make_(options_, group, std::move(env), pipeline_options(p));

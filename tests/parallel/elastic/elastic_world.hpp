@@ -46,11 +46,12 @@ struct elastic_world_options {
   causeway::sim::link_options link{.latency = 5ms};
   std::uint32_t victim = UINT32_MAX;  ///< dies at its `dies_at`th network call
   std::uint64_t dies_at = 0;
-  causeway::duration back_after{0};                                 ///< the victim is started again; 0: not
-  std::vector<std::uint32_t> late{};                                ///< hosts that are not booted with the rest
-  std::map<std::uint32_t, std::uint64_t> told_to_go{};              ///< host: before which step; it hands over and leaves
-  std::uint64_t evaluations = 0;                                    ///< before every step and at the end
-  bool through_is_told = false;                                     ///< who is at the end meets nobody any more
+  causeway::duration back_after{0};                     ///< the victim is started again; 0: not
+  std::vector<std::uint32_t> late{};                    ///< hosts that are not booted with the rest
+  std::map<std::uint32_t, std::uint64_t> told_to_go{};  ///< host: before which step; it hands over and leaves
+  std::uint64_t evaluations = 0;                        ///< before every step and at the end
+  bool plain_member = false;     ///< the trainer is given the membership itself, and makes the group of pipelines
+  bool through_is_told = false;  ///< who is at the end meets nobody any more
   std::function<void(std::uint32_t, std::uint64_t)> before_step{};  ///< host, step
   /// Before a step: the host, the step, its parameters.
   std::function<void(std::uint32_t, std::uint64_t, causeway::parameter_store&)> spoils{};

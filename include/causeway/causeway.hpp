@@ -358,6 +358,7 @@
 #include <causeway/nn/recorded_passes.hpp>
 #include <causeway/policy/archetype.hpp>
 #include <causeway/policy/concepts.hpp>
+#include <causeway/policy/executor.hpp>
 #include <causeway/policy/pick.hpp>
 #include <causeway/policy/rules.hpp>
 #include <causeway/policy/traits.hpp>
@@ -565,6 +566,7 @@
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/entered_attempt.hpp>
 #include <causeway/train/environment.hpp>
+#include <causeway/train/executors.hpp>
 #include <causeway/train/flat_model.hpp>
 #include <causeway/train/held_round.hpp>
 #include <causeway/train/held_samples.hpp>

@@ -2,7 +2,7 @@
 #ifndef CAUSEWAY_PIPELINES_HPP
 #define CAUSEWAY_PIPELINES_HPP
 
-// To cut a model into stages: schedules, activation codecs, pipelines, elastic pipelines, swarms.
+// To cut a model into stages: schedules, activation codecs, pipelines, swarms, also of peers that come and go.
 //
 // Written by tools/check_tree.py --fix-umbrella. What needs a third-party library comes last and only where that library is
 // at hand; only headers like this one may include others of ours inside #if.
@@ -125,5 +125,7 @@
 #include <causeway/parallel/swarm/swarm_work.hpp>
 #include <causeway/parallel/tensor_mailbox.hpp>
 #include <causeway/parallel/tied_table.hpp>
+
+#include <causeway/train/executors.hpp>
 
 #endif  // CAUSEWAY_PIPELINES_HPP

@@ -53,7 +53,7 @@ TESTED_THROUGH = [
     (r"parallel/elastic/streamed_steps\.hpp", "tests/parallel/local_async_pipeline.cpp"),
     (r"parallel/elastic/(step_group|block_ownership|part_change)\.hpp", "tests/parallel/elastic/elastic_recovery.cpp"),
     (r"policy/(traits|archetype)\.hpp", "tests/policy/concepts.cpp"),
-    (r"(policy/executor|train/executors)\.hpp", "tests/parallel/executors.cpp"),
+    (r"(policy/executor|train/(pipeline|swarm)_executors)\.hpp", "tests/parallel/executors.cpp"),
     (r"nn/model_engine\.hpp", "tests/nn/held_part.cpp"),
     (r"kernels/attention_\w+\.hpp", "tests/kernels/attention.cpp"),
     (r"kernels/packed_gemm_\w+\.hpp", "tests/kernels/packed_gemm.cpp"),

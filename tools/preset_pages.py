@@ -57,7 +57,7 @@ HELD = {"learning_at_home": "The same type as [local_sgd](local_sgd.md), which t
                             "[expert_layer](../policies/expert_layer.md)."}
 ELSEWHERE = {"bamboo": "tests/parallel/elastic/elastic_resumed.cpp"}  # presets whose test is not in tests/presets
 BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);",
-          **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer(), disk, folder);  // mates: the membership of the stage"
+          **{name: "env.group = mates;  // the membership of the stage, whose member_options::called_away asks policy.peer()"
              for name in ("swarm", "diloco_swarm", "gwtf", "skippipe")},
           **{name: "env.group = group;  // a pipeline_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree", "checkfree_plus")}}
@@ -121,8 +121,13 @@ def rows_of(path, begin="", end=None):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")]
 
 
+def kind_of(p):
+    """The policy that it is an alias of; of a swarm with local steps, what runs that."""
+    return "local_swarm" if p["name"] == "diloco_swarm" else re.match(r"\w+::(\w+)", p["type"])[1]
+
+
 def picture_of(p):
-    policy = re.match(r"(?:\w+)::(\w+)", p["type"])[1] if p["type"] else ""
+    policy = kind_of(p) if p["type"] else ""
     name = PICTURES.get(p["name"], "policy_" + ("tuned_model" if p["name"] in MODELS else policy))
     if not (ROOT / f"docs/images/{name}.svg").exists():
         sys.exit(f"{p['header']}: {p['name']} has no picture: docs/images/{name}.svg; give it one in tools/preset_pages.py")
@@ -245,7 +250,7 @@ def held(p):
                 f"its state. Held by the conformance suite and on every network in `{test}`.", ""]
     if p["name"] in HELD:
         return [HELD[p["name"]], ""]
-    kind = re.match(r"\w+::(\w+)", p["type"])[1]
+    kind = kind_of(p)
     if p["type"].startswith("parallel::"):
         return [f"What it needs, and what it does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
                 f"{'' if kind in ('swarm', 'local_swarm', 'elastic_pipeline', 'tuned_model') else PARTS}Held in `{test}`.", ""]

@@ -10,7 +10,7 @@
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_swapped.hpp>
 #include <causeway/stage/schedules.hpp>
-#include <causeway/train/executors.hpp>
+#include <causeway/train/pipeline_executors.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <algorithm>

@@ -566,7 +566,6 @@
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/entered_attempt.hpp>
 #include <causeway/train/environment.hpp>
-#include <causeway/train/executors.hpp>
 #include <causeway/train/flat_model.hpp>
 #include <causeway/train/held_round.hpp>
 #include <causeway/train/held_samples.hpp>
@@ -580,6 +579,7 @@
 #include <causeway/train/model.hpp>
 #include <causeway/train/model_arithmetic.hpp>
 #include <causeway/train/observer.hpp>
+#include <causeway/train/pipeline_executors.hpp>
 #include <causeway/train/pipeline_group.hpp>
 #include <causeway/train/refound.hpp>
 #include <causeway/train/round_attendance.hpp>
@@ -588,6 +588,7 @@
 #include <causeway/train/spare_round.hpp>
 #include <causeway/train/stage_peers.hpp>
 #include <causeway/train/state_fetch.hpp>
+#include <causeway/train/swarm_executors.hpp>
 #include <causeway/train/swarm_group.hpp>
 #include <causeway/train/trainer.hpp>
 #include <causeway/train/unusable_rows.hpp>

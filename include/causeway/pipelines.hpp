@@ -126,6 +126,7 @@
 #include <causeway/parallel/tensor_mailbox.hpp>
 #include <causeway/parallel/tied_table.hpp>
 
-#include <causeway/train/executors.hpp>
+#include <causeway/train/pipeline_executors.hpp>
+#include <causeway/train/swarm_executors.hpp>
 
 #endif  // CAUSEWAY_PIPELINES_HPP

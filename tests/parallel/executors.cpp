@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/train/executors.hpp>
+#include <causeway/train/pipeline_executors.hpp>
+#include <causeway/train/swarm_executors.hpp>
 
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/rounds.hpp>

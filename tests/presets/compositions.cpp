@@ -13,7 +13,8 @@
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/policy/executor.hpp>
 #include <causeway/policy/rules.hpp>
-#include <causeway/train/executors.hpp>
+#include <causeway/train/pipeline_executors.hpp>
+#include <causeway/train/swarm_executors.hpp>
 
 #include <algorithm>
 #include <filesystem>

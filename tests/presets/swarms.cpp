@@ -6,7 +6,6 @@
 #include <causeway/optim/sgd.hpp>
 #include <causeway/sim/world.hpp>
 #include <causeway/train/member.hpp>
-#include <causeway/train/swarm_group.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <chrono>
@@ -65,7 +64,7 @@ std::vector<trained> train(const Job& job, const support::swarm_schedule& s, Opt
       mo.called_away = [peer = policy.peer()] { return peer->called_away(); };
       environment env;
       env.clock = p.clock();
-      env.group = std::make_shared<swarm_group>(member::make(mates, p.storage(), mo).value(), policy.peer());
+      env.group = member::make(mates, p.storage(), mo).value();
       trainer_options to;
       to.learning_rate = optim::constant{s.rate};
       to.clip_norm = 0;

@@ -7,7 +7,6 @@
 
 #include <causeway/comm/periodic.hpp>
 #include <causeway/optim/nesterov.hpp>
-#include <causeway/parallel/local_swarm.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -161,9 +160,10 @@ struct local_steps {
       };
     }
     const std::uint64_t id = seat.swarm->id();
-    const auto make = [&](std::shared_ptr<parallel::swarm_round> round, environment env, const trainer_options& to) {
-      auto trainer = make_trainer(std::move(model), std::move(env), to, Rounds::make(s), Inner{}, fault::quorum{},
-                                  parallel::local_swarm<Codec>{std::move(round)});
+    const auto make = [&](std::shared_ptr<parallel::swarm_round> round, environment env, const trainer_options& to,
+                          const auto& fault) {
+      auto trainer = make_trainer(std::move(model), std::move(env), to, Rounds::make(s), Inner{}, fault,
+                                  parallel::swarm<Codec>{std::move(round)});
       if (checkpoints != nullptr && checkpoints->by_peer.contains(id)) load(trainer, checkpoints->by_peer[id]);
       return trainer;
     };

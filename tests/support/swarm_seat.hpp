@@ -12,8 +12,8 @@
 #include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
+#include <causeway/train/swarm_executors.hpp>
 #include <causeway/train/member.hpp>
-#include <causeway/train/swarm_group.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <algorithm>
@@ -150,7 +150,8 @@ struct swarm_seat {
   std::function<std::shared_ptr<causeway::parallel::swarm_round>(std::shared_ptr<causeway::parallel::swarm_round>)> shown{};
 };
 
-/// Trains on that seat: `make(round, environment, options)` gives the trainer, `body(trainer, peer)` takes the steps.
+/// Trains on that seat: `make(round, environment, options, fault policy)` gives the trainer, `body(trainer, peer)` takes
+/// the steps.
 template <class Router, class Make, class Body>
 causeway::result<void> take_seat_with(swarm_seat seat, Router router, const swarm_schedule& s, Make&& make, Body&& body) {
   using namespace causeway;
@@ -162,11 +163,12 @@ causeway::result<void> take_seat_with(swarm_seat seat, Router router, const swar
   env.clock = seat.clock;
   env.log = seat.log;
   const std::shared_ptr<parallel::swarm_round> round = seat.shown ? seat.shown(peer) : peer;
-  env.group = std::make_shared<swarm_group>(stage, round, seat.disk, seat.member.folder);
+  env.group = stage;
   trainer_options to;
   to.learning_rate = optim::constant{s.rate};
   to.clip_norm = s.clip_norm;
-  auto trainer = make(round, std::move(env), to);
+  const fault::quorum fault{fault::no_recovery{}, {.storage = seat.disk, .folder = seat.member.folder}};
+  auto trainer = make(round, std::move(env), to, fault);
   CAUSEWAY_TRY(trainer.start());
   return body(trainer, *peer);
 }
@@ -175,8 +177,9 @@ causeway::result<void> take_seat_with(swarm_seat seat, Router router, const swar
 template <class Codec = causeway::stage::plain, class Router, class Model, class Body>
 causeway::result<void> take_seat(swarm_seat seat, Router router, Model model, const swarm_schedule& s, Body&& body) {
   using namespace causeway;
-  const auto make = [&](std::shared_ptr<parallel::swarm_round> peer, environment env, const trainer_options& to) {
-    return make_trainer(std::move(model), std::move(env), to, comm::every_step<>{}, optim::sgd{}, fault::quorum{},
+  const auto make = [&](std::shared_ptr<parallel::swarm_round> peer, environment env, const trainer_options& to,
+                        const auto& fault) {
+    return make_trainer(std::move(model), std::move(env), to, comm::every_step<>{}, optim::sgd{}, fault,
                         parallel::swarm<Codec>{std::move(peer)});
   };
   return take_seat_with(std::move(seat), std::move(router), s, make, std::forward<Body>(body));

@@ -19,10 +19,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace fault {
 /// Where every peer holds all that others hold, as in data parallelism and in the stages of a swarm.
 struct no_recovery {};
 
-/// Of pipelines, whose peers hold different blocks.
+/// Of peers that hold parts of the model.
 struct quorum_options {
-  /// Where blocks are saved, and where the run goes back to when nobody has one any more. Peers may reach one storage, or
-  /// have one for each machine: each keeps what its own peers hold.
+  /// Of pipelines: where blocks are saved, and where the run goes back to when nobody has one any more. Peers may reach one
+  /// storage, or have one for each machine: each keeps what its own peers hold. Of a swarm: the peer's own disk, for the
+  /// gradient of each step that it has.
   std::optional<io::any_storage> storage{};
   std::string folder = "blocks";
   /// Steps, or rounds where replicas take steps of their own; none: 100 and 1. The first state is saved too.
@@ -34,7 +35,7 @@ struct quorum_options {
 /// Leaves the judgement of every round to the membership (environment::group, docs/design/membership.md): commit when a
 /// quorum voted for it, retry with the survivors when the exchange failed. Inner steps of survivors are never thrown away.
 ///
-/// `Recovery`: what becomes of the blocks of pipelines, a policy of stage/recovery.hpp (train/executors.hpp); without one
+/// `Recovery`: what becomes of the blocks of pipelines, a policy of stage/recovery.hpp (train/pipeline_executors.hpp); without one
 /// pipelines regroup.
 ///
 /// Cost per round without faults: two control messages to and from the leader, one hash of the shared state, and, where

@@ -12,8 +12,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-/// A parallelism runs itself, unless this is specialised for it: train/executors.hpp does so for pipelines and swarms under
-/// fault::quorum.
+/// A parallelism runs itself, unless this is specialised for it: train/pipeline_executors.hpp and
+/// train/swarm_executors.hpp do so for fault::quorum.
 ///
 /// `type`: a parallelism policy, which the trainer holds and the rules are asked about.
 /// `check`: what is wrong with the values that were given; the trainer's start says so.

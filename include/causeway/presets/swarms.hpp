@@ -4,14 +4,13 @@
 
 // Published systems whose stages are served by peers that come and go, as compositions of a router and an activation codec.
 // Each is the parallelism of a trainer with fault::quorum and comm::every_step, or, where it says so, what `rounds_of`
-// gives; and its peer() belongs into the environment's swarm_group.
+// gives; its peer() says when the peer is called away (member_options::called_away).
 
 #include <causeway/comm/periodic.hpp>
 #include <causeway/compress/dynamic_int8.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/optim/nesterov.hpp>
-#include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/stage/activation.hpp>
@@ -19,6 +18,7 @@
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>
 #include <causeway/stage/routing_planned.hpp>
+#include <causeway/train/swarm_executors.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -76,7 +76,7 @@ struct diloco_swarm_options {
   stage::routing::entry newcomers = stage::routing::entry::at_minimum;  ///< their accumulated time when they come
   log_sink log{};
 };
-using diloco_swarm = parallel::local_swarm<stage::coded<compress::dynamic_int8>>;
+using diloco_swarm = parallel::swarm<stage::coded<compress::dynamic_int8>>;
 CAUSEWAY_DECL [[nodiscard]] diloco_swarm make(const diloco_swarm_options& o);
 /// The trainer's communication policy.
 CAUSEWAY_DECL [[nodiscard]] comm::periodic<> rounds_of(const diloco_swarm_options& o);

@@ -119,8 +119,9 @@ struct noted_steps {
       noting = one.get();
       return one;
     };
-    const auto make = [&](std::shared_ptr<parallel::swarm_round> round, environment env, const trainer_options& to) {
-      return make_trainer(std::move(model), std::move(env), to, dense_ahead::make(), optim::sgd{}, fault::quorum{},
+    const auto make = [&](std::shared_ptr<parallel::swarm_round> round, environment env, const trainer_options& to,
+                          const auto& fault) {
+      return make_trainer(std::move(model), std::move(env), to, dense_ahead::make(), optim::sgd{}, fault,
                           parallel::swarm<Codec>{std::move(round)});
     };
     const auto watched = [&](auto& trainer, auto& peer) {

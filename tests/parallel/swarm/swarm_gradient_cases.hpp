@@ -49,8 +49,9 @@ struct gradient_steps {
   static result<void> take(support::swarm_seat seat, Router router, Model model, const support::swarm_schedule& s,
                            Body&& body) {
     const std::uint64_t id = seat.swarm->id();
-    const auto make = [&](std::shared_ptr<parallel::swarm_round> round, environment env, const trainer_options& to) {
-      auto trainer = make_trainer(std::move(model), std::move(env), to, Policy::make(), Inner{}, fault::quorum{},
+    const auto make = [&](std::shared_ptr<parallel::swarm_round> round, environment env, const trainer_options& to,
+                          const auto& fault) {
+      auto trainer = make_trainer(std::move(model), std::move(env), to, Policy::make(), Inner{}, fault,
                                   parallel::swarm<Codec>{std::move(round)});
       if (checkpoints != nullptr && checkpoints->by_peer.contains(id)) support::load(trainer, checkpoints->by_peer[id]);
       return trainer;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protocol Models in a simulated swarm: what crosses between stages is coordinates in a subspace, and whoever computes
 // what, the swarm comes to the confined model, unsplit.
-#include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/swarm.hpp>
 
 #include <causeway/comm/periodic.hpp>
@@ -40,8 +39,9 @@ struct confined_steps {
   static result<void> take(support::swarm_seat seat, Router router, Model model, const support::swarm_schedule& s,
                            Body&& body) {
     auto inner = confine(model);
-    const auto make = [&](std::shared_ptr<parallel::swarm_round> peer, environment env, const trainer_options& to) {
-      return make_trainer(std::move(model), std::move(env), to, comm::every_step<>{}, std::move(inner), fault::quorum{},
+    const auto make = [&](std::shared_ptr<parallel::swarm_round> peer, environment env, const trainer_options& to,
+                          const auto& fault) {
+      return make_trainer(std::move(model), std::move(env), to, comm::every_step<>{}, std::move(inner), fault,
                           parallel::swarm<Codec>{std::move(peer), Codec{{.rank = space.rank, .seed = space.seed}}});
     };
     return support::take_seat_with(std::move(seat), std::move(router), s, make, std::forward<Body>(body));
@@ -54,12 +54,13 @@ struct confined_local_steps {
   static result<void> take(support::swarm_seat seat, Router router, Model model, const support::swarm_schedule& s,
                            Body&& body) {
     auto inner = confine(model);
-    const auto make = [&](std::shared_ptr<parallel::swarm_round> peer, environment env, const trainer_options& to) {
+    const auto make = [&](std::shared_ptr<parallel::swarm_round> peer, environment env, const trainer_options& to,
+                          const auto& fault) {
       return make_trainer(
           std::move(model), std::move(env), to,
           comm::periodic<>{{.local_steps = s.local_steps, .outer_learning_rate = 1}, optim::nesterov{{.momentum = 0}}},
-          std::move(inner), fault::quorum{},
-          parallel::local_swarm<Codec>{std::move(peer), Codec{{.rank = space.rank, .seed = space.seed}}});
+          std::move(inner), fault,
+          parallel::swarm<Codec>{std::move(peer), Codec{{.rank = space.rank, .seed = space.seed}}});
     };
     return support::take_seat_with(std::move(seat), std::move(router), s, make, std::forward<Body>(body));
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_TRAIN_EXECUTORS_HPP
-#define CAUSEWAY_TRAIN_EXECUTORS_HPP
+#ifndef CAUSEWAY_TRAIN_PIPELINE_EXECUTORS_HPP
+#define CAUSEWAY_TRAIN_PIPELINE_EXECUTORS_HPP
 
-// What runs pipelines and swarms whose peers come and go. A program says parallel::pipeline and fault::quorum<>, and how
+// What runs pipelines whose peers come and go. A program says parallel::pipeline and fault::quorum<>, and how
 // peers exchange; which class computes the steps follows: one for gradients that are summed over all, one for replicas that
 // take steps of their own.
 
@@ -15,9 +15,7 @@
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/parallel/local_async_pipeline.hpp>
 #include <causeway/parallel/local_pipeline.hpp>
-#include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/pipeline.hpp>
-#include <causeway/parallel/swarm.hpp>
 #include <causeway/policy/executor.hpp>
 #include <causeway/stage/recovery.hpp>
 #include <causeway/train/pipeline_group.hpp>
@@ -112,18 +110,6 @@ struct executor<parallel::async_pipeline<Codec>, Comm, fault::quorum<Recovery>> 
   }
 };
 
-/// A policy of local steps, or of gradients that gather over several, is that of parallel::local_swarm.
-template <class Codec, class Comm, class Recovery>
-  requires(!Comm::traits.exchanges_gradients || Comm::traits.allows_late_steps)
-struct executor<parallel::swarm<Codec>, Comm, fault::quorum<Recovery>> {
-  using type = parallel::local_swarm<Codec>;
-
-  static result<void> check(const parallel::swarm<Codec>&, const fault::quorum<Recovery>&) { return {}; }
-  static type make(parallel::swarm<Codec>&& p, fault::quorum<Recovery>&, auto& /*env*/) {
-    return type{p.peer(), std::move(p.codec())};
-  }
-};
-
 }}  // namespace causeway::CAUSEWAY_ABI
 
-#endif  // CAUSEWAY_TRAIN_EXECUTORS_HPP
+#endif  // CAUSEWAY_TRAIN_PIPELINE_EXECUTORS_HPP

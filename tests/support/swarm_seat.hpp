@@ -12,8 +12,8 @@
 #include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
-#include <causeway/train/swarm_executors.hpp>
 #include <causeway/train/member.hpp>
+#include <causeway/train/swarm_executors.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <algorithm>

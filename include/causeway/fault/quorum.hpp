@@ -35,8 +35,8 @@ struct quorum_options {
 /// Leaves the judgement of every round to the membership (environment::group, docs/design/membership.md): commit when a
 /// quorum voted for it, retry with the survivors when the exchange failed. Inner steps of survivors are never thrown away.
 ///
-/// `Recovery`: what becomes of the blocks of pipelines, a policy of stage/recovery.hpp (train/pipeline_executors.hpp); without one
-/// pipelines regroup.
+/// `Recovery`: what becomes of the blocks of pipelines, a policy of stage/recovery.hpp (train/pipeline_executors.hpp);
+/// without one pipelines regroup.
 ///
 /// Cost per round without faults: two control messages to and from the leader, one hash of the shared state, and, where
 /// the group has a disk, one copy of it written. Nothing per inner step. Minimum quorum and grace are the group's options.

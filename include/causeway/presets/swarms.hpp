@@ -12,7 +12,7 @@
 #include <causeway/net/fabric.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/parallel/swarm.hpp>
-#include <causeway/parallel/swarm/swarm_peer.hpp>
+#include <causeway/parallel/swarm/swarm_options.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/routing.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
@@ -25,18 +25,6 @@
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
-
-namespace detail {
-
-/// Without a fabric there is no peer, and the policy says so when it starts.
-template <class Swarm, stage::routing::Router Router>
-[[nodiscard]] Swarm swarm_of(const std::shared_ptr<net::fabric>& fabric, const parallel::swarm_options& peer, Router router,
-                             const log_sink& log) {
-  if (!fabric) return Swarm{};
-  return Swarm{std::make_shared<parallel::swarm_peer<Router>>(fabric, peer, std::move(router), log)};
-}
-
-}  // namespace detail
 
 /// SWARM (Ryabinin et al., ICML 2023): every micro-batch goes to the peer of a stage with the least accumulated expected
 /// time, idle peers move to the starved stage, and boundaries are crossed in dynamic 8 bits by blocks. Its trainers relay

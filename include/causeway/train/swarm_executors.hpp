@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_TRAIN_SWARM_EXECUTORS_HPP
 #define CAUSEWAY_TRAIN_SWARM_EXECUTORS_HPP
 
-// What runs swarms. A program says parallel::swarm and fault::quorum, and how peers exchange; which class computes the steps
-// follows from that.
+// What runs swarms. A program says parallel::swarm and fault::quorum, and how peers exchange; which class computes the
+// steps follows from that.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>

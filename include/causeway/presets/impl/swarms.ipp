@@ -6,7 +6,21 @@
 
 #include <causeway/presets/swarms.hpp>
 
+#include <causeway/parallel/swarm/swarm_peer.hpp>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
+
+namespace detail {
+
+/// Without a fabric there is no peer, and the policy says so when it starts.
+template <class Swarm, stage::routing::Router Router>
+[[nodiscard]] Swarm swarm_of(const std::shared_ptr<net::fabric>& fabric, const parallel::swarm_options& peer, Router router,
+                             const log_sink& log) {
+  if (!fabric) return Swarm{};
+  return Swarm{std::make_shared<parallel::swarm_peer<Router>>(fabric, peer, std::move(router), log)};
+}
+
+}  // namespace detail
 
 CAUSEWAY_DECL swarm make(const swarm_options& o) {
   return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);

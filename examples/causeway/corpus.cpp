@@ -4,7 +4,6 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/data/data_files.hpp>
-#include <causeway/data/shard_builder.hpp>
 #include <causeway/data/token_shard.hpp>
 #include <causeway/io/file.hpp>
 

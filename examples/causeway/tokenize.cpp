@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tokenize.hpp"
 
-#include <causeway/data/shard_builder.hpp>
+#include <causeway/data/token_shard.hpp>
 #include <causeway/io/file.hpp>
 
 #include <algorithm>

@@ -13,7 +13,6 @@
 #include <causeway/membership/blame.hpp>
 #include <causeway/membership/candidate.hpp>
 #include <causeway/membership/checker.hpp>
-#include <causeway/membership/decision.hpp>
 #include <causeway/membership/durable_record.hpp>
 #include <causeway/membership/evidence.hpp>
 #include <causeway/membership/finder.hpp>
@@ -23,29 +22,20 @@
 #include <causeway/membership/ledger.hpp>
 #include <causeway/membership/messages.hpp>
 #include <causeway/membership/outlook.hpp>
-#include <causeway/membership/packing.hpp>
 #include <causeway/membership/peer_table.hpp>
 #include <causeway/membership/proposal.hpp>
 #include <causeway/membership/protocol.hpp>
 #include <causeway/membership/records.hpp>
 #include <causeway/membership/refound.hpp>
-#include <causeway/membership/roll_call.hpp>
 #include <causeway/membership/round_store.hpp>
 #include <causeway/membership/situation.hpp>
 #include <causeway/membership/state_image.hpp>
-#include <causeway/membership/suspects.hpp>
-#include <causeway/membership/takeover.hpp>
-#include <causeway/membership/term_limit.hpp>
 #include <causeway/membership/transfer/transfer.hpp>
 #include <causeway/membership/transfer/transfer_catch_up.hpp>
 #include <causeway/membership/transfer/transfer_donor.hpp>
 #include <causeway/membership/transfer/transfer_fetcher.hpp>
-#include <causeway/membership/transfer/transfer_holder.hpp>
 #include <causeway/membership/transfer/transfer_holders.hpp>
-#include <causeway/membership/transfer/transfer_manifest.hpp>
 #include <causeway/membership/transfer/transfer_options.hpp>
-#include <causeway/membership/transfer/transfer_plan.hpp>
-#include <causeway/membership/transfer/transfer_time.hpp>
 #include <causeway/membership/transfer/transfer_wire.hpp>
 
 #include <causeway/fault/fail_stop.hpp>
@@ -61,13 +51,10 @@
 #include <causeway/train/environment.hpp>
 #include <causeway/train/flat_model.hpp>
 #include <causeway/train/held_round.hpp>
-#include <causeway/train/held_samples.hpp>
 #include <causeway/train/inner_steps.hpp>
 #include <causeway/train/mean_exchange.hpp>
 #include <causeway/train/member.hpp>
 #include <causeway/train/member_control.hpp>
-#include <causeway/train/member_journal.hpp>
-#include <causeway/train/member_record.hpp>
 #include <causeway/train/member_waits.hpp>
 #include <causeway/train/model.hpp>
 #include <causeway/train/model_arithmetic.hpp>
@@ -77,13 +64,11 @@
 #include <causeway/train/round_attendance.hpp>
 #include <causeway/train/shared_state_of.hpp>
 #include <causeway/train/site_model.hpp>
-#include <causeway/train/spare_round.hpp>
 #include <causeway/train/stage_peers.hpp>
 #include <causeway/train/state_fetch.hpp>
 #include <causeway/train/swarm_group.hpp>
 #include <causeway/train/trainer.hpp>
 #include <causeway/train/unusable_rows.hpp>
-#include <causeway/train/view_transport.hpp>
 #include <causeway/train/write_behind.hpp>
 
 #endif  // CAUSEWAY_ELASTIC_HPP

@@ -24,9 +24,7 @@
 #include <causeway/sim/network.hpp>
 #include <causeway/sim/options.hpp>
 #include <causeway/sim/process.hpp>
-#include <causeway/sim/queue.hpp>
 #include <causeway/sim/scheduler.hpp>
-#include <causeway/sim/sent_message.hpp>
 #include <causeway/sim/transit.hpp>
 #include <causeway/sim/transport.hpp>
 #include <causeway/sim/world.hpp>

@@ -16,7 +16,6 @@
 #include <causeway/net/asio_greeting.hpp>
 #include <causeway/net/asio_listener.hpp>
 #include <causeway/net/asio_meeting.hpp>
-#include <causeway/net/asio_roster.hpp>
 #include <causeway/net/asio_transport.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/deadline.hpp>
@@ -34,14 +33,11 @@
 #include <causeway/net/link_transport.hpp>
 #include <causeway/net/memory_budget.hpp>
 #include <causeway/net/memory_transport.hpp>
-#include <causeway/net/mpi_options.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/rendezvous.hpp>
 #include <causeway/net/scoped_operation.hpp>
-#include <causeway/net/shared_pages.hpp>
 #include <causeway/net/shared_rings.hpp>
 #include <causeway/net/side_thread.hpp>
-#include <causeway/net/stranger_log.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/net/transport_options.hpp>
 

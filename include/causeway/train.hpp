@@ -17,7 +17,6 @@
 #include <causeway/io/file.hpp>
 #include <causeway/io/file_storage.hpp>
 #include <causeway/io/memory_storage.hpp>
-#include <causeway/io/section.hpp>
 #include <causeway/io/section_file.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/net/memory_transport.hpp>
@@ -29,14 +28,11 @@
 #include <causeway/data/bpe_trainer.hpp>
 #include <causeway/data/data_files.hpp>
 #include <causeway/data/pre_tokenizer.hpp>
-#include <causeway/data/sampler.hpp>
-#include <causeway/data/shard_builder.hpp>
 #include <causeway/data/text.hpp>
 #include <causeway/data/token_shard.hpp>
 #include <causeway/data/token_stream.hpp>
 #include <causeway/data/tokenizer.hpp>
 #include <causeway/data/unicode_classes.hpp>
-#include <causeway/data/unicode_pieces.hpp>
 #include <causeway/kernels/cblas_gemm.hpp>
 #include <causeway/kernels/onednn_gemm.hpp>
 

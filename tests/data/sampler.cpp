@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/data/sampler.hpp>
+#include <causeway/data/batcher.hpp>
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/data/shard_builder.hpp>
+#include <causeway/data/token_shard.hpp>
 
 #include "support/catch.hpp"
 #include "support/temporary_folder.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/data/unicode_pieces.hpp>
+#include <causeway/data/pre_tokenizer.hpp>
 
 #include <causeway/core/rng.hpp>
 

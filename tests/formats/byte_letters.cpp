@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/formats/byte_letters.hpp>
+#include <causeway/formats/tokenizer_parts.hpp>
 
 #include <set>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/formats/json_lines.hpp>
+#include <causeway/formats/document_reader.hpp>
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/formats/token_names.hpp>
+#include <causeway/formats/tokenizer_parts.hpp>
 
 #include <string>
 #include <vector>

@@ -2,7 +2,7 @@
 // JSON lines from strangers: each line is refused with its number, or is a text no longer than the line. Whatever they are,
 // they are read to the end or to the first that is refused.
 
-#include <causeway/formats/json_lines.hpp>
+#include <causeway/formats/document_reader.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/io/section.hpp>
+#include <causeway/io/section_file.hpp>
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/membership/decision.hpp>
+#include <causeway/membership/proposal.hpp>
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/membership/packing.hpp>
+#include <causeway/membership/records.hpp>
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/membership/roll_call.hpp>
+#include <causeway/membership/attendance.hpp>
 
 #include "membership/cluster.hpp"
 #include "membership/nemesis.hpp"

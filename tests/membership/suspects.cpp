@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/membership/suspects.hpp>
+#include <causeway/membership/blame.hpp>
 
 #include "support/catch.hpp"
 

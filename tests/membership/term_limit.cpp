@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/membership/term_limit.hpp>
+#include <causeway/membership/peer_table.hpp>
 
 #include "support/catch.hpp"
 

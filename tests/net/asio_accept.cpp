@@ -2,7 +2,6 @@
 #include <causeway/net/asio_accept.hpp>
 
 #include <causeway/net/asio_listener.hpp>
-#include <causeway/net/asio_port.hpp>
 
 #include "support/catch.hpp"
 #include "support/few_descriptors.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/net/asio_link.hpp>
 
+#include <causeway/net/asio_accept.hpp>
 #include <causeway/net/asio_listener.hpp>
-#include <causeway/net/asio_port.hpp>
 
 #include "support/catch.hpp"
 #include "support/tcp_peers.hpp"

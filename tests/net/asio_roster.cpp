@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/net/asio_roster.hpp>
+#include <causeway/net/asio_meeting.hpp>
 
 #include "support/catch.hpp"
 

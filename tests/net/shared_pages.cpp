@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/net/shared_pages.hpp>
+#include <causeway/net/shared_rings.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/net/stranger_log.hpp>
+#include <causeway/net/half_open.hpp>
 
 #include "support/catch.hpp"
 

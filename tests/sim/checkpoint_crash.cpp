@@ -7,7 +7,6 @@
 
 #include <causeway/core/rng.hpp>
 #include <causeway/io/file_storage.hpp>
-#include <causeway/io/section.hpp>
 #include <causeway/io/section_file.hpp>
 
 #include "support/catch.hpp"

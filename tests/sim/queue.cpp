@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/sim/queue.hpp>
+#include <causeway/sim/connection.hpp>
 
 #include <causeway/core/rng.hpp>
 

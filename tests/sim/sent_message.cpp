@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/sim/sent_message.hpp>
+#include <causeway/sim/connection.hpp>
 
 #include <vector>
 

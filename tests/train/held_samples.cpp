@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/train/held_samples.hpp>
+#include <causeway/train/held_round.hpp>
 
 #include "support/catch.hpp"
 

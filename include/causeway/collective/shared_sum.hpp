@@ -7,7 +7,7 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
-#include <causeway/net/shared_pages.hpp>
+#include <causeway/net/shared_rings.hpp>
 
 #include <algorithm>
 #include <atomic>

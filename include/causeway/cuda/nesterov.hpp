@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace cuda {
@@ -41,33 +42,41 @@ void for_momentum_pieces(const parameter_view& view, const optim::step_options& 
 
 }  // namespace detail
 
-/// optim::nesterov on an engine. Values and gradients lie in the engine's memory: where a policy keeps shared parameters
-/// for it, it keeps them in `memory()`. Moves 20 bytes a parameter in the device's memory, keeps 4.
-class nesterov {
+/// A momentum optimizer of the host, optim::nesterov or optim::sgd, on an engine. Values and gradients lie in the engine's
+/// memory: where a policy keeps shared parameters for it, it keeps them in `memory()`. With momentum it moves 20 bytes a
+/// parameter in the device's memory and keeps 4. It does not report its updates.
+template <class Host>
+class momentum_optimizer {
  public:
-  static constexpr std::string_view name = "nesterov";
+  using options_type = std::remove_cvref_t<decltype(std::declval<const Host&>().options())>;
+  static constexpr std::string_view name = Host::name;
 
-  nesterov() = default;  ///< a place for one: it can do nothing
-  explicit nesterov(std::shared_ptr<engine> e, optim::nesterov_options options = {})
+  momentum_optimizer() = default;  ///< a place for one: it can do nothing
+  explicit momentum_optimizer(std::shared_ptr<engine> e, options_type options = {})
       : engine_{std::move(e)}, options_{options}, velocity_{0, memory()} {}
 
-  [[nodiscard]] const optim::nesterov_options& options() const noexcept { return options_; }
+  [[nodiscard]] const options_type& options() const noexcept { return options_; }
   /// One with the same options and no state.
-  [[nodiscard]] nesterov anew() const { return nesterov{engine_, options_}; }
+  [[nodiscard]] momentum_optimizer anew() const { return momentum_optimizer{engine_, options_}; }
   [[nodiscard]] memory_source memory() const noexcept { return engine_ ? memory_of(*engine_) : memory_source{}; }
 
   void reset(std::int64_t length) {
     CAUSEWAY_EXPECT(engine_ != nullptr);
-    velocity_ = optim::state_buffer{length, memory()};
+    velocity_ = optim::state_buffer{has_velocity() ? length : 0, memory()};
   }
 
   void step(thread_pool&, parameter_view view, optim::step_options step) {
-    CAUSEWAY_EXPECT(velocity_.size() == static_cast<std::int64_t>(view.values.size()));
-    detail::for_momentum_pieces(view, step, options_.momentum, options_.weight_decay,
-                                [&](std::int64_t begin, std::int64_t count, const kernels::sgd_coefficients& c) {
-                                  engine_->nesterov_update(view.values.data() + begin, view.gradients.data() + begin,
-                                                           velocity_.data() + begin, count, c);
-                                });
+    CAUSEWAY_EXPECT(!has_velocity() || velocity_.size() == static_cast<std::int64_t>(view.values.size()));
+    const auto update = [&](std::int64_t begin, std::int64_t count, const kernels::sgd_coefficients& c) {
+      float* const values = view.values.data() + begin;
+      const float* const gradients = view.gradients.data() + begin;
+      if constexpr (is_nesterov) {
+        engine_->nesterov_update(values, gradients, velocity_.data() + begin, count, c);
+      } else {
+        engine_->sgd_update(values, gradients, has_velocity() ? velocity_.data() + begin : nullptr, count, c);
+      }
+    };
+    detail::for_momentum_pieces(view, step, options_.momentum, options_.weight_decay, update);
     engine_->wait();  // policies of the host may read the values next
   }
 
@@ -77,52 +86,18 @@ class nesterov {
   }
 
  private:
+  static constexpr bool is_nesterov = std::is_same_v<Host, optim::nesterov>;
+
+  [[nodiscard]] bool has_velocity() const noexcept { return is_nesterov || options_.momentum != 0.0F; }
+
   std::shared_ptr<engine> engine_;
-  optim::nesterov_options options_;
+  options_type options_;
   optim::state_buffer velocity_;
 };
+
+using nesterov = momentum_optimizer<optim::nesterov>;
+using sgd = momentum_optimizer<optim::sgd>;
 static_assert(optim::Optimizer<nesterov>);
-
-/// optim::sgd on an engine, as `nesterov` above. It does not report its updates.
-class sgd {
- public:
-  static constexpr std::string_view name = "sgd";
-
-  sgd() = default;  ///< a place for one: it can do nothing
-  explicit sgd(std::shared_ptr<engine> e, optim::sgd_options options = {})
-      : engine_{std::move(e)}, options_{options}, velocity_{0, memory()} {}
-
-  [[nodiscard]] const optim::sgd_options& options() const noexcept { return options_; }
-  /// One with the same options and no state.
-  [[nodiscard]] sgd anew() const { return sgd{engine_, options_}; }
-  [[nodiscard]] memory_source memory() const noexcept { return engine_ ? memory_of(*engine_) : memory_source{}; }
-
-  void reset(std::int64_t length) {
-    CAUSEWAY_EXPECT(engine_ != nullptr);
-    velocity_ = optim::state_buffer{options_.momentum != 0.0F ? length : 0, memory()};
-  }
-
-  void step(thread_pool&, parameter_view view, optim::step_options step) {
-    const bool momentum = options_.momentum != 0.0F;
-    CAUSEWAY_EXPECT(!momentum || velocity_.size() == static_cast<std::int64_t>(view.values.size()));
-    detail::for_momentum_pieces(view, step, options_.momentum, options_.weight_decay,
-                                [&](std::int64_t begin, std::int64_t count, const kernels::sgd_coefficients& c) {
-                                  engine_->sgd_update(view.values.data() + begin, view.gradients.data() + begin,
-                                                      momentum ? velocity_.data() + begin : nullptr, count, c);
-                                });
-    engine_->wait();
-  }
-
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(velocity_);
-  }
-
- private:
-  std::shared_ptr<engine> engine_;
-  optim::sgd_options options_;
-  optim::state_buffer velocity_;
-};
 static_assert(optim::Optimizer<sgd>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::cuda

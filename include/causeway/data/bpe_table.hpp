@@ -6,7 +6,7 @@
 // one a checksum. The table of a tokenizer of others, such as GPT-2's, comes from formats/.
 
 #include <causeway/core/result.hpp>
-#include <causeway/data/unicode_pieces.hpp>
+#include <causeway/data/pre_tokenizer.hpp>
 
 #include <charconv>
 #include <cstddef>

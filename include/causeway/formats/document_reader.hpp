@@ -7,7 +7,6 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/data/data_files.hpp>
-#include <causeway/formats/json_lines.hpp>
 #include <causeway/io/file.hpp>
 
 #include <cstddef>
@@ -17,6 +16,34 @@
 #include <string_view>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats {
+
+// Texts in JSON lines, as data sets are passed around: each line an object, one of its members the text of a document.
+// Lines may be hostile; one at a time is in memory.
+
+/// Reads the lines of a text in order. Not safe to share between threads.
+class json_lines {
+ public:
+  /// `text` must outlive the reader. `where` names it in messages, `field` is the member that is read.
+  CAUSEWAY_DECL json_lines(std::string_view text, std::string where, std::string field);
+
+  /// The text in the next line that is not empty; none at the end. errc::corrupt: a line that is no JSON object, or has no
+  /// text under that name; errc::too_large: one with more than 2¹⁶ values. The message says which line.
+  CAUSEWAY_DECL result<std::optional<std::string>> next();
+
+  /// Bytes of the text that were read.
+  [[nodiscard]] std::size_t position() const noexcept { return at_; }
+  /// The line that was read last, from 1 on.
+  [[nodiscard]] std::size_t line() const noexcept { return line_; }
+
+ private:
+  CAUSEWAY_DECL result<std::string> text_in(std::string_view line) const;
+
+  std::string_view text_;
+  std::string where_;
+  std::string field_;
+  std::size_t at_ = 0;
+  std::size_t line_ = 0;
+};
 
 /// Some text of a document, valid until the next call. Pieces are cut where no token crosses (`data::where_to_cut`).
 struct document_piece {

@@ -3,7 +3,7 @@
 #define CAUSEWAY_FORMATS_TOKENIZER_JSON_HPP
 
 // tokenizer.json, the file of Hugging Face's tokenizers, for byte-level BPE: our own tokenizers, GPT-2's and Llama 3's, and
-// others that cut text by the same rules (data/unicode_pieces.hpp). The same tokens for every UTF-8 text, but for special
+// others that cut text by the same rules (data/pre_tokenizer.hpp). The same tokens for every UTF-8 text, but for special
 // tokens: we never take them from a text that spells them, and never add any (what the file's post_processor does, such
 // as Llama 3's begin of text). In our own the bytes of a text become letters first and are cut by a regular expression,
 // which makes the pieces of data/pre_tokenizer.hpp. Tokenizers that cut text by other rules are refused when they are read.

@@ -6,17 +6,29 @@
 // list of ranks, which is Llama 3's tokenizer.model; and what all readers of tokenizers have in common. Files are not
 // trusted: names, numbers and sizes are checked.
 
+#include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/data/bpe_tokenizer.hpp>
 #include <causeway/formats/json.hpp>
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats {
+
+// GPT-2's letter for each byte, by which files of byte-level tokenizers name tokens: the byte itself where it is printable
+// in Latin-1, else one of the letters from U+0100 on, in order. Each byte has one letter, and back.
+
+/// A letter for each byte, in UTF-8.
+CAUSEWAY_DECL [[nodiscard]] std::string letters_of(std::string_view bytes);
+
+/// The inverse; nothing if a character is no such letter.
+CAUSEWAY_DECL [[nodiscard]] std::optional<std::string> bytes_of_letters(std::string_view letters);
 
 /// GPT-2's tokenizer from the texts of vocab.json and merges.txt; text is cut by piece_rule::gpt2. `where` names them in
 /// messages. errc::unsupported for tokens that are not byte-level, errc::corrupt for what does not fit together.
@@ -61,6 +73,18 @@ class tokenizer_parts {
 };
 
 }  // namespace detail
+
+// A tokenizer as other programs store it: tokens by name, merges as pairs of names. The name of a token is the letters of
+// its bytes, that of a special token is its own. Every token has another name, or there are none.
+
+struct token_names {
+  std::vector<std::string> tokens;  ///< by number; empty where there is no such token
+  std::vector<std::string> merges;  ///< "left right", the first one that fits is applied first
+};
+
+/// The names of a tokenizer; that of bytes has no merges. errc::unsupported if two tokens have the same name: `where`, the
+/// file that is to be written, cannot hold such a tokenizer.
+CAUSEWAY_DECL result<token_names> names_of(const data::bpe_tokenizer& tokenizer, const std::string& where);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::formats
 

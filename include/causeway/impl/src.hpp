@@ -53,7 +53,6 @@
 #include <causeway/io/impl/file.ipp>
 #include <causeway/io/impl/file_storage.ipp>
 #include <causeway/io/impl/memory_storage.ipp>
-#include <causeway/io/impl/section.ipp>
 #include <causeway/io/impl/section_file.ipp>
 #include <causeway/io/impl/storage.ipp>
 #if __has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)
@@ -63,22 +62,19 @@
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 3
 #include <causeway/net/impl/asio_meeting.ipp>
-#include <causeway/net/impl/asio_roster.ipp>
 #include <causeway/net/impl/codec.ipp>
 #include <causeway/net/impl/deadline.ipp>
 #include <causeway/net/impl/descriptors.ipp>
 #include <causeway/net/impl/endpoint.ipp>
 #include <causeway/net/impl/float_packing.ipp>
 #include <causeway/net/impl/frame.ipp>
+#include <causeway/net/impl/half_open.ipp>
 #include <causeway/net/impl/inbox.ipp>
 #include <causeway/net/impl/link_transport.ipp>
-#include <causeway/net/impl/memory_budget.ipp>
 #include <causeway/net/impl/memory_transport.ipp>
 #include <causeway/net/impl/operations.ipp>
-#include <causeway/net/impl/shared_pages.ipp>
 #include <causeway/net/impl/shared_rings.ipp>
 #include <causeway/net/impl/side_thread.ipp>
-#include <causeway/net/impl/stranger_log.ipp>
 #include <causeway/net/impl/transport.ipp>
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
 #include <causeway/net/impl/asio_accept.ipp>
@@ -90,12 +86,10 @@
 #include <causeway/net/impl/asio_frame_reader.ipp>
 #include <causeway/net/impl/asio_greeting.ipp>
 #include <causeway/net/impl/asio_host.ipp>
-#include <causeway/net/impl/asio_informant.ipp>
 #include <causeway/net/impl/asio_join.ipp>
 #include <causeway/net/impl/asio_library.ipp>
 #include <causeway/net/impl/asio_link.ipp>
 #include <causeway/net/impl/asio_listener.ipp>
-#include <causeway/net/impl/asio_loop.ipp>
 #include <causeway/net/impl/asio_memory_move.ipp>
 #include <causeway/net/impl/asio_memory_stream.ipp>
 #include <causeway/net/impl/asio_mesh.ipp>
@@ -176,13 +170,11 @@
 #include <causeway/data/impl/data_files.ipp>
 #include <causeway/data/impl/document_router.ipp>
 #include <causeway/data/impl/k_means.ipp>
-#include <causeway/data/impl/sampler.ipp>
-#include <causeway/data/impl/shard_builder.ipp>
+#include <causeway/data/impl/pre_tokenizer.ipp>
 #include <causeway/data/impl/text.ipp>
 #include <causeway/data/impl/token_shard.ipp>
 #include <causeway/data/impl/token_stream.ipp>
 #include <causeway/data/impl/tokenizer.ipp>
-#include <causeway/data/impl/unicode_pieces.ipp>
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 6
@@ -215,7 +207,6 @@
 #include <causeway/sim/impl/network.ipp>
 #include <causeway/sim/impl/process.ipp>
 #include <causeway/sim/impl/scheduler.ipp>
-#include <causeway/sim/impl/sent_message.ipp>
 #include <causeway/sim/impl/transit.ipp>
 #include <causeway/sim/impl/transport.ipp>
 #include <causeway/sim/impl/world.ipp>
@@ -267,7 +258,6 @@
 #include <causeway/membership/impl/blame.ipp>
 #include <causeway/membership/impl/candidate.ipp>
 #include <causeway/membership/impl/checker.ipp>
-#include <causeway/membership/impl/decision.ipp>
 #include <causeway/membership/impl/durable_record.ipp>
 #include <causeway/membership/impl/evidence.ipp>
 #include <causeway/membership/impl/finder.ipp>
@@ -277,27 +267,18 @@
 #include <causeway/membership/impl/ledger.ipp>
 #include <causeway/membership/impl/messages.ipp>
 #include <causeway/membership/impl/outlook.ipp>
-#include <causeway/membership/impl/packing.ipp>
 #include <causeway/membership/impl/peer_table.ipp>
 #include <causeway/membership/impl/proposal.ipp>
 #include <causeway/membership/impl/protocol.ipp>
 #include <causeway/membership/impl/records.ipp>
 #include <causeway/membership/impl/refound.ipp>
-#include <causeway/membership/impl/roll_call.ipp>
 #include <causeway/membership/impl/round_store.ipp>
 #include <causeway/membership/impl/state_image.ipp>
-#include <causeway/membership/impl/suspects.ipp>
-#include <causeway/membership/impl/takeover.ipp>
-#include <causeway/membership/impl/term_limit.ipp>
 #include <causeway/membership/transfer/impl/transfer.ipp>
 #include <causeway/membership/transfer/impl/transfer_catch_up.ipp>
 #include <causeway/membership/transfer/impl/transfer_donor.ipp>
 #include <causeway/membership/transfer/impl/transfer_fetcher.ipp>
-#include <causeway/membership/transfer/impl/transfer_holder.ipp>
 #include <causeway/membership/transfer/impl/transfer_holders.ipp>
-#include <causeway/membership/transfer/impl/transfer_manifest.ipp>
-#include <causeway/membership/transfer/impl/transfer_plan.ipp>
-#include <causeway/membership/transfer/impl/transfer_time.ipp>
 #include <causeway/membership/transfer/impl/transfer_wire.ipp>
 #endif
 
@@ -336,15 +317,12 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
-#include <causeway/formats/impl/byte_letters.ipp>
-#include <causeway/formats/impl/token_names.ipp>
 #if defined(CAUSEWAY_HAS_JSON)
 #include <causeway/formats/impl/document_reader.ipp>
 #include <causeway/formats/impl/gguf.ipp>
 #include <causeway/formats/impl/gguf_model.ipp>
 #include <causeway/formats/impl/huggingface.ipp>
 #include <causeway/formats/impl/json.ipp>
-#include <causeway/formats/impl/json_lines.ipp>
 #include <causeway/formats/impl/model_config.ipp>
 #include <causeway/formats/impl/safetensors.ipp>
 #include <causeway/formats/impl/tokenizer_folder.ipp>
@@ -454,21 +432,16 @@
 #include <causeway/train/impl/entered_attempt.ipp>
 #include <causeway/train/impl/flat_model.ipp>
 #include <causeway/train/impl/held_round.ipp>
-#include <causeway/train/impl/held_samples.ipp>
 #include <causeway/train/impl/member.ipp>
 #include <causeway/train/impl/member_control.ipp>
-#include <causeway/train/impl/member_journal.ipp>
-#include <causeway/train/impl/member_record.ipp>
 #include <causeway/train/impl/member_waits.ipp>
 #include <causeway/train/impl/pipeline_group.ipp>
 #include <causeway/train/impl/refound.ipp>
 #include <causeway/train/impl/round_attendance.ipp>
-#include <causeway/train/impl/spare_round.ipp>
 #include <causeway/train/impl/stage_peers.ipp>
 #include <causeway/train/impl/state_fetch.ipp>
 #include <causeway/train/impl/swarm_group.ipp>
 #include <causeway/train/impl/unusable_rows.ipp>
-#include <causeway/train/impl/view_transport.ipp>
 #include <causeway/train/impl/write_behind.ipp>
 #endif
 

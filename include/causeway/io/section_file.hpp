@@ -2,14 +2,18 @@
 #ifndef CAUSEWAY_IO_SECTION_FILE_HPP
 #define CAUSEWAY_IO_SECTION_FILE_HPP
 
-// Reads a file of sections (io/section.hpp). Nothing is given out before every byte of the file was verified: header and
-// sections must fit their checksums, and padding must be zero.
+// Files of named, versioned sections of raw bytes: a header with a checksum of its own and one of each section, then the
+// sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md. Little-endian. Of a file that is
+// read nothing is given out before every byte was verified: header and sections must fit their checksums, and padding must
+// be zero.
 
+#include <causeway/config/version.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/io/section.hpp>
 #include <causeway/io/storage.hpp>
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,9 +22,90 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+static_assert(std::endian::native == std::endian::little, "section files are little-endian, and so must be the machine");
+
+/// Which run and step a file belongs to, and who wrote it.
+struct section_stamp {
+  std::uint64_t run_id = 0;
+  std::uint64_t step = 0;
+  std::uint32_t library_version = CAUSEWAY_VERSION;  ///< filled in by the writer
+
+  friend constexpr bool operator==(const section_stamp&, const section_stamp&) = default;
+};
+
+/// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
+class section {
+ public:
+  CAUSEWAY_DECL section(std::string name, std::uint32_t version, byte_vector content);
+  CAUSEWAY_DECL section(std::string name, std::uint32_t version, std::span<const std::byte> content);
+
+  /// Refers to `values` as they lie in memory.
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  static section of(std::string name, std::uint32_t version, std::span<const T> values) {
+    return {std::move(name), version, std::as_bytes(values)};
+  }
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
+  CAUSEWAY_DECL [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
+
+ private:
+  std::string name_;
+  std::uint32_t version_;
+  std::variant<byte_vector, std::span<const std::byte>> content_;
+};
+
+/// Writes sections one after another into a sink; large ones are passed on without a copy. Reads every byte twice (once for
+/// the checksums, which stand in front): the bytes must not change meanwhile. Names must differ and be at most 4,096 bytes.
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
+
+namespace detail {
+
+constexpr std::array<char, 8> section_magic{'C', 'W', 'S', 'E', 'C', 'T', '0', '\n'};
+constexpr std::uint32_t section_format = 1;
+constexpr std::size_t section_alignment = 64;
+constexpr std::size_t longest_section_name = 4096;
+
+struct section_file_head {
+  std::array<char, 8> magic = section_magic;
+  std::uint32_t format = section_format;
+  std::uint32_t library_version = CAUSEWAY_VERSION;
+  std::uint64_t run_id = 0;
+  std::uint64_t step = 0;
+  std::uint64_t file_length = 0;    // what a torn file does not have
+  std::uint32_t header_length = 0;  // this head, the table and the header's checksum
+  std::uint32_t section_count = 0;
+};
+static_assert(sizeof(section_file_head) == 48 && std::has_unique_object_representations_v<section_file_head>);
+
+struct section_entry {  // followed by the name, without a terminator
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  std::uint64_t checksum = 0;
+  std::uint32_t version = 0;
+  std::uint32_t name_length = 0;
+};
+static_assert(sizeof(section_entry) == 32 && std::has_unique_object_representations_v<section_entry>);
+
+constexpr std::uint64_t align_section(std::uint64_t offset) noexcept {
+  return (offset + section_alignment - 1) / section_alignment * section_alignment;
+}
+
+template <class T>
+void append_object(byte_vector& out, const T& value) {
+  const auto bytes = std::as_bytes(std::span{&value, 1});
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
+
+}  // namespace detail
 
 /// A section that was read and verified. Starts on a 64-byte boundary of the file.
 struct section_view {

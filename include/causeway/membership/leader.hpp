@@ -3,17 +3,15 @@
 #define CAUSEWAY_MEMBERSHIP_LEADER_HPP
 
 // What a leader decides: who takes part in the next attempt and when it begins, when it has failed, and when a round is
-// committed. It may be wrong about anybody's health without harm: only quorums of votes commit (decision.hpp,
+// committed. It may be wrong about anybody's health without harm: only quorums of votes commit (proposal.hpp,
 // acceptor.hpp).
 
 #include <causeway/membership/attempt.hpp>
 #include <causeway/membership/attendance.hpp>
 #include <causeway/membership/blame.hpp>
-#include <causeway/membership/decision.hpp>
 #include <causeway/membership/follower.hpp>
 #include <causeway/membership/peer_table.hpp>
 #include <causeway/membership/proposal.hpp>
-#include <causeway/membership/takeover.hpp>
 
 #include <cstdint>
 #include <set>

@@ -5,10 +5,10 @@
 // What the parts of a protocol share: the peers met so far, the acceptor, and the way out. A message to ourselves waits in
 // a queue until the current event is done, so that a leader is a member like any other.
 
+#include <causeway/core/clock.hpp>
 #include <causeway/membership/acceptor.hpp>
 #include <causeway/membership/messages.hpp>
 #include <causeway/membership/situation.hpp>
-#include <causeway/membership/term_limit.hpp>
 #include <causeway/net/deadline.hpp>
 
 #include <array>
@@ -22,6 +22,35 @@
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+// How quickly the term of a peer may grow. Terms are numbered through once in the life of a run, so whoever could make them
+// jump could end it. Honest terms grow by about one for each election: they pass at once. A larger jump passes as well, but
+// only after as many heartbeats as it is too large, so that no honest peer is shut out for ever.
+
+/// A regular value. Forgets everything with the process.
+class term_limit {
+ public:
+  explicit term_limit(duration heartbeat) : heartbeat_{heartbeat} {}
+
+  /// Whether a term may become `wanted` now where `known` is the highest that is beyond doubt. If so, the growth is spent.
+  CAUSEWAY_DECL bool allow(std::uint32_t known, std::uint32_t wanted, time_point now);
+
+  /// Growth that needs no wait.
+  static constexpr std::uint64_t burst = 64;
+
+ private:
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t beats(duration d) const;
+
+  CAUSEWAY_DECL void refill(time_point now);
+
+  static constexpr int longest_between = 16;  // a candidate asks again after 9 at most
+
+  duration heartbeat_;
+  std::uint64_t saved_ = burst;
+  time_point filled_;
+  time_point refused_since_;
+  time_point last_refused_;
+};
 
 /// What we know of one peer. Down, and nothing said, in the beginning.
 struct peer_entry {

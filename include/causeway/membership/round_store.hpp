@@ -7,7 +7,7 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/io/checkpoint.hpp>
-#include <causeway/io/section.hpp>
+#include <causeway/io/section_file.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/membership/durable_record.hpp>
 

@@ -16,6 +16,14 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+// The socket behind a net::listener. Headers that programs include name it only; this one has the library in it.
+
+/// A port that we listen on, and the loop that its connections will live in. Who takes it over takes both.
+struct bound_port {
+  std::unique_ptr<asio::io_context> io;
+  std::unique_ptr<tcp::acceptor> acceptor;
+};
+
 /// Held by shared_ptr; its handlers keep it alive. After `stop` it calls nobody back. Used from the event loop only.
 class accepting : public std::enable_shared_from_this<accepting> {
  public:

@@ -6,6 +6,7 @@
 // never a byte more, with a limit and a deadline. And the one that dials until somebody answers.
 
 #include <causeway/core/result.hpp>
+#include <causeway/net/asio_ask.hpp>
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/descriptors.hpp>
@@ -13,9 +14,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -132,6 +135,35 @@ class dialer : public std::enable_shared_from_this<dialer> {
   std::vector<tcp::endpoint> candidates_;
   std::chrono::milliseconds pause_ = first_pause;
   std::string last_failure_;
+};
+
+// Answers whoever asks at the address of a run what run this is (net/asio_ask.hpp): for a host of fixed peers and for a
+// fabric.
+
+/// Answers strangers. Not thread-safe: all of it happens in one event loop.
+class informant {
+ public:
+  CAUSEWAY_DECL explicit informant(piece_source pieces = {});
+  ~informant() { stop(); }
+  informant(const informant&) = delete;
+  informant& operator=(const informant&) = delete;
+
+  /// Takes a connection over whose first frame asked with `body`.
+  CAUSEWAY_DECL void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
+
+  CAUSEWAY_DECL void stop();
+
+ private:
+  static constexpr std::size_t most_talks = 32;
+  static constexpr std::size_t question_bytes = 64;
+  static constexpr std::chrono::seconds patience{30};
+
+  CAUSEWAY_DECL void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
+
+  CAUSEWAY_DECL void hear(const conversation_ptr& who, std::uint64_t run_id);
+
+  piece_source pieces_;
+  std::set<conversation_ptr> talks_;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail

@@ -15,7 +15,6 @@
 #include <causeway/net/asio_link.hpp>
 #include <causeway/net/asio_listener.hpp>
 #include <causeway/net/asio_meeting.hpp>
-#include <causeway/net/asio_roster.hpp>
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/net/fabric_options.hpp>

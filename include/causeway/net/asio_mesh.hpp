@@ -10,13 +10,11 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/asio_accept.hpp>
 #include <causeway/net/asio_conversation.hpp>
-#include <causeway/net/asio_informant.hpp>
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/asio_listener.hpp>
 #include <causeway/net/asio_transport.hpp>
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/half_open.hpp>
-#include <causeway/net/stranger_log.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -3,7 +3,7 @@
 #define CAUSEWAY_NET_ASIO_TRANSPORT_HPP
 
 // The Transport over TCP: the links of a mesh that stands, run by an engine. While the trainer's thread waits it does the
-// input and output itself; while it computes, a background thread does (asio_loop.hpp).
+// input and output itself; while it computes, a background thread does (asio_engine.hpp).
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>

@@ -13,7 +13,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/asio_accept.hpp>
 #include <causeway/net/asio_conversation.hpp>
-#include <causeway/net/asio_informant.hpp>
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/asio_meeting.hpp>
 #include <causeway/net/descriptors.hpp>
@@ -21,7 +20,6 @@
 #include <causeway/net/fabric_options.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/half_open.hpp>
-#include <causeway/net/stranger_log.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -21,7 +21,9 @@ class memory_budget {
   void give(std::size_t bytes) noexcept { used_ -= bytes; }
 
   /// `more` bytes would go beyond `times` the limit.
-  CAUSEWAY_DECL [[nodiscard]] bool exceeded(std::size_t more, std::size_t times = 1) const noexcept;
+  [[nodiscard]] bool exceeded(std::size_t more, std::size_t times = 1) const noexcept {
+    return (used_ + more) / times > limit_;
+  }
   [[nodiscard]] std::size_t used() const noexcept { return used_; }
 
  private:
@@ -30,9 +32,5 @@ class memory_budget {
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#ifndef CAUSEWAY_COMPILED
-#include <causeway/net/impl/memory_budget.ipp>
-#endif
 
 #endif  // CAUSEWAY_NET_MEMORY_BUDGET_HPP

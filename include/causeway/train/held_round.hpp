@@ -5,25 +5,77 @@
 // What a member holds: the record of a round and the shared state after it, in memory, where others may fetch it from, and
 // on disk; which samples that leaves for this peer; and the mean that the round was made with, as long as others need it.
 
+#include <causeway/config/config.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/io/storage.hpp>
+#include <causeway/membership/ledger.hpp>
 #include <causeway/membership/records.hpp>
 #include <causeway/membership/round_store.hpp>
 #include <causeway/membership/state_image.hpp>
+#include <causeway/net/fabric.hpp>
 #include <causeway/train/elastic_group.hpp>
-#include <causeway/train/held_samples.hpp>
 #include <causeway/train/member_control.hpp>
 #include <causeway/train/member_waits.hpp>
-#include <causeway/train/spare_round.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+// A round in memory of its own, beside the shared state: what a peer voted for before it was restarted. Others may need it.
+
+struct spare_round {
+  std::uint64_t round = 0;
+  std::deque<std::vector<std::byte>> memory;
+  membership::state_image image;
+
+  /// From `store`, in pieces as large as those of `like`. Null if it is not there whole, with that hash.
+  CAUSEWAY_DECL static std::unique_ptr<spare_round> load(membership::round_store& store, std::uint64_t round,
+                                                         std::uint64_t hash, std::span<const std::span<std::byte>> like,
+                                                         thread_pool* pool);
+};
+
+// The samples that a member was given, as of the round whose state it holds, and which of them it handed to its trainer. A
+// newer commit may have given them to somebody else.
+
+/// Thread safety: none; the trainer's thread, which hands in the newest ledger under the fabric's lock.
+class held_samples {
+ public:
+  CAUSEWAY_DECL explicit held_samples(net::peer_id self);
+
+  /// The peer holds the state of another round.
+  void begin_round(const membership::ledger& samples) { as_of_ = samples; }
+  /// The same, where the others have gone on since: the ledger after `record`, if this one is that of the round before it.
+  CAUSEWAY_DECL void follow(const membership::commit_record& record);
+
+  /// Whether the first `count` of them are this peer's after a newer commit as well.
+  CAUSEWAY_DECL [[nodiscard]] bool still_ours(const membership::ledger& newest, std::uint64_t count) const;
+
+  /// At most `count` numbers after the first `skipped`; none where others were given them by `newest`: training on them
+  /// would be in vain.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> draw(const membership::ledger& newest, std::uint64_t skipped,
+                                                              std::uint64_t count);
+
+  /// What was drawn since the last commit, and perhaps some before it.
+  [[nodiscard]] std::span<const std::uint64_t> drawn() const noexcept { return drawn_; }
+  /// Whether every sample of the run is in a commit.
+  [[nodiscard]] bool complete() const noexcept { return as_of_.complete(); }
+
+ private:
+  net::peer_id self_;
+  membership::ledger as_of_;
+  std::vector<std::uint64_t> drawn_;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 

@@ -17,8 +17,6 @@
 #include <causeway/membership/transfer/transfer.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
-#include <causeway/train/member_journal.hpp>
-#include <causeway/train/member_record.hpp>
 #include <causeway/train/write_behind.hpp>
 
 #include <cstddef>

@@ -11,10 +11,14 @@
 // - In place of a report that waits, the last one that was said goes out again, whoever asks: an earlier statement, still
 //   true. A leader that resigned has made none to others, and says farewell again.
 
+#include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/io/storage.hpp>
 #include <causeway/membership/durable_record.hpp>
 #include <causeway/membership/history.hpp>
 #include <causeway/membership/messages.hpp>
+#include <causeway/membership/records.hpp>
 #include <causeway/net/fabric.hpp>
 
 #include <cstddef>
@@ -22,9 +26,31 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+// The file in which a member keeps who it is and what it has promised.
+
+// The record is in its file twice, so that one damaged place costs nothing: without it this peer would be somebody else.
+CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder);
+
+CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
+                                               const std::vector<std::byte>& bytes);
+
+}  // namespace detail
+
+/// The identity that this storage has in a run, or `fresh` if it has none: a record that is torn or lost is no identity.
+CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
+                                           net::peer_id fresh);
+
+}}  // namespace causeway::CAUSEWAY_ABI
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
@@ -100,6 +126,30 @@ class write_behind {
   bool overdue_ = false;
   std::deque<waiting> held_;
   std::vector<std::byte> last_report_;
+};
+
+// What a member's trainer did, as events for a checker (membership/checker.hpp), beside those of the protocol.
+
+/// With the fabric's lock held.
+class member_journal {
+ public:
+  /// `kept`: somebody reads it. Else nothing is written.
+  CAUSEWAY_DECL member_journal(const net::fabric& fabric, write_behind& behind, bool kept);
+
+  /// `drawn`: sample numbers, of which the last `count` were trained on for the round after `on`.
+  CAUSEWAY_DECL void trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
+                             std::uint64_t count);
+  /// Those of everybody in a view were used.
+  CAUSEWAY_DECL void updates(const membership::view& view);
+  /// The state of that round is this peer's.
+  CAUSEWAY_DECL void held(const membership::commit_record& record);
+
+ private:
+  CAUSEWAY_DECL void note(membership::event e);
+
+  const net::fabric& fabric_;
+  write_behind& behind_;
+  bool kept_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/cuda/bodies/embedding_bodies.hpp>
 
+#include <causeway/cuda/bodies/reduce_bodies.hpp>
 #include <causeway/kernels/embedding.hpp>
 
 #include "cuda/body_support.hpp"
@@ -62,8 +63,7 @@ TEST_CASE("cuda embedding: the gradient by sorted runs is the CPU's to the bit",
     const auto count = static_cast<std::int64_t>(tokens.size());
     cuda::run_here(cuda::embedding_backward_body{sorted.data(), rows.data(), dx.data(), got.data(), count, columns},
                    count * columns);
-    cuda::run_here(cuda::position_backward_body{dx.data(), got_places.data(), batch, positions, columns},
-                   positions * columns);
+    cuda::run_here(cuda::column_total_body{dx.data(), got_places.data(), batch, positions * columns}, positions * columns);
     CHECK(differing(got, expected) == 0);
     CHECK(differing(got_places, expected_places) == 0);
   }

@@ -3,6 +3,7 @@
 
 #include <causeway/cuda/bodies/activation_bodies.hpp>
 #include <causeway/cuda/bodies/embedding_bodies.hpp>
+#include <causeway/cuda/bodies/reduce_bodies.hpp>
 #include <causeway/cuda/bodies/update_bodies.hpp>
 #include <causeway/tensor/dtype.hpp>
 
@@ -110,7 +111,7 @@ causeway::result<comparisons> compare_exact_bodies() {
   CAUSEWAY_TRY(compare<float>(list, "take over", all, [](float* x) { return take_over_body{x, x + all, x + 2 * all}; }));
   CAUSEWAY_TRY(compare<float>(list, "fill", all, [](float* x) { return fill_body{x, 0.3F}; }));
   CAUSEWAY_TRY(compare<float>(list, "positions, backward", 10 * width, [](float* x) {
-    return position_backward_body{x, x + all, rows / 10, 10, width};
+    return column_total_body{x, x + all, rows / 10, 10 * width};
   }));
   return list;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/membership/transfer/transfer_time.hpp>
+#include <causeway/membership/attendance.hpp>
 
 #include <chrono>
 

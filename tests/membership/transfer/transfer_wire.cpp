@@ -2,7 +2,6 @@
 #include <causeway/membership/transfer/transfer_wire.hpp>
 
 #include <causeway/core/rng.hpp>
-#include <causeway/membership/transfer/transfer_manifest.hpp>
 
 #include <array>
 #include <numeric>

@@ -2,7 +2,7 @@
 #ifndef CAUSEWAY_CUDA_BODIES_EMBEDDING_BODIES_HPP
 #define CAUSEWAY_CUDA_BODIES_EMBEDDING_BODIES_HPP
 
-// Token and position tables: look-up and gradient, to the bits of kernels/embedding.hpp. The gradient of the token table is
+// Token and position tables: look-up, and the gradient of the token table, to the bits of kernels/embedding.hpp. It is
 // a scatter in which tokens meet. The rows are sorted by their token (stably, so equal tokens keep the order of the text),
 // and the first thread of each run of equal tokens adds the run in that order: no atomics, the same sum every time.
 
@@ -64,29 +64,6 @@ struct embedding_backward_body {
       for (int k = 0; k < N; ++k) sum[k] += v[k];
     }
     detail::store(to, sum);
-  }
-};
-
-/// dposition[t] += the sum of dx[b, t] over the batch, in its order; over positions · columns.
-struct position_backward_body {
-  const float* dx = nullptr;
-  float* dposition = nullptr;
-  std::int64_t batch = 1;
-  std::int64_t positions = 1;
-  std::int64_t columns = 1;
-
-  [[nodiscard]] bool aligned() const {
-    return columns % pack_width == 0 && detail::on_packs(dx) && detail::on_packs(dposition);
-  }
-  template <int N>
-  CAUSEWAY_HD void run(std::int64_t i) const {
-    float sum[N], v[N];
-    detail::load(sum, dposition + i);
-    for (std::int64_t b = 0; b < batch; ++b) {
-      detail::load(v, dx + b * positions * columns + i);
-      for (int k = 0; k < N; ++k) sum[k] += v[k];
-    }
-    detail::store(dposition + i, sum);
   }
 };
 

@@ -2,12 +2,13 @@
 #ifndef CAUSEWAY_CUDA_OPS_EMBEDDING_HPP
 #define CAUSEWAY_CUDA_OPS_EMBEDDING_HPP
 
-// The gradient of an embedding: a stable sort of the tokens, then the bodies of embedding_bodies.hpp. (The look-up is
-// embedding_forward_body alone.)
+// The gradient of an embedding: a stable sort of the tokens, then the bodies of embedding_bodies.hpp; for positions a sum
+// of columns over the batch. (The look-up is embedding_forward_body alone.)
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/cuda/bodies/embedding_bodies.hpp>
+#include <causeway/cuda/bodies/reduce_bodies.hpp>
 #include <causeway/cuda/ops/queue.hpp>
 
 #include <bit>
@@ -37,7 +38,7 @@ template <SortingQueue Q>
     CAUSEWAY_TRY(q.elements(count * C, embedding_backward_body{sorted.data(), rows.data(), dx, dtoken, count, C}));
   }
   if (dposition == nullptr) return {};
-  return q.elements(T * C, position_backward_body{dx, dposition, batch, T, C});
+  return q.elements(T * C, column_total_body{dx, dposition, batch, T * C});
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::cuda

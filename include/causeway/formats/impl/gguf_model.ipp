@@ -7,7 +7,7 @@
 #include <causeway/formats/gguf_model.hpp>
 
 #include <causeway/formats/huggingface.hpp>
-#include <causeway/formats/token_names.hpp>
+#include <causeway/formats/tokenizer_parts.hpp>
 #include <causeway/io/file.hpp>
 #include <causeway/kernels/rotary.hpp>
 

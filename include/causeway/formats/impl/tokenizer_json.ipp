@@ -7,9 +7,7 @@
 #include <causeway/formats/tokenizer_json.hpp>
 
 #include <causeway/data/pre_tokenizer.hpp>
-#include <causeway/formats/byte_letters.hpp>
 #include <causeway/formats/json.hpp>
-#include <causeway/formats/token_names.hpp>
 #include <causeway/formats/tokenizer_parts.hpp>
 
 #include <cstddef>
@@ -36,7 +34,7 @@ inline std::string piece_pattern() {
          blank + "]";
 }
 
-/// The patterns of data/unicode_pieces.hpp, letter for letter as other programs write them.
+/// The patterns of data/pre_tokenizer.hpp, letter for letter as other programs write them.
 inline constexpr std::string_view gpt2_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 inline constexpr std::string_view llama3_pattern =

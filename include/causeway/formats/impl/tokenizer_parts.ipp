@@ -6,14 +6,68 @@
 
 #include <causeway/formats/tokenizer_parts.hpp>
 
-#include <causeway/formats/byte_letters.hpp>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
-#include <optional>
+#include <set>
 #include <system_error>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats { namespace detail {
+
+/// The code point of each byte's letter; all are below U+0144.
+constexpr std::array<std::uint16_t, 256> letter_codes() {
+  std::array<std::uint16_t, 256> codes{};
+  std::uint16_t next = 0x100;
+  for (std::size_t b = 0; b < 256; ++b) {
+    const bool printable = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+    codes[b] = printable ? static_cast<std::uint16_t>(b) : next++;
+  }
+  return codes;
+}
+
+/// The byte of each code point, or -1.
+constexpr std::array<int, 0x144> bytes_of_codes() {
+  std::array<int, 0x144> bytes{};
+  for (int& b : bytes) b = -1;
+  const auto codes = letter_codes();
+  for (std::size_t b = 0; b < 256; ++b) bytes[codes[b]] = static_cast<int>(b);
+  return bytes;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::formats::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats {
+
+CAUSEWAY_DECL std::string letters_of(std::string_view bytes) {
+  constexpr auto codes = detail::letter_codes();
+  std::string text;
+  for (const char c : bytes) {
+    const unsigned code = codes[static_cast<unsigned char>(c)];
+    if (code >= 0x80) text += static_cast<char>(0xC0U | (code >> 6U));
+    text += static_cast<char>(code >= 0x80 ? 0x80U | (code & 0x3FU) : code);
+  }
+  return text;
+}
+
+CAUSEWAY_DECL std::optional<std::string> bytes_of_letters(std::string_view letters) {
+  constexpr auto bytes = detail::bytes_of_codes();
+  std::string found;
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    unsigned code = static_cast<unsigned char>(letters[i]);
+    if (code >= 0x80) {
+      const unsigned low = i + 1 < letters.size() ? static_cast<unsigned char>(letters[++i]) : 0U;
+      if ((code & 0xE0U) != 0xC0U || (low & 0xC0U) != 0x80U) return std::nullopt;
+      code = ((code & 0x1FU) << 6U) | (low & 0x3FU);
+      if (code < 0x80) return std::nullopt;
+    }
+    if (code >= bytes.size() || bytes[code] < 0) return std::nullopt;
+    found += static_cast<char>(bytes[code]);
+  }
+  return found;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::formats
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats { namespace detail {
 
@@ -180,6 +234,27 @@ CAUSEWAY_DECL result<data::bpe_tokenizer> read_tiktoken(std::string_view text, d
   parts.table().pieces = rule;
   parts.table().whole_pieces = parts.table().by_number = true;
   return std::move(parts).finish();
+}
+
+CAUSEWAY_DECL result<token_names> names_of(const data::bpe_tokenizer& tokenizer, const std::string& where) {
+  token_names names;
+  for (const std::string& bytes : tokenizer.table().tokens) names.tokens.push_back(letters_of(bytes));
+  for (const data::special_token& s : tokenizer.table().specials) {
+    names.tokens[static_cast<std::size_t>(s.token)] = s.name;
+  }
+  std::set<std::string_view> seen;
+  for (std::size_t i = 0; i < names.tokens.size(); ++i) {
+    if (names.tokens[i].empty() || seen.insert(names.tokens[i]).second) continue;
+    return fail(errc::unsupported, where,
+                "token " + std::to_string(i) +
+                    " has the same bytes as one before it, and this format knows tokens by their "
+                    "bytes; the model can be used without it");
+  }
+  for (const data::bpe_merge& m : tokenizer.all_merges()) {
+    names.merges.push_back(names.tokens[static_cast<std::size_t>(m.left)] + " " +
+                           names.tokens[static_cast<std::size_t>(m.right)]);
+  }
+  return names;
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::formats

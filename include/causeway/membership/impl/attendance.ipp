@@ -8,6 +8,80 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
+CAUSEWAY_DECL transfer_time::transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
+
+CAUSEWAY_DECL void transfer_time::ask(net::peer_id id, const transfer_need& needs, time_point now) {
+  if (needs.takes <= duration{0}) return;
+  entry& e = asked_[id];
+  const duration takes = std::min(needs.takes, longest);
+  if (!e.until) {
+    e.needs = {takes, needs.worth};
+    e.asked_at = now;
+  } else {
+    const duration most = needs.worth > duration{0} ? std::min(takes, needs.worth) : takes;
+    e.until = std::max(*e.until, std::min(now + wait_for(most), e.latest));
+  }
+}
+
+CAUSEWAY_DECL std::optional<duration> transfer_time::give(net::peer_id id, std::size_t ready, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end() || at->second.until || at->second.needs.takes == duration{0}) return std::nullopt;
+  entry& e = at->second;
+  const auto shares = static_cast<duration::rep>(2 * std::max<std::size_t>(ready, 1)) << std::min(e.in_vain, 6U);
+  const duration most = (now - last_) / shares;
+  const bool under_way = e.needs.worth > duration{0};
+  const duration left = under_way ? std::max(e.needs.takes - (now - e.asked_at), duration{0}) : e.needs.takes;
+  if (left > most || (under_way && left > e.needs.worth)) return std::nullopt;
+  e.until = now + wait_for(left);
+  e.latest = now + wait_for(most);
+  return left;
+}
+
+CAUSEWAY_DECL time_point transfer_time::until(net::peer_id id, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end() || !at->second.until) return now;
+  if (*at->second.until > now) return *at->second.until;
+  at->second = {.in_vain = at->second.in_vain + 1};
+  last_ = now;
+  return now;
+}
+
+CAUSEWAY_DECL void transfer_time::took_part(net::peer_id id, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end()) return;
+  if (at->second.until) last_ = now;
+  asked_.erase(at);
+}
+
+CAUSEWAY_DECL void transfer_time::forget(net::peer_id id, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end()) return;
+  const bool waited = at->second.until.has_value();
+  if (waited) last_ = now;
+  at->second = {.in_vain = at->second.in_vain + (waited ? 1U : 0U)};
+  if (at->second.in_vain == 0) asked_.erase(at);
+}
+
+CAUSEWAY_DECL void roll_call::called(time_point now) {
+  before_ = last_;
+  last_ = now;
+}
+
+CAUSEWAY_DECL net::peer_id roll_call::owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const {
+  const auto owes = [&](net::peer_id id) { return silent_since(t, id, last_); };
+  const auto at = std::find_if(who.begin(), who.end(), owes);
+  return at == who.end() ? 0 : *at;
+}
+
+CAUSEWAY_DECL bool roll_call::is_overdue(const peer_table& t, net::peer_id id) const {
+  return silent_since(t, id, t.now >= due() ? last_ : before_);
+}
+
+CAUSEWAY_DECL bool roll_call::silent_since(const peer_table& t, net::peer_id id, time_point call) {
+  const peer_entry* const p = t.find(id);
+  return id != t.self && (p == nullptr || p->heard < call);
+}
+
 CAUSEWAY_DECL attendance::attendance(peer_table& t) : waits{t.settings}, calls{t.settings.heartbeat}, t_{t} {}
 
 CAUSEWAY_DECL void attendance::begin() {

@@ -7,6 +7,81 @@
 #include <causeway/membership/proposal.hpp>
 
 #include <algorithm>
+#include <map>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL void takeover::begin_round(const ledger& samples, const std::vector<net::peer_id>& members) {
+  const auto holds = [&](net::peer_id id) { return !samples.held(id).empty(); };
+  if (std::any_of(members.begin(), members.end(), holds)) idle_since_.reset();
+}
+
+CAUSEWAY_DECL time_point takeover::due(const ledger& samples, std::size_t peers, const wait_times& waits, time_point now) {
+  if (samples.complete()) return no_deadline;
+  if (!idle_since_) idle_since_ = now;
+  const std::uint64_t missing = samples.budget() - samples.done();
+  return *idle_since_ + waits.training_time((missing + peers - 1) / peers);
+}
+
+CAUSEWAY_DECL std::uint64_t median(std::vector<std::uint64_t> brought) {
+  if (brought.empty()) return 0;
+  const auto middle = brought.begin() + static_cast<std::ptrdiff_t>(brought.size() / 2);
+  std::nth_element(brought.begin(), middle, brought.end());
+  return *middle;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
+                                                 std::span<const statement> statements) {
+  std::vector<net::peer_id> heard;
+  ballot highest;
+  bool any = false;
+  for (const statement& s : statements) {
+    heard.push_back(s.peer);
+    if (s.accepted == nullptr) continue;
+    highest = any ? std::max(highest, s.accepted->at) : s.accepted->at;
+    any = true;
+  }
+  if (!is_quorum(members, heard)) return {};
+  if (!any) return {proposal_rule::free, nullptr};
+
+  // Candidates are the values of the highest ballot: had another been chosen below it, they would be that one. A member
+  // that voted for one of them in a lower ballot counts as well: its vote may have been what got the value chosen.
+  std::map<std::uint64_t, std::pair<const commit_record*, std::vector<net::peer_id>>> values;  // by chain
+  for (const statement& s : statements) {
+    if (s.accepted != nullptr && s.accepted->at == highest) values[s.accepted->value.chain()].first = &s.accepted->value;
+  }
+  for (const statement& s : statements) {
+    if (s.accepted == nullptr) continue;
+    const auto at = values.find(s.accepted->value.chain());
+    if (at != values.end()) at->second.second.push_back(s.peer);
+  }
+  std::vector<net::peer_id> silent;
+  std::sort(heard.begin(), heard.end());
+  for (const net::peer_id id : members) {
+    if (!std::binary_search(heard.begin(), heard.end(), id)) silent.push_back(id);
+  }
+  proposal_rule rule{proposal_rule::free, nullptr};
+  std::size_t most = 0;
+  for (auto& [chain, entry] : values) {
+    auto& [value, voters] = entry;
+    const std::size_t count = voters.size();
+    voters.insert(voters.end(), silent.begin(), silent.end());
+    if (is_quorum(members, voters)) {
+      if (rule.is == proposal_rule::bound) return {};
+      rule = {proposal_rule::bound, value};
+    } else if (rule.is == proposal_rule::free && count > most) {
+      rule.value = value;
+      most = count;
+    }
+  }
+  return rule;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 

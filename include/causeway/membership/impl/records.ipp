@@ -7,7 +7,150 @@
 #include <causeway/membership/records.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <map>
 #include <utility>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value) {
+  out.put(value).put(std::uint64_t{0}).put(std::uint64_t{0}).put(std::uint64_t{0});
+}
+
+CAUSEWAY_DECL std::uint64_t get_wide(net::byte_reader& in) {
+  const auto value = in.get<std::uint64_t>();
+  std::uint64_t rest = 0;
+  for (int i = 0; i < 3; ++i) rest |= in.get<std::uint64_t>();
+  if (rest != 0) in.refuse();
+  return rest == 0 ? value : 0;
+}
+
+CAUSEWAY_DECL void put_trimmed(net::byte_writer& out, std::uint64_t value) {
+  const auto bytes = static_cast<unsigned>((std::bit_width(value) + 7) / 8);
+  out.put(static_cast<std::uint8_t>(bytes));
+  for (unsigned i = 0; i < bytes; ++i) out.put(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+
+CAUSEWAY_DECL std::uint64_t get_trimmed(net::byte_reader& in) {
+  const unsigned bytes = in.get<std::uint8_t>();
+  if (bytes > sizeof(std::uint64_t)) in.refuse();
+  std::uint64_t value = 0;
+  for (unsigned i = 0; in.ok() && i < bytes; ++i) value |= std::uint64_t{in.get<std::uint8_t>()} << (8 * i);
+  if (static_cast<unsigned>((std::bit_width(value) + 7) / 8) != bytes) in.refuse();
+  return value;
+}
+
+CAUSEWAY_DECL void put_varint(net::byte_writer& out, std::uint64_t value) {
+  for (; value >= 0x80U; value >>= 7U) out.put(static_cast<std::uint8_t>(value | 0x80U));
+  out.put(static_cast<std::uint8_t>(value));
+}
+
+CAUSEWAY_DECL std::uint64_t get_varint(net::byte_reader& in) {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    const auto byte = in.get<std::uint8_t>();
+    const std::uint64_t bits = byte & 0x7FU;
+    if (shift == 63 && bits > 1) break;
+    value |= bits << shift;
+    if ((byte & 0x80U) == 0) return value;
+  }
+  in.refuse();
+  return 0;
+}
+
+CAUSEWAY_DECL void put_list(net::byte_writer& out, std::span<const net::peer_id> list, std::span<const net::peer_id> base) {
+  std::map<net::peer_id, std::size_t> places;
+  for (std::size_t i = 0; i < base.size(); ++i) places.emplace(base[i], i);
+  put_varint(out, list.size());
+  for (std::size_t i = 0; i < list.size();) {
+    const auto at = places.find(list[i]);
+    const std::size_t from = at == places.end() ? 0 : at->second;
+    std::size_t n = 1;
+    if (at != places.end()) {
+      while (i + n < list.size() && from + n < base.size() && list[i + n] == base[from + n]) ++n;
+      put_varint(out, 2 * n);
+      put_varint(out, from);
+    } else {
+      while (i + n < list.size() && !places.contains(list[i + n])) ++n;
+      put_varint(out, 2 * n + 1);
+      for (std::size_t k = i; k < i + n; ++k) put_trimmed(out, list[k]);
+    }
+    i += n;
+  }
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> get_list(net::byte_reader& in, std::span<const net::peer_id> base,
+                                                 std::size_t most) {
+  std::vector<net::peer_id> list;
+  const std::uint64_t size = get_varint(in);
+  if (size > most) in.refuse();
+  while (in.ok() && list.size() < size) {
+    const std::uint64_t part = get_varint(in);
+    const std::uint64_t n = part / 2;
+    const bool spelled = part % 2 == 1;
+    const std::uint64_t from = spelled ? 0 : get_varint(in);
+    const bool fits = n > 0 && n <= size - list.size() &&
+                      (spelled ? n <= in.remaining() : from <= base.size() && n <= base.size() - from);
+    if (!fits) in.refuse();
+    for (std::uint64_t i = 0; fits && i < n; ++i) list.push_back(spelled ? get_trimmed(in) : base[from + i]);
+  }
+  return list;
+}
+
+CAUSEWAY_DECL void put_counts(net::byte_writer& out, std::span<const std::uint64_t> values) {
+  net::byte_writer runs;
+  for (std::size_t i = 0; i < values.size();) {
+    std::size_t n = 1;
+    while (i + n < values.size() && values[i + n] == values[i]) ++n;
+    put_varint(runs, n);
+    put_varint(runs, values[i]);
+    i += n;
+  }
+  const std::uint64_t least = values.empty() ? 0 : *std::min_element(values.begin(), values.end());
+  const std::uint64_t most = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+  const auto width = static_cast<unsigned>(std::bit_width(most - least));
+  const bool packed = width < 57 && (values.size() * width + 7) / 8 + 10 < runs.bytes().size();
+  out.put(static_cast<std::uint8_t>(packed ? width + 1 : 0));
+  if (!packed) {
+    for (const std::byte b : runs.bytes()) out.put(static_cast<std::uint8_t>(b));
+    return;
+  }
+  put_varint(out, least);
+  std::uint64_t held = 0;
+  unsigned bits = 0;
+  for (const std::uint64_t v : values) {
+    held |= (v - least) << bits;
+    for (bits += width; bits >= 8; bits -= 8, held >>= 8U) out.put(static_cast<std::uint8_t>(held));
+  }
+  if (bits > 0) out.put(static_cast<std::uint8_t>(held));
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n) {
+  std::vector<std::uint64_t> values;
+  values.reserve(n);
+  const unsigned mode = in.get<std::uint8_t>();
+  if (mode > 57) in.refuse();
+  while (mode == 0 && in.ok() && values.size() < n) {
+    const std::uint64_t run = get_varint(in);
+    if (run == 0 || run > n - values.size()) in.refuse();
+    const std::uint64_t value = get_varint(in);
+    if (in.ok()) values.insert(values.end(), run, value);
+  }
+  const std::uint64_t least = mode > 0 ? get_varint(in) : 0;
+  std::uint64_t held = 0;
+  unsigned bits = 0;
+  while (mode > 0 && in.ok() && values.size() < n) {
+    const unsigned width = mode - 1;
+    for (; bits < width; bits += 8) held |= std::uint64_t{in.get<std::uint8_t>()} << bits;
+    values.push_back(least + (held & ((std::uint64_t{1} << width) - 1)));
+    held >>= width;
+    bits -= width;
+  }
+  values.resize(n);
+  return values;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 

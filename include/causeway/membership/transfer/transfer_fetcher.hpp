@@ -11,11 +11,8 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/membership/state_image.hpp>
-#include <causeway/membership/transfer/transfer_holder.hpp>
 #include <causeway/membership/transfer/transfer_holders.hpp>
-#include <causeway/membership/transfer/transfer_manifest.hpp>
 #include <causeway/membership/transfer/transfer_options.hpp>
-#include <causeway/membership/transfer/transfer_plan.hpp>
 #include <causeway/membership/transfer/transfer_wire.hpp>
 #include <causeway/net/float_packing.hpp>
 

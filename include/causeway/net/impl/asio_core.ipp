@@ -5,7 +5,8 @@
 // Bodies of net/asio_core.hpp.
 
 #include <causeway/net/asio_core.hpp>
-#include <causeway/net/asio_port.hpp>
+
+#include <causeway/net/asio_accept.hpp>
 
 #include <algorithm>
 #include <mutex>

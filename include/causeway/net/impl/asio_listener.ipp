@@ -5,7 +5,8 @@
 // Bodies of net/asio_listener.hpp.
 
 #include <causeway/net/asio_listener.hpp>
-#include <causeway/net/asio_port.hpp>
+
+#include <causeway/net/asio_accept.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 

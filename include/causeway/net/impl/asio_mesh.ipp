@@ -5,8 +5,9 @@
 // Bodies of net/asio_mesh.hpp.
 
 #include <causeway/net/asio_mesh.hpp>
+
+#include <causeway/net/asio_accept.hpp>
 #include <causeway/net/asio_mesh_engine.hpp>
-#include <causeway/net/asio_port.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 

@@ -10,7 +10,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/io/checkpoint.hpp>
-#include <causeway/io/section.hpp>
+#include <causeway/io/section_file.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/parallel/elastic/block_moves.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>

@@ -8,6 +8,44 @@
 
 #include <algorithm>
 
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_DECL std::unique_ptr<spare_round> spare_round::load(membership::round_store& store, std::uint64_t round,
+                                                             std::uint64_t hash, std::span<const std::span<std::byte>> like,
+                                                             thread_pool* pool) {
+  auto copy = std::make_unique<spare_round>();
+  copy->round = round;
+  std::vector<std::span<std::byte>> parts;
+  for (const auto part : like) parts.emplace_back(copy->memory.emplace_back(part.size()));
+  if (!store.load(round, hash, parts)) return nullptr;
+  for (const auto part : parts) copy->image.add(part);
+  return copy->image.root(pool) == hash ? std::move(copy) : nullptr;
+}
+
+CAUSEWAY_DECL held_samples::held_samples(net::peer_id self) : self_{self} {}
+
+CAUSEWAY_DECL void held_samples::follow(const membership::commit_record& record) {
+  if (!as_of_.fits(record)) return;
+  membership::ledger after = as_of_;
+  after.apply(record);
+  if (after.hash() == record.ledger) as_of_ = std::move(after);
+}
+
+CAUSEWAY_DECL bool held_samples::still_ours(const membership::ledger& newest, std::uint64_t count) const {
+  return membership::still_held(as_of_, newest, self_, count) == count;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> held_samples::draw(const membership::ledger& newest, std::uint64_t skipped,
+                                                            std::uint64_t count) {
+  if (drawn_.size() > skipped) drawn_.erase(drawn_.begin(), drawn_.end() - static_cast<std::ptrdiff_t>(skipped));
+  auto numbers = as_of_.take(self_, skipped, count);
+  if (!still_ours(newest, skipped + numbers.size())) return {};
+  drawn_.insert(drawn_.end(), numbers.begin(), numbers.end());
+  return numbers;
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL held_round::held_round(member_control& control, member_waits& waits, const member_options& options,

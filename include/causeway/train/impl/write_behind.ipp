@@ -6,6 +6,37 @@
 
 #include <causeway/train/write_behind.hpp>
 
+#include <algorithm>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder) {
+  CAUSEWAY_ASSIGN(const io::byte_vector bytes, storage.read(folder + "/record"));
+  const std::span<const std::byte> all{bytes};
+  auto first = membership::decode_durable_record(all.first(all.size() / 2));
+  return first ? std::move(first) : membership::decode_durable_record(all.last(all.size() / 2));
+}
+
+CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
+                                               const std::vector<std::byte>& bytes) {
+  return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
+    CAUSEWAY_TRY(sink(std::span{bytes}));
+    return sink(std::span{bytes});
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
+                                           net::peer_id fresh) {
+  const auto record = detail::read_member_record(storage, folder);
+  return record && record->run == run ? record->self : fresh;
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL write_behind::write_behind(outlets to, duration patience, std::uint64_t run)
@@ -69,6 +100,55 @@ CAUSEWAY_DECL void write_behind::say(net::peer_id to, std::vector<std::byte> mes
     last_report_ = message;
   }
   to_.send(to, std::move(message));
+}
+
+CAUSEWAY_DECL member_journal::member_journal(const net::fabric& fabric, write_behind& behind, bool kept)
+    : fabric_{fabric}, behind_{behind}, kept_{kept} {}
+
+CAUSEWAY_DECL void member_journal::trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
+                                           std::uint64_t count) {
+  if (!kept_ || count == 0) return;
+  membership::event e;
+  e.what = membership::event::trained;
+  e.round = on.round + 1;
+  e.parent = on.chain();
+  for (const std::uint64_t n : drawn.last(std::min<std::size_t>(drawn.size(), count))) {
+    if (!e.ranges.empty() && e.ranges.back().first + e.ranges.back().count == n) {
+      ++e.ranges.back().count;
+    } else {
+      e.ranges.push_back({n, 1});
+    }
+  }
+  note(std::move(e));
+}
+
+CAUSEWAY_DECL void member_journal::updates(const membership::view& view) {
+  if (!kept_) return;
+  for (const auto& m : view.members) {
+    if (m.peer == fabric_.id()) continue;
+    membership::event e;
+    e.what = membership::event::update_accepted;
+    e.from = m.peer;
+    e.at = view.at;
+    e.round = view.round;
+    e.parent = view.parent;
+    note(std::move(e));
+  }
+}
+
+CAUSEWAY_DECL void member_journal::held(const membership::commit_record& record) {
+  membership::event e;
+  e.what = membership::event::held;
+  e.round = record.round;
+  e.hash = record.state;
+  note(std::move(e));
+}
+
+CAUSEWAY_DECL void member_journal::note(membership::event e) {
+  if (!kept_) return;
+  e.peer = fabric_.id();
+  e.at_time = fabric_.now();
+  behind_.note(e);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::detail

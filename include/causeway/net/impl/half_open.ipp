@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
-#define CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+#ifndef CAUSEWAY_NET_IMPL_HALF_OPEN_IPP
+#define CAUSEWAY_NET_IMPL_HALF_OPEN_IPP
 
-// Bodies of net/stranger_log.hpp.
+// Bodies of net/half_open.hpp.
 
-#include <causeway/net/stranger_log.hpp>
+#include <causeway/net/half_open.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -33,4 +33,4 @@ CAUSEWAY_DECL void stranger_log::flush(time_point now) {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
-#endif  // CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+#endif  // CAUSEWAY_NET_IMPL_HALF_OPEN_IPP

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_DATA_IMPL_UNICODE_PIECES_IPP
-#define CAUSEWAY_DATA_IMPL_UNICODE_PIECES_IPP
+#ifndef CAUSEWAY_DATA_IMPL_PRE_TOKENIZER_IPP
+#define CAUSEWAY_DATA_IMPL_PRE_TOKENIZER_IPP
 
-// Bodies of data/unicode_pieces.hpp.
-
-#include <causeway/data/unicode_pieces.hpp>
+// Bodies of data/pre_tokenizer.hpp.
 
 #include <causeway/data/pre_tokenizer.hpp>
+
 #include <causeway/data/text.hpp>
 #include <causeway/data/unicode_classes.hpp>
 
@@ -115,4 +114,4 @@ CAUSEWAY_DECL std::size_t first_piece(std::string_view text, piece_rule rule) no
 
 }}}  // namespace causeway::CAUSEWAY_ABI::data
 
-#endif  // CAUSEWAY_DATA_IMPL_UNICODE_PIECES_IPP
+#endif  // CAUSEWAY_DATA_IMPL_PRE_TOKENIZER_IPP

@@ -44,7 +44,6 @@ TESTED_THROUGH = [
     (r"comm/(round_(rows|state)|fixed_turns|fragment_rows)\.hpp", "tests/comm/rounds.cpp"),
     (r"comm/(own_(parameters|part)|late_rows)\.hpp", "tests/comm/round_turns.cpp"),
     (r"comm/(push_core|elastic_pushes)\.hpp", "tests/comm/async_parameter_server.cpp"),
-    (r"comm/turn_part\.hpp", "tests/comm/stacked_turns.cpp"),
     (r"config/config\.hpp", "tests/core/result.cpp"),
     (r"parallel/(pipeline/pipeline_(batch|pass|mailbox)|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
     (r"(parallel/swarm/swarm_(mailbox|options|peer)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),

@@ -201,7 +201,6 @@
 #include <causeway/autograd/prompts.hpp>
 #include <causeway/autograd/tape.hpp>
 #include <causeway/autograd/variable.hpp>
-#include <causeway/optim/adam_state.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/basis_rotation.hpp>
 #include <causeway/optim/clip.hpp>
@@ -222,7 +221,6 @@
 #include <causeway/optim/sparse_steps.hpp>
 
 #include <causeway/collective/aggregator.hpp>
-#include <causeway/collective/agreement.hpp>
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/barrier.hpp>
 #include <causeway/collective/broadcast.hpp>
@@ -246,7 +244,6 @@
 #include <causeway/collective/pairs.hpp>
 #include <causeway/collective/quantised_ring.hpp>
 #include <causeway/collective/refusal.hpp>
-#include <causeway/collective/region_label.hpp>
 #include <causeway/collective/relay_paths.hpp>
 #include <causeway/collective/ring.hpp>
 #include <causeway/collective/ring_order.hpp>
@@ -365,7 +362,6 @@
 #include <causeway/axis/own_sum_mean.hpp>
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
-#include <causeway/axis/peer_groups.hpp>
 #include <causeway/axis/penalised_mean.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/axis/speeds.hpp>
@@ -422,7 +418,6 @@
 #include <causeway/comm/hub_tier.hpp>
 #include <causeway/comm/late_rows.hpp>
 #include <causeway/comm/look_ahead.hpp>
-#include <causeway/comm/memory_as_it_was.hpp>
 #include <causeway/comm/mirror_core.hpp>
 #include <causeway/comm/mirror_lines.hpp>
 #include <causeway/comm/mirror_record.hpp>
@@ -447,7 +442,6 @@
 #include <causeway/comm/server_client.hpp>
 #include <causeway/comm/stacked.hpp>
 #include <causeway/comm/stacked_turns.hpp>
-#include <causeway/comm/turn_part.hpp>
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/fault/quorum.hpp>
 #include <causeway/fault/restart.hpp>

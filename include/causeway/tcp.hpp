@@ -42,7 +42,6 @@
 #include <causeway/net/transport_options.hpp>
 
 #include <causeway/collective/aggregator.hpp>
-#include <causeway/collective/agreement.hpp>
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/barrier.hpp>
 #include <causeway/collective/broadcast.hpp>
@@ -66,7 +65,6 @@
 #include <causeway/collective/pairs.hpp>
 #include <causeway/collective/quantised_ring.hpp>
 #include <causeway/collective/refusal.hpp>
-#include <causeway/collective/region_label.hpp>
 #include <causeway/collective/relay_paths.hpp>
 #include <causeway/collective/ring.hpp>
 #include <causeway/collective/ring_order.hpp>

@@ -36,7 +36,6 @@
 #include <causeway/kernels/cblas_gemm.hpp>
 #include <causeway/kernels/onednn_gemm.hpp>
 
-#include <causeway/optim/adam_state.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/clip.hpp>
 #include <causeway/optim/delayed_nesterov.hpp>
@@ -116,7 +115,6 @@
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
-#include <causeway/axis/peer_groups.hpp>
 #include <causeway/axis/penalised_mean.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/axis/speeds.hpp>
@@ -140,7 +138,6 @@
 #include <causeway/comm/hub_tier.hpp>
 #include <causeway/comm/late_rows.hpp>
 #include <causeway/comm/look_ahead.hpp>
-#include <causeway/comm/memory_as_it_was.hpp>
 #include <causeway/comm/outer_rows.hpp>
 #include <causeway/comm/own_parameters.hpp>
 #include <causeway/comm/own_part.hpp>
@@ -161,7 +158,6 @@
 #include <causeway/comm/server_client.hpp>
 #include <causeway/comm/stacked.hpp>
 #include <causeway/comm/stacked_turns.hpp>
-#include <causeway/comm/turn_part.hpp>
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 

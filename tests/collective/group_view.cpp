@@ -101,3 +101,19 @@ TEST_CASE("group view: a group of one is a group", "[collective][fast]") {
   CHECK(run_exchange(exchange, {alone, some_id, s.options}, {.values = values}, s.ctx));
   CHECK(values == std::vector<float>{1, 2, 3});
 }
+
+TEST_CASE("group view: the first is the hub", "[collective][fast]") {
+  CHECK(hubs_of({{2, 0}, {1}}) == peer_group{2, 1});
+  CHECK(group_of({{2, 0}, {1}}, 0) == peer_group{2, 0});
+  CHECK(group_of({{2, 0}, {1}}, 3).empty());
+}
+
+TEST_CASE("region label: they are what peers say, and who does not know goes where the fewest are", "[collective][fast]") {
+  constexpr std::uint32_t unknown = region_label::any;
+  CHECK(regions_by_label({7, 3, 7}, 2) == region_list{{1}, {0, 2}});
+  CHECK(regions_by_label({unknown, unknown, unknown}, 2) == region_list{{0, 2}, {1}});
+  CHECK(regions_by_label({5, 5, unknown, unknown, unknown}, 2) == region_list{{0, 1, 4}, {2, 3}});
+  CHECK(regions_by_label({0, 1, 2, unknown}, 2) == region_list{{0, 3}, {1}, {2}});
+  CHECK(regions_by_label({unknown}, 2) == region_list{{0}});
+  CHECK(regions_by_label({unknown, unknown}, 0) == region_list{{0, 1}});
+}

@@ -74,3 +74,14 @@ TEST_CASE("outer rows: what two parts of a model have in common stays", "[comm][
   kept.put_common({parameter_row{{std::span<float>{is}}}}, before, now);
   CHECK(is == std::vector<float>{3, 8, 9});
 }
+
+TEST_CASE("memory as it was: what was written meanwhile, in several places, is taken back", "[comm][fast]") {
+  std::vector<float> first{1, 2, 3};
+  std::vector<double> second{4, 5};
+  const memory_as_it_was before{{std::as_writable_bytes(std::span{first}), {}, std::as_writable_bytes(std::span{second})}};
+  std::fill(first.begin(), first.end(), 0.0F);
+  second[1] = 7;
+  before.put_back();
+  CHECK(first == std::vector<float>{1, 2, 3});
+  CHECK(second == std::vector<double>{4, 5});
+}

@@ -228,9 +228,9 @@ TEST_CASE("parameter server: who is too far ahead is answered when the slowest h
       s.server.hear(s.rules, s.terms, client, s.good(1, number));
     };
     for (const std::uint64_t n : {1U, 2U}) push(0, n), push(2, n);
-    CHECK(s.server.own_answers().size() == 1);  // peer 1 has pushed nothing
+    CHECK(s.server.clients().own_answers().size() == 1);  // peer 1 has pushed nothing
     slowest_does(s, push);
-    return s.server.own_answers().size();
+    return s.server.clients().own_answers().size();
   };
   CHECK(answers([](scene&, const auto&) {}) == 1);
   CHECK(answers([](scene&, const auto& push) { push(2, 3); }) == 1);
@@ -308,11 +308,11 @@ TEST_CASE("parameter server: clients are known by name, whatever place they have
   hub.close(s.rules, s.terms);
   const auto after_one = s.shared();
   CHECK(after_one[0] == Approx(0.5F).margin(0.01));
-  hub.hang_up();
+  hub.clients().hang_up();
 
   hub.set_clients(s.terms, 0, {.peers = {0, 1, 2, 3}, .names = {70, 73, 72, 71}}, 200);  // 73 is new, and may push at once
-  CHECK(hub.taken_of(3)[0] == 1);
-  CHECK(hub.taken_of(1)[0] == 0);
+  CHECK(hub.clients()[3].taken[0] == 1);
+  CHECK(hub.clients()[1].taken[0] == 0);
   hub.take_in(s.terms, 1, s.good(1));
   hub.take_in(s.terms, 3, s.good());  // it was taken
   hub.close(s.rules, s.terms);

@@ -67,3 +67,17 @@ TEST_CASE("adamw: bf16 copies that are written along are the new values, rounded
 TEST_CASE("adamw: a large model's update is the same bits for any number of threads", "[optim][fast]") {
   CHECK(test::same_bits_for_any_threads<adamw>());
 }
+
+TEST_CASE("adam state: moments in the layout of the parameters, which begin anew with the steps", "[optim][fast]") {
+  optim::detail::adam_state<adam_clock> state;
+  state.reset(5);
+  state.clock.advance({}, {});
+  state.second.data()[4] = 2;
+  REQUIRE(state.moments().size() == 2);
+  CHECK(state.moments()[0].data() == state.first.data());
+  CHECK(state.moments()[1].size() == 5);
+  CHECK(state.moments()[1][4] == 2);
+  state.reset(5);
+  CHECK(state.moments()[1][4] == 0);
+  CHECK(state.clock.steps() == 0);
+}

@@ -49,8 +49,7 @@ class by_change {
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
   /// One inner step more. `is_busy(f)`: fragment f is under way.
-  template <class IsBusy>
-  void step(std::size_t count, IsBusy&& is_busy) {
+  void step(std::size_t count, auto&& is_busy) {
     turns_.resize(count);
     for (turn& t : turns_) ++t.since;
     chosen_ = none;

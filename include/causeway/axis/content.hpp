@@ -29,14 +29,23 @@ concept Content = C::decides == part::content&& requires {
   {bool{C::sums_updates}};
 };
 
-/// The gradient of the step, before the inner optimizer sees it.
-struct gradient {
+namespace detail {
+
+/// One tensor that is replaced by its mean, unless a content says more.
+struct plain_content {
   static constexpr part decides = part::content;
   static constexpr bool anchored = false;
-  static constexpr bool before_inner_step = true;
+  static constexpr bool before_inner_step = false;
   static constexpr std::size_t tensor_count = 1;
   static constexpr bool with_anchor = false;
   static constexpr bool sums_updates = false;
+};
+
+}  // namespace detail
+
+/// The gradient of the step, before the inner optimizer sees it.
+struct gradient : detail::plain_content {
+  static constexpr bool before_inner_step = true;
 };
 
 /// The gradient at θ − η·sign(x), where x is the row that this peer sent in the step before, with its residual, and η that
@@ -48,13 +57,8 @@ struct gradient_ahead : gradient {
 };
 
 /// Δ_m = θ − θ_m, by subtraction (DiLoCo, equation 1).
-struct pseudo_gradient {
-  static constexpr part decides = part::content;
+struct pseudo_gradient : detail::plain_content {
   static constexpr bool anchored = true;
-  static constexpr bool before_inner_step = false;
-  static constexpr std::size_t tensor_count = 1;
-  static constexpr bool with_anchor = false;
-  static constexpr bool sums_updates = false;
 };
 
 /// The same, as the sum of what the inner optimizer subtracted: one more buffer, rounds at the size of an update instead of
@@ -69,18 +73,8 @@ struct pseudo_gradient_and_anchor : pseudo_gradient {
 };
 
 /// The live parameters. With a codec that sends only some coordinates, only these are replaced (SPARTA).
-struct parameters {
-  static constexpr part decides = part::content;
-  static constexpr bool anchored = false;
-  static constexpr bool before_inner_step = false;
-  static constexpr std::size_t tensor_count = 1;
-  static constexpr bool with_anchor = false;
-  static constexpr bool sums_updates = false;
-
-  template <class Context>
-  [[nodiscard]] static std::vector<std::span<float>> tensors(Context& ctx) {
-    return {ctx.parameters()};
-  }
+struct parameters : detail::plain_content {
+  [[nodiscard]] static std::vector<std::span<float>> tensors(auto& ctx) { return {ctx.parameters()}; }
 };
 
 /// The live parameters and the inner optimizer's first and second moments, as fragments of their own: with a fragmenter of
@@ -88,8 +82,7 @@ struct parameters {
 struct parameters_and_moments : parameters {
   static constexpr std::size_t tensor_count = 3;
 
-  template <class Context>
-  [[nodiscard]] static std::vector<std::span<float>> tensors(Context& ctx) {
+  [[nodiscard]] static std::vector<std::span<float>> tensors(auto& ctx) {
     std::vector<std::span<float>> all{ctx.parameters()};
     for (const std::span<float> moment : ctx.inner().moments()) all.push_back(moment);
     return all;

@@ -71,8 +71,8 @@ namespace detail {
 CAUSEWAY_DECL std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length);
 
 /// Puts every segment s into the fragment that `of(s)` names.
-template <class Of>
-std::vector<fragment> cut_by(std::span<const parameter_segment> segments, std::size_t length, std::size_t count, Of&& of) {
+std::vector<fragment> cut_by(std::span<const parameter_segment> segments, std::size_t length, std::size_t count,
+                             auto&& of) {
   std::vector<fragment> all(count);
   for (std::size_t s = 0; s < segments.size(); ++s) {
     all[of(s)].add(segments[s], end_of(segments, s, length));

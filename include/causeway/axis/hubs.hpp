@@ -7,9 +7,8 @@
 
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/parts.hpp>
-#include <causeway/axis/peer_groups.hpp>
 #include <causeway/collective/aggregator.hpp>
-#include <causeway/collective/region_label.hpp>
+#include <causeway/collective/group_view.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/error.hpp>
@@ -17,8 +16,6 @@
 #include <causeway/net/transport.hpp>
 #include <causeway/optim/delayed_nesterov.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <tuple>
 #include <utility>
@@ -87,7 +84,7 @@ struct regions {
   std::uint64_t record_samples = 0;
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (has_each_once(members, peers) && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
+    if (collective::has_each_once(members, peers) && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
     return fail(errc::invalid_argument, "regions",
                 "every peer must be in one region, no region empty, `pushes` at least 1 and `upper_share` between 0 and 1");
   }
@@ -100,7 +97,7 @@ struct regions {
     return check_elastic_hubs("regions", label, record_samples);
   }
   [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
-    return {{.groups = members}, {.groups = {hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
+    return {{.groups = members}, {.groups = {collective::hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
   }
   [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
 };

@@ -96,10 +96,6 @@ class low_rank_exchange {
   std::span<float> right(const piece& p) { return std::span{right_}.subspan(p.right, p.shape.right_size()); }
   std::span<float> right_of_next(const piece& p) { return std::span{next_}.subspan(p.right, p.shape.right_size()); }
 
-  /// Factors are rows of their own, without matrices.
-  CAUSEWAY_DECL static compress::message_context plain(const compress::message_context& ctx);
-  CAUSEWAY_DECL static collective::exchange_port second(const collective::exchange_port& port);
-
   /// How a matrix is factored; rank 0: it travels whole.
   CAUSEWAY_DECL [[nodiscard]] kernels::low_rank_shape shape_of(const compress::matrix_range& m) const;
   CAUSEWAY_DECL void to_left_factors(std::span<const float> row, const compress::message_context& ctx);

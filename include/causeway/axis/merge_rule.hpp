@@ -8,7 +8,6 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/core/concepts.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/rows.hpp>
 
@@ -52,9 +51,8 @@ struct blocking {
   static constexpr bool own_is_fresh = false;
   static constexpr bool keeps_steps = true;
 
-  template <kernels::RowArithmetic R>
-  static result<void> apply(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
-                            std::span<const float> shared, std::span<const float>) {
+  static result<void> apply(const kernels::RowArithmetic auto& rows, std::span<const compress::matrix_range>,
+                            std::span<float> local, std::span<const float> shared, std::span<const float>) {
     return rows.copy(local, shared);
   }
 };
@@ -71,9 +69,8 @@ struct delayed {
   std::uint32_t steps = 1;   ///< τ
   float local_share = 0.5F;  ///< α
 
-  template <kernels::RowArithmetic R>
-  result<void> apply(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
-                     std::span<const float> shared, std::span<const float>) const {
+  result<void> apply(const kernels::RowArithmetic auto& rows, std::span<const compress::matrix_range>,
+                     std::span<float> local, std::span<const float> shared, std::span<const float>) const {
     return rows.blend(local, local_share, shared, 1.0F - local_share);
   }
 };
@@ -89,9 +86,8 @@ struct replayed {
 
   std::uint32_t steps = 1;  ///< τ
 
-  template <kernels::RowArithmetic R>
-  result<void> apply(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
-                     std::span<const float> shared, std::span<const float> at_send) const {
+  result<void> apply(const kernels::RowArithmetic auto& rows, std::span<const compress::matrix_range>,
+                     std::span<float> local, std::span<const float> shared, std::span<const float> at_send) const {
     CAUSEWAY_TRY(rows.add(local, 1.0F, shared));
     return rows.add(local, -1.0F, at_send);
   }
@@ -112,9 +108,8 @@ struct compensated {
   std::uint32_t steps = 1;  ///< τ
   float lambda = 1.0F;      ///< λ0
 
-  template <kernels::RowArithmetic R>
-  result<void> apply(const R& rows, std::span<const compress::matrix_range> tensors, std::span<float> local,
-                     std::span<const float> shared, std::span<const float> at_send) const {
+  result<void> apply(const kernels::RowArithmetic auto& rows, std::span<const compress::matrix_range> tensors,
+                     std::span<float> local, std::span<const float> shared, std::span<const float> at_send) const {
     for (const compress::matrix_range& t : tensors) {
       const std::size_t size = t.rows * t.columns;
       const auto y = local.subspan(t.offset, size);

@@ -120,8 +120,7 @@ class gossip_nesterov {
   CAUSEWAY_DECL void step(thread_pool& pool, std::span<float> shared, std::span<float> mean,
                           std::span<const float> mean_shared);
   /// The same wherever the rows lie.
-  template <kernels::RowArithmetic R>
-  result<void> step_rows(const R& rows, std::span<float> shared, std::span<float> mean,
+  result<void> step_rows(const kernels::RowArithmetic auto& rows, std::span<float> shared, std::span<float> mean,
                          std::span<const float> mean_shared) {
     return rows.gossip(shared, velocity_, mean, mean_shared, options_);
   }

@@ -74,8 +74,7 @@ CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, floa
 /// out = weight · values, and zeros for a weight of 0, whatever the values; false when something is not finite.
 CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out);
 
-template <class F>
-void for_values(thread_pool& pool, std::size_t count, F&& f) {
+void for_values(thread_pool& pool, std::size_t count, auto&& f) {
   pool.for_range(static_cast<std::int64_t>(count), 1 << 14, [&](index_range r) {
     for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) f(i);
   });

@@ -63,9 +63,8 @@ result<void> one_shot(T& transport, const net::message_id& id, std::span<float> 
 }
 
 /// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
-template <net::SumsItself T>
-result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
-                     collective_workspace& workspace) {
+result<void> own_sum(net::SumsItself auto& transport, std::span<float> data, float factor,
+                     const collective_options& options, collective_workspace& workspace) {
   if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
   if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
   thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
@@ -105,15 +104,13 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
 ///
 /// errc::timeout, errc::peer_lost and errc::wrong_parent name the peer that was waited for. errc::non_finite names a peer
 /// whose values hold NaN or infinity, and is given by all peers alike (in a ring the culprit alone is told its name).
-template <net::Transport T>
-result<void> all_reduce_sum(T& transport, const net::message_id& id, std::span<float> data,
+result<void> all_reduce_sum(net::Transport auto& transport, const net::message_id& id, std::span<float> data,
                             const collective_options& options = {}) {
   return detail::all_reduce(transport, id, data, 1.0F, options);
 }
 
 /// As all_reduce_sum, then times 1/n (as f32), before the sums are sent round.
-template <net::Transport T>
-result<void> all_reduce_mean(T& transport, const net::message_id& id, std::span<float> data,
+result<void> all_reduce_mean(net::Transport auto& transport, const net::message_id& id, std::span<float> data,
                              const collective_options& options = {}) {
   return detail::all_reduce(transport, id, data, 1.0F / static_cast<float>(transport.size()), options);
 }

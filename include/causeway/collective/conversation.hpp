@@ -5,7 +5,6 @@
 // The sends and receives of an exchange that is cut into phases: as `flight`, but it lives in the exchange and stays open
 // between its calls. Closing it, and destroying it, cancels what is under way: buffers are free again.
 
-#include <causeway/collective/channels.hpp>
 #include <causeway/collective/exchange.hpp>
 #include <causeway/collective/flight.hpp>
 #include <causeway/core/result.hpp>

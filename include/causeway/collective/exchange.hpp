@@ -8,6 +8,7 @@
 // again and again, for one conversation at a time; several of them may be in conversation at once, on channels of their
 // own.
 
+#include <causeway/collective/channels.hpp>
 #include <causeway/collective/options.hpp>
 #include <causeway/core/concepts.hpp>
 #include <causeway/core/error.hpp>
@@ -25,6 +26,13 @@ struct exchange_port {
   net::any_transport& transport;      ///< of the group: self() and size() are within the group
   net::message_id id;                 ///< channel_stride channels from id.channel on are ours
   const collective_options& options;  ///< deadline of this call, workspace; the pool is the context's
+
+  /// For a second conversation at the same time, on the upper half of our channels; the first uses the lower one.
+  [[nodiscard]] exchange_port beside(net::any_transport& over) const {
+    net::message_id upper = id;
+    upper.channel += channel_stride / 2;
+    return {over, upper, options};
+  }
 };
 
 /// What is averaged. Spans must stay where they are until `finish` has returned.

@@ -8,7 +8,6 @@
 
 #include <causeway/collective/exchange.hpp>
 #include <causeway/collective/refusal.hpp>
-#include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/net/transport.hpp>
 

@@ -3,10 +3,11 @@
 #define CAUSEWAY_COLLECTIVE_GATHER_HPP
 
 // Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
-// than the caller's limit because somebody else says so.
+// than the caller's limit because somebody else says so. And whether all peers hold the same thing.
 
 #include <causeway/collective/flight.hpp>
 #include <causeway/collective/options.hpp>
+#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 
@@ -86,18 +87,18 @@ result<void> gather_to(T& transport, const net::message_id& id, std::span<const 
 
 /// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
 /// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
-template <net::Transport T>
-result<void> gather(T& transport, const net::message_id& id, net::peer_index root, std::span<const std::byte> mine,
-                    std::size_t limit, std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+result<void> gather(net::Transport auto& transport, const net::message_id& id, net::peer_index root,
+                    std::span<const std::byte> mine, std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                    const collective_options& options = {}) {
   CAUSEWAY_EXPECT(root < transport.size());
   const auto wants = [root](net::peer_index p) { return p == root; };
   return detail::gather_to(transport, id, mine, limit, all, wants, options);
 }
 
 /// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
-template <net::Transport T>
-result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
-                        std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+result<void> all_gather(net::Transport auto& transport, const net::message_id& id, std::span<const std::byte> mine,
+                        std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                        const collective_options& options = {}) {
   const auto wants = [](net::peer_index) { return true; };
   return detail::gather_to(transport, id, mine, limit, all, wants, options);
 }
@@ -124,6 +125,19 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
     if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
   }
   for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
+result<void> all_equal(net::Transport auto& transport, const net::message_id& id, std::uint64_t own,
+                       const std::string& complaint, const collective_options& options = {}) {
+  if (transport.size() == 1) return {};
+  std::vector<std::uint64_t> all(transport.size());
+  CAUSEWAY_TRY(
+      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
+  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
+    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
+  }
   return {};
 }
 

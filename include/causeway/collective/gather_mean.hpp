@@ -50,7 +50,7 @@ class gather_mean {
     talk_.open(port, 2 * std::size_t{peers});
     slot_ = detail::message_slot(codec_.most_bytes(ctx, row.values.size()));
     if (memory_.size() < slot_ * peers) memory_ = aligned_buffer<std::byte>{slot_ * peers};
-    write_own(self, row, ctx);
+    own_bytes_ = detail::write_contribution(codec_, ctx, row, slot(self), self);
     for (std::uint32_t i = 1; i < peers; ++i) {
       const net::peer_index from = (self + peers - i) % peers;
       talk_.receive(from, from, part{}, slot(from));
@@ -62,10 +62,7 @@ class gather_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port&, const exchange_row&, const X&) {
-    return {};
-  }
+  result<void> turn(const exchange_port&, const exchange_row&, const MessageContext auto&) { return {}; }
 
   template <MessageContext X>
   result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
@@ -96,19 +93,6 @@ class gather_mean {
 
  private:
   [[nodiscard]] std::span<std::byte> slot(net::peer_index p) { return {memory_.data() + p * slot_, slot_}; }
-
-  template <class X>
-  void write_own(net::peer_index self, const exchange_row& row, const X& ctx) {
-    const std::span<std::byte> room = slot(self);
-    const bool has_content = detail::write_own_header(room, row, row.values.size(), self);
-    own_bytes_ = message_header_bytes;
-    if (has_content) {
-      const auto body = room.subspan(message_header_bytes);
-      own_bytes_ += detail::encode_keeping(codec_, ctx, row.values, body, row.residual);
-    } else if (!row.residual.empty()) {
-      detail::copy_row(codec_, row.values, row.residual);
-    }
-  }
 
   template <class X>
   std::optional<refusal> combine(const exchange_port& port, const exchange_row& row, const X& ctx, double total) {

@@ -5,7 +5,6 @@
 // Some peers of a transport as a Transport of their own, ranked in the order in which they are listed: pairs, regions, the
 // axis of a grid; or all of them in another order, where an algorithm sends to the next rank and the order is what costs.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
@@ -19,9 +18,31 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+using peer_group = std::vector<net::peer_index>;
+
 /// Whether each of `peers` peers is in one group, and no group is empty.
-CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups,
-                                               std::uint32_t peers);
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers);
+
+/// The first of each group.
+CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);
+
+/// The group of a peer: an empty one if it is in none.
+CAUSEWAY_DECL [[nodiscard]] peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer);
+
+/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
+using region_list = std::vector<peer_group>;
+
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct region_label {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
 
 /// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
 /// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at

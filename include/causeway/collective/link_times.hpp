@@ -6,7 +6,6 @@
 // peer, and then told to all, so that all peers plan alike.
 
 #include <causeway/collective/options.hpp>
-#include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>

@@ -7,7 +7,6 @@
 // same ones.
 
 #include <causeway/collective/ring_order.hpp>
-#include <causeway/config/config.hpp>
 #include <causeway/net/transport.hpp>
 
 #include <cstddef>

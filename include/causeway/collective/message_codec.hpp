@@ -6,6 +6,7 @@
 // compress::message_context; the codecs themselves live elsewhere. Also: what a context becomes for a part of the row, so
 // that a row can be cut among peers that each reduce a part of it.
 
+#include <causeway/collective/exchange_message.hpp>
 #include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
@@ -17,6 +18,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -66,8 +68,7 @@ concept RowCodec = requires(const C& c, std::span<float> row, std::span<const fl
 namespace detail {
 
 /// The codec that may keep rows: `codec`, or what it makes messages of.
-template <class C>
-const auto& row_codec(const C& codec) {
+const auto& row_codec(const auto& codec) {
   if constexpr (requires { codec.codec(); }) {
     return codec.codec();
   } else {
@@ -138,6 +139,27 @@ std::size_t encode_keeping(const C& codec, const X& ctx, std::span<const float> 
   return used;
 }
 
+/// A peer's own message about its row, and what that leaves out; its length. Who has nothing to say keeps all of it.
+std::size_t write_contribution(const auto& codec, const auto& ctx, const exchange_row& row, std::span<std::byte> room,
+                               net::peer_index self) {
+  if (write_own_header(room, row, row.values.size(), self)) {
+    const auto body = room.subspan(message_header_bytes);
+    return message_header_bytes + encode_keeping(codec, ctx, row.values, body, row.residual);
+  }
+  if (!row.residual.empty()) copy_row(codec, row.values, row.residual);
+  return message_header_bytes;
+}
+
+/// row = what the message says that all peers take, as values; or why there is none.
+std::optional<refusal> adopt_message(const auto& codec, const auto& ctx, const peer_message& m, std::span<float> row) {
+  if (m.bad) return m.bad;
+  clear(codec, ctx.pool, row);
+  const auto added = codec.decode_add(ctx, m.bytes, row, 1.0F, {});
+  if (!added) return refusal{m.peer, added.error().code};
+  invert(codec, ctx, row);
+  return std::nullopt;
+}
+
 /// Whether a sum that was encoded decodes to finite values. Who adds up says so before it sends, so that a receiver knows
 /// whose fault it is. `room` is overwritten.
 template <class C, class X>
@@ -147,8 +169,7 @@ bool is_finite(const C& codec, const X& ctx, std::span<const std::byte> bytes, s
 }
 
 /// Values may be cut at multiples of this without cutting what the codec keeps together.
-template <class C>
-std::size_t block_of(const C& codec) {
+std::size_t block_of(const auto& codec) {
   if constexpr (requires { codec.block(); }) {
     return codec.block();
   } else if constexpr (requires { codec.codec().block(); }) {

@@ -87,8 +87,7 @@ class mpi_site final : public site {
 
   CAUSEWAY_DECL [[nodiscard]] const choice* choice_for(std::size_t bytes) const;
   CAUSEWAY_DECL [[nodiscard]] std::vector<mpi_way> ways_for(std::size_t bytes) const;
-  template <class F>
-  result<double> best_of(int repeats, F&& f);
+  result<double> best_of(int repeats, auto&& f);
 
   std::unique_ptr<detail::mpi_sums> sums_;
   std::vector<choice> choices_;

@@ -4,7 +4,6 @@
 
 // How the ranks of an MPI job can make a sum, and what a site of them may be told.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
 
 #include <cstddef>

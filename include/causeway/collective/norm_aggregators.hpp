@@ -36,8 +36,7 @@ struct tensor_piece {
 };
 
 /// All values of a row of `n`, as the matrices of the context and what lies between them.
-template <MessageContext X>
-std::vector<tensor_piece> tensors_of(const X& ctx, std::size_t n) {
+std::vector<tensor_piece> tensors_of(const MessageContext auto& ctx, std::size_t n) {
   std::vector<tensor_piece> all;
   std::size_t at = 0;
   for (const auto& m : ctx.matrices) {

@@ -4,7 +4,6 @@
 
 // What all collectives share: how long they may take, how they cut data, where they keep working memory.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/scoped_operation.hpp>

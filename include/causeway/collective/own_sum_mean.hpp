@@ -56,15 +56,13 @@ class own_sum_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     if (!own_) return by_messages_.turn(port, row, ctx);
     (void)own_->row.done();  // a look, in which it moves
     return {};
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     if (!own_) return by_messages_.finish(port, row, ctx);
     const std::unique_ptr<under_way> ended = std::move(own_);
     const auto summed = ended->row.wait(port.options.deadline);

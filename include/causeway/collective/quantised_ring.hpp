@@ -14,7 +14,6 @@
 #include <causeway/collective/message_codec.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
-#include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/tensor/buffer.hpp>
 
@@ -63,8 +62,7 @@ class quantised_ring {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     for (std::size_t hop = 0; hop < hops() / 2; ++hop) {
       for (std::size_t chunk = 0; chunk < chunks; ++chunk) CAUSEWAY_TRY(pass_sum(port, hop, chunk, row, ctx));
@@ -72,8 +70,7 @@ class quantised_ring {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     if (peers_ == 1) return finish_alone(row, ctx);
     for (std::size_t hop = hops() / 2; hop < hops(); ++hop) {
@@ -97,8 +94,7 @@ class quantised_ring {
   [[nodiscard]] net::peer_index left() const { return (self_ + peers_ - 1) % peers_; }
   [[nodiscard]] std::size_t hops() const { return 2 * (std::size_t{peers_} - 1); }
 
-  // --- which values, which bytes
-  // ------------------------------------------------------------------------------------------
+  // --- which values, which bytes ------------------------------------------------------------------------------------
 
   /// Where chunk `chunk` of what this peer sends at `hop` lies in the row; at hop + 1 it sends what it received at hop.
   [[nodiscard]] index_range range(std::size_t hop, std::size_t chunk) const {
@@ -145,8 +141,7 @@ class quantised_ring {
     if (sum_.size() < largest_) sum_ = aligned_buffer<float>{largest_};
   }
 
-  // --- messages
-  // -------------------------------------------------------------------------------------------------------------
+  // --- messages -----------------------------------------------------------------------------------------------------
 
   void expect(std::size_t hop, std::size_t chunk) {
     talk_.receive(place(in, hop, chunk), left(), part{0, hop * chunks + chunk}, slot(in, hop, chunk));
@@ -168,9 +163,8 @@ class quantised_ring {
     return m;
   }
 
-  template <class X>
   result<void> pass_sum(const exchange_port& port, std::size_t hop, std::size_t chunk, const exchange_row& row,
-                        const X& ctx) {
+                        const auto& ctx) {
     CAUSEWAY_ASSIGN(const peer_message m, take(port, hop, chunk));
     encode_sum(hop + 1, chunk, row, ctx, m);
     send(hop + 1, chunk);
@@ -205,8 +199,7 @@ class quantised_ring {
   }
 
   /// sum_ = own values times their weight, and what came before.
-  template <class X>
-  std::optional<refusal> add_up(const X& part, std::span<const float> own, float weight, const peer_message& so_far) {
+  std::optional<refusal> add_up(const auto& part, std::span<const float> own, float weight, const peer_message& so_far) {
     const std::span<float> sum{sum_.data(), own.size()};
     if (!detail::weighted(part.pool, own, weight, sum)) return refusal{self_, errc::non_finite};
     if (so_far.weight == 0) return std::nullopt;
@@ -215,8 +208,7 @@ class quantised_ring {
     return refusal{so_far.peer, added.error().code};
   }
 
-  template <class X>
-  std::optional<refusal> divide(const X& part, std::size_t size, float weight) {
+  std::optional<refusal> divide(const auto& part, std::size_t size, float weight) {
     const float factor = detail::mean_factor(double{weight});
     if (factor == 0) return refusal{peers_, errc::invalid_argument};
     if (!detail::scale_finite(part.pool, {sum_.data(), size}, factor)) return refusal{peers_, errc::non_finite};
@@ -224,9 +216,8 @@ class quantised_ring {
   }
 
   /// Takes a mean, and passes its bytes on. The own one is adopted when the first one arrives: it has left by then.
-  template <class X>
   result<void> pass_mean(const exchange_port& port, std::size_t hop, std::size_t chunk, const exchange_row& row,
-                         const X& ctx) {
+                         const auto& ctx) {
     if (hop == hops() / 2) {
       const index_range r = range(hop, chunk);
       const auto own = slot(out, hop, chunk).first(size_of_out(hop, chunk));
@@ -250,16 +241,12 @@ class quantised_ring {
   template <class X>
   void adopt(const peer_message& m, const index_range& r, const exchange_row& row, const X& ctx) {
     if (m.bad) return;
-    const std::span<float> target = values(row.values, r);
-    kernels::zero(ctx.pool, target.data(), static_cast<std::int64_t>(target.size()));
     with_chunk(ctx, r, [&](const X& part) {
-      const auto added = codec_.decode_add(part, m.bytes, target, 1.0F, {});
-      if (!added) note(bad_, {m.peer, added.error().code});
+      if (const auto bad = detail::adopt_message(codec_, part, m, values(row.values, r))) note(bad_, *bad);
     });
   }
 
-  template <class X>
-  result<void> finish_alone(const exchange_row& row, const X& ctx) {
+  result<void> finish_alone(const exchange_row& row, const auto& ctx) {
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       encode_sum(0, chunk, row, ctx, peer_message{});
       const index_range r = range(0, chunk);

@@ -7,12 +7,10 @@
 // goes by each is its sender's to say, who alone knows what waits for its lines.
 
 #include <causeway/collective/ring_order.hpp>
-#include <causeway/config/config.hpp>
 #include <causeway/net/transport.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {

@@ -7,7 +7,6 @@
 // good local optimum beyond. Every peer works it out from the same costs and gets the same order; a group_view makes it the
 // ring.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/net/transport.hpp>
 

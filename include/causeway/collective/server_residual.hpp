@@ -31,10 +31,7 @@ class server_residual {
   /// The try went through.
   void finish() noexcept { finished_ = true; }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(kept_.begin, kept_.values, next_.begin, next_.values, step_, finished_);
-  }
+  void serialize(auto& ar) { ar(kept_.begin, kept_.values, next_.begin, next_.values, step_, finished_); }
 
  private:
   struct piece {

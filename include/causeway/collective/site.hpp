@@ -6,7 +6,6 @@
 // NCCL, the run's own network) is behind this interface, so that a policy is the same for all of them, and its tests need
 // no device.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 
 #include <cstdint>

@@ -73,8 +73,7 @@ class split_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row&, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row&, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     if (size_of(self_) == 0) return {};
     std::optional<refusal> bad;
@@ -96,8 +95,7 @@ class split_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     const time_point deadline = port.options.deadline;
     // First the own sends: one that failed would never be answered.
@@ -122,10 +120,7 @@ class split_mean {
   }
 
   /// What owners keep from round to round.
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(residual_);
-  }
+  void serialize(auto& ar) { ar(residual_); }
 
   void cancel() { talk_.close(); }
 
@@ -164,8 +159,7 @@ class split_mean {
     return f(detail::context_of_part(ctx, owner, cuts_[owner], cuts_[owner + 1], matrices));
   }
 
-  // --- places of operations, slots of bytes
-  // -------------------------------------------------------------------------------
+  // --- places of operations, slots of bytes -------------------------------------------------------------------------
 
   [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
   [[nodiscard]] std::span<std::byte> slot(kind what, net::peer_index p) {
@@ -190,8 +184,7 @@ class split_mean {
     if (memory_.size() < slots_.back()) memory_ = aligned_buffer<std::byte>{slots_.back()};
   }
 
-  // --- phases
-  // -------------------------------------------------------------------------------------------------------------
+  // --- phases -------------------------------------------------------------------------------------------------------
 
   void expect() {
     for (std::uint32_t i = 1; i < peers_; ++i) {
@@ -205,19 +198,12 @@ class split_mean {
   template <class X>
   void send_part(net::peer_index owner, const exchange_row& row, const X& ctx) {
     if (size_of(owner) == 0) return;
-    const std::span<float> mine = part_of(row.values, owner);
     const std::span<std::byte> room = slot(part_out, owner);
-    const std::span<float> lost = row.residual.empty() ? std::span<float>{} : part_of(row.residual, owner);
-    const bool has_content = detail::write_own_header(room, row, mine.size(), self_);
-    std::size_t bytes = message_header_bytes;
-    if (has_content) {
-      with_part(ctx, owner, [&](const X& part) {
-        const std::span<std::byte> body = room.subspan(message_header_bytes);
-        bytes += detail::encode_keeping(up_, part, mine, body, lost);
-      });
-    } else if (!lost.empty()) {
-      detail::copy_row(up_, mine, lost);
-    }
+    exchange_row own = row;
+    own.values = part_of(row.values, owner);
+    if (!row.residual.empty()) own.residual = part_of(row.residual, owner);
+    const std::size_t bytes =
+        with_part(ctx, owner, [&](const X& part) { return detail::write_contribution(up_, part, own, room, self_); });
     if (owner == self_) own_bytes_ = bytes;
     if (owner != self_) talk_.send(place(part_out, owner), owner, part{0}, room.first(bytes));
   }
@@ -241,8 +227,7 @@ class split_mean {
     return room.first(result_bytes_);
   }
 
-  template <class X>
-  std::optional<refusal> add_up(const X& part, std::span<float> sum) {
+  std::optional<refusal> add_up(const auto& part, std::span<float> sum) {
     kernels::zero(part.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
     double total = 0;
     for (const peer_message& m : messages_) {
@@ -257,8 +242,7 @@ class split_mean {
     return std::nullopt;
   }
 
-  template <class X>
-  std::size_t encode_mean(const X& part, std::span<float> mean, std::span<std::byte> room) {
+  std::size_t encode_mean(const auto& part, std::span<float> mean, std::span<std::byte> room) {
     if (!options_.server_residual) return down_.encode(part, mean, room);
     residual_.add_to(cuts_[self_], mean);
     return detail::encode_keeping(down_, part, mean, room, residual_.next(cuts_[self_], mean.size()));

@@ -5,7 +5,6 @@
 // Sums of several peers' values in a fixed order, in f32, with a check for NaN and infinity on the way: one pass over
 // memory. The same bits on every machine.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/finite.hpp>

@@ -15,14 +15,12 @@
 #include <causeway/collective/message_codec.hpp>
 #include <causeway/collective/tree_relays.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -79,17 +77,16 @@ class tree_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     return closing(take_up(port, row, ctx));
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     CAUSEWAY_TRY(closing(take_down(port.options.deadline)));
-    const std::optional<refusal> bad = adopt(row, ctx);
+    const peer_message m = detail::read_message(parent_, mean_message().first(mean_bytes_), count_, peers_);
+    const std::optional<refusal> bad = detail::adopt_message(down_, ctx, m, row.values);
     CAUSEWAY_TRY(closing(finish_sends(port.options.deadline)));
     if (bad) return to_error(*bad, peers_);
     return {};
@@ -132,8 +129,7 @@ class tree_mean {
     return outcome;
   }
 
-  // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
-  // -------------------------------------
+  // --- places of operations, slots of bytes: the own sum, the mean, the children's sums -----------------------------
 
   [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
   [[nodiscard]] std::span<std::byte> own_sum() { return {memory_.data(), up_slot_}; }
@@ -149,8 +145,7 @@ class tree_mean {
     relays_->note(to, talk_.send(place(what, to), to, message, direct), direct.size());
   }
 
-  template <class X>
-  void lay_out(std::size_t count, const X& ctx) {
+  void lay_out(std::size_t count, const auto& ctx) {
     up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
     down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
     const std::size_t bytes = (1 + children_.size()) * up_slot_ + down_slot_;
@@ -160,11 +155,9 @@ class tree_mean {
     sums_.clear();
   }
 
-  // --- up
-  // -------------------------------------------------------------------------------------------------------------------
+  // --- up -----------------------------------------------------------------------------------------------------------
 
-  template <class X>
-  result<void> take_up(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> take_up(const exchange_port& port, const exchange_row& row, const auto& ctx) {
     for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port.options.deadline, children_[i], i));
     if (is_root()) {
       make_mean(row, ctx);
@@ -183,8 +176,7 @@ class tree_mean {
   }
 
   /// sum_ = the own values and the children's sums, each as often as it counts; `weight` becomes how much that is.
-  template <class X>
-  std::optional<refusal> add_up(const exchange_row& row, const X& ctx, float& weight) {
+  std::optional<refusal> add_up(const exchange_row& row, const auto& ctx, float& weight) {
     const std::span<float> sum{sum_.data(), count_};
     std::optional<refusal> bad;
     for (const peer_message& m : sums_) {
@@ -202,8 +194,7 @@ class tree_mean {
     return bad;
   }
 
-  template <class X>
-  void send_sum(const exchange_row& row, const X& ctx) {
+  void send_sum(const exchange_row& row, const auto& ctx) {
     float weight = 0;
     std::optional<refusal> bad = add_up(row, ctx, weight);
     const std::span<std::byte> room = own_sum();
@@ -218,11 +209,9 @@ class tree_mean {
     send(sum_out, tree_way::up, parent_, room.first(used));
   }
 
-  // --- down
-  // -----------------------------------------------------------------------------------------------------------------
+  // --- down ---------------------------------------------------------------------------------------------------------
 
-  template <class X>
-  void make_mean(const exchange_row& row, const X& ctx) {
+  void make_mean(const exchange_row& row, const auto& ctx) {
     const std::span<float> mean{sum_.data(), count_};
     float weight = 0;
     std::optional<refusal> bad = add_up(row, ctx, weight);
@@ -255,17 +244,6 @@ class tree_mean {
     CAUSEWAY_TRY(relays_->finish(deadline));
     talk_.close();
     return {};
-  }
-
-  template <class X>
-  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
-    const peer_message m = detail::read_message(parent_, mean_message().first(mean_bytes_), count_, peers_);
-    if (m.bad) return m.bad;
-    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count_));
-    const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
-    if (!added) return refusal{m.peer, added.error().code};
-    detail::invert(down_, ctx, row.values);
-    return std::nullopt;
   }
 
   tree_options options_;

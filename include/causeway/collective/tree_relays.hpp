@@ -10,9 +10,7 @@
 
 #include <causeway/collective/conversation.hpp>
 #include <causeway/collective/exchange.hpp>
-#include <causeway/collective/link_trees.hpp>
 #include <causeway/collective/relay_paths.hpp>
-#include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>

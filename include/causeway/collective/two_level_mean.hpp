@@ -13,7 +13,6 @@
 #include <causeway/collective/exchange_message.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/collective/message_codec.hpp>
-#include <causeway/collective/region_label.hpp>
 #include <causeway/collective/split_mean.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/elementwise.hpp>
@@ -97,7 +96,7 @@ class two_level_mean {
     CAUSEWAY_TRY(find_region());
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
-    write_own(row, ctx);
+    own_bytes_ = detail::write_contribution(up_, ctx, row, from_member(0), self_);
     if (!is_hub()) {
       talk_.receive(place(result_in, hub()), hub(), part{1}, result_message());
       talk_.send(place(up_out, hub()), hub(), part{0}, from_member(0).first(own_bytes_));
@@ -108,8 +107,7 @@ class two_level_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     if (!is_hub()) return {};
     messages_.clear();
@@ -124,12 +122,11 @@ class two_level_mean {
     std::vector<net::peer_index> hubs;
     for (const auto& r : regions_) hubs.push_back(r.front());
     hubs_.hold(group_view{port.transport, std::move(hubs)});
-    CAUSEWAY_TRY(closing(across_.begin(port_of_hubs(port), row_of_region(), ctx)));
-    return closing(across_.turn(port_of_hubs(port), row_of_region(), ctx));
+    CAUSEWAY_TRY(closing(across_.begin(port.beside(hubs_.get()), row_of_region(), ctx)));
+    return closing(across_.turn(port.beside(hubs_.get()), row_of_region(), ctx));
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     const time_point deadline = port.options.deadline;
     if (is_hub()) {
@@ -141,7 +138,8 @@ class two_level_mean {
       CAUSEWAY_TRY(talk_.finish(place(up_out, hub()), hub(), deadline));
       CAUSEWAY_ASSIGN(result_bytes_, talk_.wait(place(result_in, hub()), hub(), deadline));
     }
-    const std::optional<refusal> bad = adopt(row, ctx);
+    const peer_message m = detail::read_message(hub(), result_message().first(result_bytes_), row.values.size(), peers_);
+    const std::optional<refusal> bad = detail::adopt_message(down_, ctx, m, row.values);
     for (const net::peer_index p : mine()) CAUSEWAY_TRY(talk_.finish(place(result_out, p), p, deadline));
     talk_.close();
     if (bad) return to_error(*bad, peers_);
@@ -154,17 +152,14 @@ class two_level_mean {
   }
 
   /// What `Across` keeps from round to round.
-  template <class Archive>
-  void serialize(Archive& ar) {
+  void serialize(auto& ar) {
     if constexpr (requires { across_.serialize(ar); }) across_.serialize(ar);
   }
 
  private:
   enum kind : std::size_t { up_out, up_in, result_in, result_out, kinds };
-  static constexpr std::uint32_t across_channel = channel_stride / 2;  // of ours, those that the hubs' exchange has
 
-  // --- regions
-  // ----------------------------------------------------------------------------------------------------------------
+  // --- regions ------------------------------------------------------------------------------------------------------
 
   result<void> find_region() {
     CAUSEWAY_ASSIGN(region_, detail::region_of(self_, regions_, peers_));
@@ -174,8 +169,7 @@ class two_level_mean {
   [[nodiscard]] net::peer_index hub() const { return mine().front(); }
   [[nodiscard]] bool is_hub() const { return hub() == self_; }
 
-  // --- places of operations, slots of bytes: the result, then messages of the region, the own one first
-  // -----------------------
+  // --- places of operations, slots of bytes: the result, then messages of the region, the own one first -------------
 
   [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
   [[nodiscard]] std::span<std::byte> result_message() { return {memory_.data(), down_slot_}; }
@@ -183,8 +177,7 @@ class two_level_mean {
     return {memory_.data() + down_slot_ + i * up_slot_, up_slot_};
   }
 
-  template <class X>
-  void lay_out(std::size_t count, const X& ctx) {
+  void lay_out(std::size_t count, const auto& ctx) {
     up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
     down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
     const std::size_t bytes = down_slot_ + (is_hub() ? mine().size() : 1) * up_slot_;
@@ -192,24 +185,10 @@ class two_level_mean {
     if (is_hub() && region_row_.size() != count) region_row_ = aligned_buffer<float>{count};
   }
 
-  template <class X>
-  void write_own(const exchange_row& row, const X& ctx) {
-    const std::span<std::byte> room = from_member(0), body = room.subspan(message_header_bytes);
-    const bool has_content = detail::write_own_header(room, row, row.values.size(), self_);
-    own_bytes_ = message_header_bytes;
-    if (has_content) {
-      own_bytes_ += detail::encode_keeping(up_, ctx, row.values, body, row.residual);
-    } else if (!row.residual.empty()) {
-      detail::copy_row(up_, row.values, row.residual);
-    }
-  }
-
-  // --- what a hub does
-  // ----------------------------------------------------------------------------------------------------------
+  // --- what a hub does ----------------------------------------------------------------------------------------------
 
   /// region_row_ and weight_ = the mean of the region and how much it counts; or bad_, what is wrong with it.
-  template <class X>
-  void reduce(const X& ctx) {
+  void reduce(const auto& ctx) {
     const std::span<float> sum = region_row_.span();
     kernels::zero(ctx.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
     bad_.reset();
@@ -230,11 +209,6 @@ class two_level_mean {
     if (!bad_) detail::invert(up_, ctx, sum);
   }
 
-  [[nodiscard]] exchange_port port_of_hubs(const exchange_port& port) {
-    net::message_id id = port.id;
-    id.channel += across_channel;
-    return {hubs_.get(), id, port.options};
-  }
   [[nodiscard]] exchange_row row_of_region() {
     return {.values = region_row_.span(), .weight = bad_ ? 0.0F : weight_, .refused = bad_ ? bad_->code : errc{}};
   }
@@ -248,7 +222,7 @@ class two_level_mean {
   /// Writes the message for the region: the mean of all, or why there is none.
   template <class X>
   result<void> finish_across(const exchange_port& port, const X& ctx) {
-    const auto outcome = across_.finish(port_of_hubs(port), row_of_region(), ctx);
+    const auto outcome = across_.finish(port.beside(hubs_.get()), row_of_region(), ctx);
     std::optional<refusal> bad = bad_;
     if (!outcome && !bad) bad = refused_by_hubs(outcome.error());
     if (!outcome && !bad) return closing(outcome);
@@ -273,18 +247,6 @@ class two_level_mean {
       (void)std::from_chars(e.where.data() + prefix.size(), e.where.data() + e.where.size(), rank);
     }
     return refusal{rank < regions_.size() ? regions_[rank].front() : peers_, e.code};
-  }
-
-  template <class X>
-  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
-    const std::size_t count = row.values.size();
-    const peer_message m = detail::read_message(hub(), result_message().first(result_bytes_), count, peers_);
-    if (m.bad) return m.bad;
-    detail::clear(down_, ctx.pool, row.values);
-    const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
-    if (!added) return refusal{m.peer, added.error().code};
-    detail::invert(down_, ctx, row.values);
-    return std::nullopt;
   }
 
   region_list regions_;

@@ -17,7 +17,6 @@
 #include <causeway/axis/residual.hpp>
 #include <causeway/optim/delayed_nesterov.hpp>
 
-#include <tuple>
 #include <type_traits>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {

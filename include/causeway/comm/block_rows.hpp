@@ -15,10 +15,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
@@ -135,8 +133,7 @@ class block_rows {
     return of_states(version, [part](state& s) { return reinterpret_cast<float*>(parts_of(s.outer)[part].data()); });
   }
   /// Of all fragments, in the order of the parameters.
-  template <class Values>
-  [[nodiscard]] parameter_row of_states(std::size_t version, Values&& values_of) const {
+  [[nodiscard]] parameter_row of_states(std::size_t version, auto&& values_of) const {
     row_of_fragments row;
     for (std::size_t i = 0; i < core_.states.size(); ++i) {
       state& s = core_.states[i];

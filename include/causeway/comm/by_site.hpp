@@ -61,10 +61,7 @@ class site_context {
   void commit_round() { all_.commit_round(); }
   void commit_round(std::span<const float> shared) { all_.commit_round(shared); }
 
-  template <class Codec>
-  result<void> mean(const Codec& codec, std::span<float> data) {
-    return owner_.mean_of_sites(all_, codec, data);
-  }
+  result<void> mean(const auto& codec, std::span<float> data) { return owner_.mean_of_sites(all_, codec, data); }
 
  private:
   Context& all_;
@@ -131,8 +128,7 @@ class by_site {
 
   /// data ← the mean over the sites, where the members of a site hold the same values. Equal bits on all peers. After an
   /// error the data is garbage unless ctx.keeps_inputs().
-  template <class Codec>
-  result<void> mean_of_sites(auto& ctx, const Codec& codec, std::span<float> data) {
+  result<void> mean_of_sites(auto& ctx, const auto& codec, std::span<float> data) {
     if (options_.sites.size() == 1) return {};
     return keeping(ctx, data, [&]() -> result<void> {
       const pieces cut{data, static_cast<std::int64_t>(codec.block()), pieces_};
@@ -159,19 +155,14 @@ class by_site {
     if (options_.sites.empty()) {
       for (net::peer_index p = 0; p < peers; ++p) options_.sites.push_back({p});
     }
-    std::vector<net::peer_index> all;
     pieces_ = peers;
     for (std::size_t s = 0; s < options_.sites.size(); ++s) {
       const auto& of_site = options_.sites[s];
-      all.insert(all.end(), of_site.begin(), of_site.end());
       pieces_ = std::min(pieces_, static_cast<std::uint32_t>(of_site.size()));
       const auto found = std::find(of_site.begin(), of_site.end(), self);
       if (found != of_site.end()) site_ = s, rank_ = static_cast<std::uint32_t>(found - of_site.begin());
     }
-    std::sort(all.begin(), all.end());
-    bool good = all.size() == peers && pieces_ > 0;
-    for (net::peer_index p = 0; good && p < peers; ++p) good = all[p] == p;
-    if (!good)
+    if (!collective::has_each_once(options_.sites, peers))
       return fail(errc::invalid_argument, "by_site", "sites must name every peer of the run once, and none be empty");
     if (close_ && (close_->size() != members().size() || close_->rank() != rank_)) {
       return fail(errc::invalid_argument, "by_site",
@@ -206,8 +197,7 @@ class by_site {
   }
 
   /// f() on `data`, which comes back where f fails and the fault policy may ask for it again.
-  template <class F>
-  result<void> keeping(auto& ctx, std::span<float> data, F&& f) {
+  result<void> keeping(auto& ctx, std::span<float> data, auto&& f) {
     if (!ctx.keeps_inputs()) return f();
     const std::vector<float> kept{data.begin(), data.end()};
     auto outcome = f();
@@ -215,8 +205,7 @@ class by_site {
     return outcome;
   }
 
-  template <class F>
-  result<void> in_site(auto& ctx, F&& f) {
+  result<void> in_site(auto& ctx, auto&& f) {
     if (close_) return f(*close_);
     collective::transport_site here{ctx.transport(), members(), ctx.exchange_id(collective::channels::site),
                                     options_of(ctx)};
@@ -224,8 +213,7 @@ class by_site {
   }
 
   /// Averages this member's piece with those of its rank at the other sites; nothing where it has none.
-  template <class Codec>
-  result<void> exchange_piece(auto& ctx, const Codec& codec, const pieces& cut) {
+  result<void> exchange_piece(auto& ctx, const auto& codec, const pieces& cut) {
     if (rank_ >= pieces_) return {};
     const std::span<float> mine = cut[rank_];
     const auto weight = static_cast<float>(members().size() * options_.sites.size()) / static_cast<float>(ctx.peers());

@@ -10,10 +10,10 @@
 // goes, and go on with what they have told each other. What a lost replica told is taken back. In swarms with local steps
 // (docs/design/swarm.md, L21) a record takes back what the lost ones of a stage told, and is made of what the others moved.
 
-#include <causeway/axis/peer_groups.hpp>
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/gather.hpp>
+#include <causeway/collective/group_view.hpp>
 #include <causeway/comm/common_steps.hpp>
 #include <causeway/comm/mirror_core.hpp>
 #include <causeway/comm/mirror_record.hpp>
@@ -294,7 +294,7 @@ class elastic_mirrors {
     tally.note(counted_, present);
     lines_ = std::make_unique<net::any_transport>(ctx.membership().lasting());
     heard_.begin(ctx.attempt(), present, lines_->self());
-    axis::peer_group all(present.size());
+    collective::peer_group all(present.size());
     std::iota(all.begin(), all.end(), net::peer_index{0});
     c.audiences[0].meet(*lines_, all, c.most_bytes(ctx), c.clock);
   }

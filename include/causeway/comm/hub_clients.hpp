@@ -62,8 +62,7 @@ class hub_clients {
   /// Ends all lines; the clients stay known.
   CAUSEWAY_DECL void hang_up();
 
-  // ---- what is said to them
-  // ----------------------------------------------------------------------------------------------
+  // ---- what is said to them ----------------------------------------------------------------------------------------
 
   CAUSEWAY_DECL void reply(std::uint32_t c, std::vector<std::byte> bytes);
   /// Which of its pushes were taken: to one of them, to all.
@@ -77,8 +76,7 @@ class hub_clients {
   /// Answers to this peer itself.
   [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return own_answers_; }
 
-  // ---- how far they are
-  // --------------------------------------------------------------------------------------------------
+  // ---- how far they are --------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool listens_to(std::uint32_t c) const {
     return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed

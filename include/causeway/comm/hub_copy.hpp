@@ -130,8 +130,7 @@ struct hub_copies {
   }
 
   /// Calls `f` with each, that of the hub of hubs first.
-  template <class F>
-  void visit(F&& f) {
+  void visit(auto&& f) {
     for (auto& c : top) f(c);
     for (auto& c : regions) f(c);
   }

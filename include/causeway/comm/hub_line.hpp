@@ -10,8 +10,6 @@
 #include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -55,8 +53,7 @@ struct answer_header {
   std::uint32_t code = 0;    ///< why it was refused; of an answer: why the push could not be used, 0 where it was
 };
 
-template <class Header>
-std::vector<std::byte> with_header(const Header& h, std::size_t payload) {
+std::vector<std::byte> with_header(const auto& h, std::size_t payload) {
   std::vector<std::byte> bytes(sizeof h + payload);
   std::memcpy(bytes.data(), &h, sizeof h);
   return bytes;

@@ -30,7 +30,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -45,9 +44,8 @@ class hub_record {
 
  public:
   /// A run begins: with so many regions, of which this peer is in `region`; `outers`: of each level.
-  template <class Outers>
   void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, std::size_t regions,
-             std::size_t region, const Outers& outers) {
+             std::size_t region, const auto& outers) {
     region_ = region;
     kept_.resize(regions);
     copies_.found(cuts, parameters, regions, outers);
@@ -69,8 +67,7 @@ class hub_record {
   [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
 
   /// The record, and what was pushed since. Who goes on from a checkpoint is no hub, and pushes all of it again.
-  template <class Outers>
-  void serialize(auto& ar, auto& tier, std::size_t regions, const Outers& outers) {
+  void serialize(auto& ar, auto& tier, std::size_t regions, const auto& outers) {
     std::uint64_t fragments = is_founded() ? copies_.regions.front().outers.size() : 0;
     ar(fragments);
     if (fragments == 0) return;
@@ -101,8 +98,7 @@ class hub_record {
 
   /// Where blocks move: after a record a reign begins with the attempt that follows, of those who hold the same blocks in
   /// it. The first of them is the hub. In all stages that is the same replica: so no hub waits for one that waits for it.
-  template <class TermsOn>
-  result<void> open_lines(auto& ctx, auto& tier, std::size_t most, const TermsOn& terms_on) {
+  result<void> open_lines(auto& ctx, auto& tier, std::size_t most, const auto& terms_on) {
     hang_up(tier);
     const auto with = ctx.membership().lines();
     if (!with) return {};
@@ -166,8 +162,7 @@ class hub_record {
   }
 
   /// What has arrived is applied; what is on its way is pushed again in the record.
-  template <class TermsOn>
-  void end_reign(auto& tier, const auto& rules, const TermsOn& terms_on) {
+  void end_reign(auto& tier, const auto& rules, const auto& terms_on) {
     auto alone = net::any_transport{};
     const auto terms = terms_on(lines_ ? *lines_ : alone);
     const auto end = [&](auto& server) {
@@ -237,9 +232,8 @@ class hub_record {
   // ---- a record -------------------------------------------------------------------------------------------------------
 
   /// next_ ← what the hubs have come to with all that was pushed.
-  template <class Flush>
   result<void> settle(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
-                      const hub_terms& terms, const Flush& flush) {
+                      const hub_terms& terms, const auto& flush) {
     CAUSEWAY_TRY(claims_of_all(ctx));
     names_ = ctx.entry().identities;
     roles_ = hub_roles::of(claims_, names_, copies_.regions.size(), ctx.attempt());
@@ -267,9 +261,8 @@ class hub_record {
     return {};
   }
 
-  template <class Flush>
   result<void> talk(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
-                    const hub_terms& terms, const Flush& flush) {
+                    const hub_terms& terms, const auto& flush) {
     CAUSEWAY_TRY(set_groups(tier, terms, most));
     CAUSEWAY_TRY(push_to(tier, own_hub().peer == ctx.self(), rules, terms, flush));
     if constexpr (has_upper) {
@@ -283,9 +276,8 @@ class hub_record {
   }
 
   /// All of one level push what their hub does not have.
-  template <class Flush>
-  result<void> push_to(auto& tier, bool is_hub, const auto& rules, const hub_terms& terms, const Flush& flush) {
-    if (is_hub) tier.server().tell_taken();
+  result<void> push_to(auto& tier, bool is_hub, const auto& rules, const hub_terms& terms, const auto& flush) {
+    if (is_hub) tier.server().clients().tell_taken();
     CAUSEWAY_ASSIGN(const auto taken, tier.hear_taken(terms));
     tier.resume_from(taken, terms);
     CAUSEWAY_TRY(flush());

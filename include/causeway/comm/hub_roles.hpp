@@ -6,7 +6,6 @@
 // says which region it is in, what it serves and whom it has pushed to, and from that all find the same hubs. A star is one
 // region. docs/design/asynchronous.md
 
-#include <causeway/config/config.hpp>
 #include <causeway/net/transport.hpp>
 
 #include <cstddef>

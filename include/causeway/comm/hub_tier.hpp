@@ -81,7 +81,7 @@ class hub_tier<Outer, Upper...> {
     is_hub_ = group->front() == self;
     if (!is_hub_) return {};
     CAUSEWAY_TRY(server_.open(terms, level, *group, values, most_bytes));
-    own_ = server_.index_of(self);
+    own_ = server_.clients().index_of(self);
     return upper_.open(terms, levels.subspan(1), level + 1, server_.shared(), most_bytes);
   }
 
@@ -101,19 +101,19 @@ class hub_tier<Outer, Upper...> {
     is_hub_ = own.hub == terms.transport.self();
     if (!is_hub_) return {};
     server_.set_clients(terms, level, own, most_bytes);
-    own_ = server_.index_of(own.hub);
+    own_ = server_.clients().index_of(own.hub);
     has_above_ = true;  // again
     return upper_.set_groups(terms, groups.subspan(1), level + 1, server_.shared(), most_bytes);
   }
   void hang_up() {
     client_.hang_up();
-    server_.hang_up();
+    server_.clients().hang_up();
     upper_.hang_up();
     has_above_ = false;
   }
   /// Which of this peer's pushes the hub has taken.
   result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms) {
-    if (is_hub_) return server_.taken_of(own_);
+    if (is_hub_) return server_.clients()[own_].taken;
     return client_.hear_taken(terms);
   }
   /// To the hub, which applies nothing yet.
@@ -238,7 +238,7 @@ class hub_tier<Outer, Upper...> {
   /// Another peer that this one still has a line to; `self`: there is none.
   [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
     if (!is_hub_) return client_.hub();
-    const net::peer_index client = server_.somebody(self);
+    const net::peer_index client = server_.clients().somebody(self);
     return client != self || !has_above_ ? client : upper_.somebody(self);
   }
 
@@ -264,9 +264,10 @@ class hub_tier<Outer, Upper...> {
   }
 
   result<void> hear_own(const hub_terms& terms) {
-    while (!server_.own_answers().empty()) {
-      const auto bytes = std::move(server_.own_answers().front());
-      server_.own_answers().pop_front();
+    auto& answers = server_.clients().own_answers();
+    while (!answers.empty()) {
+      const auto bytes = std::move(answers.front());
+      answers.pop_front();
       CAUSEWAY_TRY(client_.hear(terms, bytes));
     }
     return {};

@@ -5,7 +5,6 @@
 // Gradients where a peer expects the parameters to be once the row that it sent last has been applied
 // (axis::gradient_ahead).
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 

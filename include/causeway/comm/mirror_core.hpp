@@ -10,13 +10,10 @@
 #include <causeway/compress/message.hpp>
 #include <causeway/core/result.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {

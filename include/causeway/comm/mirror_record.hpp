@@ -55,8 +55,7 @@ class mirror_record {
   CAUSEWAY_DECL void keep(std::size_t sender, std::span<const std::byte> updates);
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t count(std::size_t sender) const;
   /// `f(message)` for those that it has told from one on, the first being 0, up to another.
-  template <class F>
-  void for_each(std::size_t sender, std::uint64_t begin, std::uint64_t end, F&& f) const {
+  void for_each(std::size_t sender, std::uint64_t begin, std::uint64_t end, auto&& f) const {
     std::uint64_t number = 0;
     for (std::size_t i = 0; i < messages_.size(); ++i) {
       if (senders_[i] != sender || number++ < begin || number > end) continue;

@@ -6,9 +6,9 @@
 // own copy, tells the others of what is significant in it, and adds what it is told when it comes. Peers go at their own
 // pace, up to a bound: approximate synchronous parallel, ASP, between the sites of Gaia (Hsieh et al. 2017).
 
-#include <causeway/axis/peer_groups.hpp>
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/channels.hpp>
+#include <causeway/collective/group_view.hpp>
 #include <causeway/comm/elastic_mirrors.hpp>
 #include <causeway/comm/mirror_core.hpp>
 #include <causeway/compress/message.hpp>
@@ -165,7 +165,7 @@ class mirrors {
           errc::unsupported, "mirrors",
           "groups name peers by their numbers, but peers come and go: leave `groups` empty, or use fault::fail_stop");
     }
-    if (!options_.groups.empty() && !axis::has_each_once(options_.groups, ctx.peers())) {
+    if (!options_.groups.empty() && !collective::has_each_once(options_.groups, ctx.peers())) {
       return fail(errc::invalid_argument, "mirrors", "every peer must be in one group, and no group empty");
     }
     if (ctx.exchanges_at_once()) return {};  // elastic pipelines and swarms refuse copies themselves
@@ -173,13 +173,13 @@ class mirrors {
   }
 
   /// Whom a peer tells what it changes: all, or its group; a hub then also the other hubs.
-  [[nodiscard]] std::vector<axis::peer_group> audiences_of(net::peer_index self, std::uint32_t peers) const {
-    axis::peer_group all(peers);
+  [[nodiscard]] std::vector<collective::peer_group> audiences_of(net::peer_index self, std::uint32_t peers) const {
+    collective::peer_group all(peers);
     std::iota(all.begin(), all.end(), net::peer_index{0});
     if (options_.groups.empty()) return {all};
-    const axis::peer_group own = axis::group_of(options_.groups, self);
+    const collective::peer_group own = collective::group_of(options_.groups, self);
     if (own.front() != self) return {own};
-    return {own, axis::hubs_of(options_.groups)};
+    return {own, collective::hubs_of(options_.groups)};
   }
 
   /// Lines to those who are told what this peer changes, and where their clocks are.

@@ -19,16 +19,14 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// Where the state of an optimizer lies, in parts.
-template <class Outer>
-std::vector<std::span<std::byte>> parts_of(Outer& outer) {
+std::vector<std::span<std::byte>> parts_of(auto& outer) {
   membership::image_collector parts;
   parts(outer);
   return parts.parts();
 }
 
 /// Which of its parts have a value for each parameter: those that are as long as what it is for.
-template <class Outer>
-std::vector<std::size_t> rows_of(Outer outer) {
+std::vector<std::size_t> rows_of(auto outer) {
   constexpr std::size_t length = 1021;  // which no count of steps is
   outer.reset(static_cast<std::int64_t>(length));
   const auto parts = parts_of(outer);
@@ -40,8 +38,7 @@ std::vector<std::size_t> rows_of(Outer outer) {
 }
 
 /// Rows as at the beginning; what is no row, such as a count of steps, stays. In place.
-template <class Outer>
-void reset_rows(Outer& outer, std::size_t length) {
+void reset_rows(auto& outer, std::size_t length) {
   std::vector<std::vector<std::byte>> kept;
   for (const std::span<std::byte> part : parts_of(outer)) kept.emplace_back(part.begin(), part.end());
   for (const std::size_t row : rows_of(outer)) kept[row].clear();
@@ -98,6 +95,25 @@ class kept_rows {
 
  private:
   std::vector<std::vector<float>> old_;
+};
+
+/// Memory as it is now, to be put back.
+class memory_as_it_was {
+ public:
+  explicit memory_as_it_was(std::vector<std::span<std::byte>> parts) : parts_{std::move(parts)} {
+    for (const auto part : parts_) bytes_.insert(bytes_.end(), part.begin(), part.end());
+  }
+  void put_back() const {
+    auto from = bytes_.begin();
+    for (const auto part : parts_) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    }
+  }
+
+ private:
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::byte> bytes_;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail

@@ -26,7 +26,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -84,12 +83,8 @@ class parameter_server {
     level_ = level;
     clients_.regroup(terms, level, group, pushes_.fragments(), most_bytes);
   }
-  /// Ends all lines; the clients stay known.
-  void hang_up() { clients_.hang_up(); }
-
-  /// Tells each client which of its pushes were taken.
-  void tell_taken() { clients_.tell_taken(); }
-  [[nodiscard]] const std::vector<std::uint64_t>& taken_of(std::uint32_t c) const { return clients_[c].taken; }
+  [[nodiscard]] hub_clients& clients() noexcept { return clients_; }
+  [[nodiscard]] const hub_clients& clients() const noexcept { return clients_; }
 
   /// Takes all that the clients say until each is done.
   result<void> hear_out(const hub_terms& terms) {
@@ -155,18 +150,12 @@ class parameter_server {
   /// Sends the shared parameters to all that are still here, for good.
   void dismiss(const hub_terms& terms) { clients_.dismiss(terms, shared_); }
 
-  /// A client that is still there, to have something to wait for; none: the peer's own index.
-  [[nodiscard]] net::peer_index somebody(net::peer_index self) const { return clients_.somebody(self); }
-
   [[nodiscard]] std::span<float> shared() noexcept { return shared_; }
   [[nodiscard]] std::span<const float> shared() const noexcept { return shared_; }
-  /// Answers to this peer itself.
-  [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return clients_.own_answers(); }
   /// Pushes applied to fragment f, and the samples behind them, since the last call.
   [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> take_applied(std::size_t f) {
     return {std::exchange(applied_[f], 0U), std::exchange(samples_[f], std::uint64_t{0})};
   }
-  [[nodiscard]] std::uint32_t index_of(net::peer_index peer) const { return clients_.index_of(peer); }
 
   void serialize(auto& ar) {
     std::uint64_t fragments = pushes_.fragments();

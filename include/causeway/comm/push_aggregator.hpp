@@ -11,7 +11,6 @@
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/core/clock.hpp>
-#include <causeway/core/error.hpp>
 
 #include <algorithm>
 #include <cstdint>

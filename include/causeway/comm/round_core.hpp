@@ -22,8 +22,6 @@
 #include <causeway/comm/round_rows.hpp>
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/comm/round_state.hpp>
-#include <causeway/compress/none.hpp>
-#include <causeway/core/clock.hpp>
 #include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
@@ -339,8 +337,7 @@ struct round_core {
   }
 
   /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
-  template <class Hear>
-  static result<double> ask_first(auto& ctx, Hear&& hear) {
+  static result<double> ask_first(auto& ctx, auto&& hear) {
     return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
   }
 

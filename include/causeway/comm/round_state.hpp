@@ -7,7 +7,6 @@
 // after a failure or from a checkpoint; nothing else changes before its result is here. Rows lie where the policy says; the
 // arithmetic on them is the context's.
 
-#include <causeway/axis/content.hpp>
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/groups.hpp>
@@ -203,8 +202,7 @@ struct round_state {
   }
 
   /// Reduces what has arrived and sends it on; waits for it where it has not.
-  template <class Context>
-  result<void> turn(Context& ctx) {
+  result<void> turn(auto& ctx) {
     if constexpr (!axis::by_context<Recipe>) {
       if (talks() && !ctx.result_is_known()) {
         CAUSEWAY_TRY(failing(ctx, exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
@@ -216,8 +214,7 @@ struct round_state {
 
   /// Leaves the mean in `row`. Alone, that is what this peer put in, unless the exchange does something to one row, too.
   /// `where`: the parts of the gradient that the row is of, if it is of that.
-  template <class Context>
-  result<void> finish(Context& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
+  result<void> finish(auto& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
@@ -243,8 +240,7 @@ struct round_state {
   }
 
   // Who is in the result left out of its row what it left out then; who is not put nothing in.
-  template <class Context>
-  result<void> begin_at_result(Context& ctx, bool wants_residual, bool wants_counts) {
+  result<void> begin_at_result(auto& ctx, bool wants_residual, bool wants_counts) {
     std::vector<float> sent;
     if constexpr (has_factors) sent.assign(row.begin(), row.end());  // if that attempt did not come to its end here
     row.resize(input.size());
@@ -257,8 +253,7 @@ struct round_state {
     return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);
   }
 
-  template <class Context>
-  result<void> take_result(Context& ctx, std::vector<float> sent) {
+  result<void> take_result(auto& ctx, std::vector<float> sent) {
     if constexpr (axis::by_context<Recipe>) {
       return ctx.rows().copy(row, input);  // which takes it
     } else {
@@ -274,15 +269,13 @@ struct round_state {
     }
   }
 
-  template <class Context>
-  result<void> failing(Context& ctx, result<void> outcome) {
+  result<void> failing(auto& ctx, result<void> outcome) {
     outcome = ctx.or_unusable(ctx.or_device_error(std::move(outcome)));
     if (!outcome) begun = false;
     return outcome;
   }
 
-  template <class Context>
-  result<void> mean_by_context(Context& ctx, const Recipe& recipe) {
+  result<void> mean_by_context(auto& ctx, const Recipe& recipe) {
     if (row.empty()) return ctx.left_exchange(row);
     if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
@@ -296,8 +289,7 @@ struct round_state {
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
-  template <class Context>
-  result<void> find_residual(Context& ctx, const Recipe& recipe) {
+  result<void> find_residual(auto& ctx, const Recipe& recipe) {
     const compress::as_message<decltype(recipe.codec)> codec{recipe.codec};
     const auto about = message_context(ctx);
     std::vector<std::byte> room(codec.most_bytes(about, row.size()));
@@ -311,16 +303,14 @@ struct round_state {
     }
   }
 
-  template <class Context>
-  void open_group(Context& ctx) {
+  void open_group(auto& ctx) {
     group = &ctx.transport();
     if (terms.members.size() == ctx.peers()) return;
     view = std::make_unique<net::any_transport>(collective::group_view{ctx.transport(), terms.members});
     group = view.get();
   }
 
-  template <class Context>
-  collective::exchange_port port(Context& ctx) {
+  collective::exchange_port port(auto& ctx) {
     options = ctx.exchange_options();
     return {*group, terms.id, options};
   }
@@ -329,8 +319,7 @@ struct round_state {
     return {.values = row, .residual = next_residual, .weight = terms.contributes ? terms.weight : 0.0F, .counts = counts};
   }
 
-  template <class Context>
-  [[nodiscard]] compress::message_context message_context(Context& ctx) const {
+  [[nodiscard]] compress::message_context message_context(auto& ctx) const {
     return {.pool = ctx.pool(),
             .matrices = matrices,
             .seed = terms.seed,

@@ -12,7 +12,7 @@
 #include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/parts.hpp>
 #include <causeway/comm/late_rows.hpp>
-#include <causeway/comm/memory_as_it_was.hpp>
+#include <causeway/comm/outer_rows.hpp>
 #include <causeway/comm/own_parameters.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/result.hpp>
@@ -186,8 +186,7 @@ class round_turns {
   }
   /// Calls `then` with the live parameters as they will be once what was received has been applied, and takes it back. Only
   /// where nothing is applied a round late. Memory meanwhile: what is applied, again.
-  template <class Then>
-  result<void> ahead(auto& ctx, Core& c, const due_list& due, Then&& then) {
+  result<void> ahead(auto& ctx, Core& c, const due_list& due, auto&& then) {
     if (due.empty()) return then();
     membership::image_collector changing;
     c.rows.visit_applied(ctx, changing);

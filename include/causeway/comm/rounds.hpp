@@ -15,7 +15,7 @@
 #include <causeway/comm/round_core.hpp>
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/comm/round_turns.hpp>
-#include <causeway/comm/turn_part.hpp>
+#include <causeway/comm/stacked_turns.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/policy/concepts.hpp>

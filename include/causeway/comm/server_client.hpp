@@ -105,9 +105,8 @@ class server_client {
   // ---- pushing ----------------------------------------------------------------------------------------------------------
 
   /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
-  template <axis::Residual R>
-  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
-                                 std::span<const float> live, bool wants_answer) {
+  std::vector<std::byte> compose(const auto& rules, const axis::Residual auto& residual, float rate, const hub_terms& terms,
+                                 std::size_t f, std::span<const float> live, bool wants_answer) {
     hub_leg& leg = legs_[f];
     row_.resize(live.size());
     axis::gather(terms.cuts[f], anchor_, row_);

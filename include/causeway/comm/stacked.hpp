@@ -153,8 +153,7 @@ class stacked {
     counted_ = false;
     return {};
   }
-  template <class Hook>
-  result<void> both(Hook&& hook) {
+  result<void> both(auto&& hook) {
     if (!first_done_) CAUSEWAY_TRY(hook(first_));
     first_done_ = true;
     CAUSEWAY_TRY(hook(second_));

@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -43,10 +42,7 @@ struct bits_options {
   bool stochastic = false;  ///< round up or down at random, so that the mean of many roundings is the value
   std::uint64_t seed = 0;   ///< of the random numbers
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(bucket, scale, scales, stochastic, seed);
-  }
+  void serialize(auto& ar) { ar(bucket, scale, scales, stochastic, seed); }
 };
 
 /// errc::invalid_argument when the options cannot work.

@@ -28,10 +28,7 @@ struct chunking {
   std::uint32_t side = 64;  ///< largest side of a tile and length of a run: 2 to 64
   std::uint32_t run = 0;    ///< when not 0: matrices are ignored, and the row is cut in runs of so many values, to 65536
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(side, run);
-  }
+  void serialize(auto& ar) { ar(side, run); }
   friend bool operator==(const chunking&, const chunking&) = default;
 };
 
@@ -149,8 +146,7 @@ inline void scatter_chunk(const chunk_grid& grid, std::size_t index, const float
 }
 
 /// Calls f(range of chunk indices) for parts of the grid on the pool's threads. Parts begin at multiples of `grain` chunks.
-template <class F>
-void for_chunks(thread_pool& pool, const chunk_grid& grid, std::int64_t grain, F&& f) {
+void for_chunks(thread_pool& pool, const chunk_grid& grid, std::int64_t grain, auto&& f) {
   const auto count = static_cast<std::int64_t>(grid.count());
   if (count * grid.size() <= kernels::detail::smallest_share) {
     f(index_range{0, count});

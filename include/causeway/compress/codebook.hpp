@@ -24,10 +24,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 struct codebook_options {
   float range_in_deviations = 6.0F;  ///< width of all buckets together, in standard deviations: 1 to 64
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(range_in_deviations);
-  }
+  void serialize(auto& ar) { ar(range_in_deviations); }
 };
 
 /// errc::invalid_argument when the options cannot work.

@@ -14,8 +14,6 @@
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/targets.hpp>
 
-#include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -119,8 +117,7 @@ class codebook_rows {
     return all;
   }
 
-  template <class F>
-  static void for_rows(const message_context& ctx, const piece& p, F&& f) {
+  static void for_rows(const message_context& ctx, const piece& p, auto&& f) {
     if (!p.coded) return;
     kernels::detail::for_rows(ctx.pool, static_cast<std::int64_t>(p.rows), p.width(), [&](index_range part) {
       for (std::int64_t r = part.begin; r < part.end; ++r) f(r);

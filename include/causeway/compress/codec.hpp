@@ -6,7 +6,6 @@
 // its options and its input alone, to the bit, whatever the thread count or the instruction set. All numbers on the wire
 // are little-endian.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/concepts.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>

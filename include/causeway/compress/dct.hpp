@@ -20,7 +20,6 @@
 #include <numbers>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
@@ -134,9 +133,8 @@ class dct_tiles {
   }
 
   /// tile -> left · tile · right for each chunk, where `choose(basis, whether it is left)` picks the factor.
-  template <class Choose>
   void apply(const message_context& ctx, const float* from, std::span<float> to, kernels::simd_level level,
-             Choose&& choose) const {
+             auto&& choose) const {
     bases all(detail::tile_pitch + 1);
     for (chunk_grid grid : cut_into_chunks(chunks_, ctx.matrices, to.size())) {
       const detail::tile& right = choose(basis_of(all, grid.columns), false);

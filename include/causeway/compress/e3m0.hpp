@@ -33,10 +33,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 struct e3m0_options {
   std::uint32_t block = 256;  ///< values that share a scale: 16 to 65536, a multiple of 16
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(block);
-  }
+  void serialize(auto& ar) { ar(block); }
 };
 
 /// errc::invalid_argument when the options cannot work.

@@ -16,9 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
-#include <string_view>
 #include <type_traits>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress { namespace detail {
@@ -82,44 +80,52 @@ struct add_elements {
   }
 };
 
-template <class Element>
-std::size_t encode_as(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                      kernels::simd_level level) {
-  CAUSEWAY_EXPECT(room.size() >= values.size() * sizeof(Element));
-  auto* const to = reinterpret_cast<Element*>(room.data());
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
-  });
-  return values.size() * sizeof(Element);
-}
+/// The codec C that stores every value as an `Element`.
+template <class C, class Element>
+class element_codec {
+ public:
+  static constexpr bool raw = std::is_same_v<Element, float>;
 
-template <class Element>
-result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                       kernels::simd_level level, std::string_view codec) {
-  if (bytes.size() != values.size() * sizeof(Element)) {
-    return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
-  }
-  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  const auto count = static_cast<std::int64_t>(values.size());
-  if (!kernels::detail::look_for_finite(pool, level, count, from, values.data())) return not_finite(codec);
-  return {};
-}
+  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(Element); }
 
-/// Two passes over the bytes: nothing is added before all were found finite.
-template <class Element>
-result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                           kernels::simd_level level, std::string_view codec) {
-  if (bytes.size() != sum.size() * sizeof(Element)) {
-    return wrong_length(codec, bytes.size(), sum.size() * sizeof(Element));
+  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                            kernels::simd_level level = kernels::detect_simd_level()) {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    auto* const to = reinterpret_cast<Element*>(room.data());
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
+      kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
+    });
+    return encoded_size(values.size());
   }
-  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  const auto count = static_cast<std::int64_t>(sum.size());
-  if (!kernels::detail::look_for_finite(pool, level, count, from)) return not_finite(codec);
-  kernels::detail::for_elements(pool, count, [&](index_range r) {
-    kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
-  });
-  return {};
-}
+
+  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                             kernels::simd_level level = kernels::detect_simd_level()) {
+    return look(pool, bytes, values.size(), level, values.data());
+  }
+
+  /// Two passes over the bytes: nothing is added before all were found finite.
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    CAUSEWAY_TRY(look(pool, bytes, sum.size(), level));
+    const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(sum.size()), [&](index_range r) {
+      kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
+    });
+    return {};
+  }
+
+ private:
+  /// Whether there are so many values, all of them finite; with `to`, what they are in f32.
+  static result<void> look(thread_pool& pool, std::span<const std::byte> bytes, std::size_t n, kernels::simd_level level,
+                           auto... to) {
+    if (bytes.size() != encoded_size(n)) return wrong_length(C::name, bytes.size(), encoded_size(n));
+    const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+    const auto count = static_cast<std::int64_t>(n);
+    if (!kernels::detail::look_for_finite(pool, level, count, from, to...)) return not_finite(C::name);
+    return {};
+  }
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 

@@ -7,7 +7,6 @@
 // github.com/kaist-ina/stellatrain 6dccb2d, backend/src/compress/thresholdv16.cpp).
 
 #include <causeway/compress/message.hpp>
-#include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
 
 #include <cstddef>

@@ -95,8 +95,7 @@ inline void write_indices(bit_writer& out, const index_layout& layout, std::span
 namespace detail {
 
 /// Calls f(position) for every one among the bits [begin, end), until it returns false.
-template <class F>
-void for_ones(const bit_reader& in, std::size_t begin, std::size_t end, F&& f) {
+void for_ones(const bit_reader& in, std::size_t begin, std::size_t end, auto&& f) {
   for (std::size_t at = begin; at < end; at += 56) {
     const std::size_t width = std::min<std::size_t>(56, end - at);
     std::uint64_t word = in.window(at) & ((std::uint64_t{1} << width) - 1);

@@ -117,10 +117,7 @@ struct shared_mask_options {
   mask_order order = mask_order::independent;
   std::uint64_t seed = 0;  ///< of sequential's and partitions' shuffles: equal on all peers, and for the whole run
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(share, order, seed);
-  }
+  void serialize(auto& ar) { ar(share, order, seed); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -192,10 +189,7 @@ static_assert(Sparsifier<shared_mask>);
 struct random_k_options {
   double share = 0.01;  ///< of the values
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(share);
-  }
+  void serialize(auto& ar) { ar(share); }
 };
 
 /// errc::invalid_argument when the options cannot work.

@@ -44,6 +44,9 @@ struct message_context {
   std::uint64_t own_seed = 0;                ///< of this exchange and peer
   std::uint64_t round = 0;                   ///< 0, 1, ...: for thresholds that shrink and masks that take turns
   std::span<const float> reference{};        ///< what the row is relative to (shared parameters): as long as it, or empty
+
+  /// Of another row of the same exchange, in which there are no matrices.
+  [[nodiscard]] message_context plain() const { return {.pool = pool, .seed = seed, .own_seed = own_seed, .round = round}; }
 };
 
 /// Requirements, for a row of n values:
@@ -158,14 +161,12 @@ class dense_message {
     return codec_.block() >= largest ? codec_.block() : largest / codec_.block() * codec_.block();
   }
 
-  template <class F>
-  void for_pieces(std::size_t n, F&& f) const {
+  void for_pieces(std::size_t n, auto&& f) const {
     const std::size_t piece = piece_of(n);
     for (std::size_t first = 0; first < n; first += std::min(piece, n - first)) f(first, std::min(piece, n - first));
   }
 
-  template <class F>
-  result<void> decode_pieces(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n, F&& f) const {
+  result<void> decode_pieces(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n, auto&& f) const {
     std::vector<float> values(std::min(piece_of(n), n));
     result<void> outcome;
     for_pieces(n, [&](std::size_t first, std::size_t count) {

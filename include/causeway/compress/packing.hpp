@@ -7,7 +7,6 @@
 // masks of 64-bit lanes that every instruction set has. Sixteen codes take 2·Bits whole bytes; only a message's last byte
 // can have bits to spare, and those are zero.
 
-#include <causeway/config/config.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
 

@@ -168,8 +168,7 @@ CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t coun
 constexpr std::size_t blocks_of(std::size_t n, std::size_t block) noexcept { return (n + block - 1) / block; }
 
 /// Cuts [0, n) among the threads at multiples of a block, and of about 2048 values, so that they rarely share a cache line.
-template <class F>
-void for_blocks(thread_pool& pool, std::size_t n, std::size_t block, F&& f) {
+void for_blocks(thread_pool& pool, std::size_t n, std::size_t block, auto&& f) {
   const auto count = static_cast<std::int64_t>(n);
   if (count <= kernels::detail::smallest_share) {
     if (count > 0) f(index_range{0, count});

@@ -35,10 +35,7 @@ struct sign_options {
   std::uint32_t bucket = 1024;  ///< values that share a scale: 16 to 65536, a multiple of 16
   bool scaled = true;           ///< false: values decode to +1 and -1
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(bucket, scaled);
-  }
+  void serialize(auto& ar) { ar(bucket, scaled); }
 };
 
 /// errc::invalid_argument when the options cannot work.

@@ -153,8 +153,7 @@ class sparse {
 
   /// Calls f(first, count) for the chosen values that are one row for the quantiser: all of them, or those of each tensor
   /// and of what lies between two. Sparsifiers choose from one tensor after another.
-  template <class F>
-  static void for_rows(const message_context& ctx, std::span<const std::uint32_t> kept, F&& f) {
+  static void for_rows(const message_context& ctx, std::span<const std::uint32_t> kept, auto&& f) {
     std::size_t first = 0;
     const auto up_to = [&](std::size_t end) {
       const std::size_t begin = first;

@@ -78,8 +78,7 @@ class coordinate_set {
   [[nodiscard]] std::span<std::uint64_t> words() noexcept { return words_; }
 
   /// Sets bit i where test(i), on the pool's threads.
-  template <class Test>
-  void fill(thread_pool& pool, Test&& test) {
+  void fill(thread_pool& pool, auto&& test) {
     kernels::detail::for_elements(pool, static_cast<std::int64_t>(n_), [&](index_range r) {
       for (std::int64_t first = r.begin; first < r.end; first += 64) {  // parts begin at multiples of 64
         const std::int64_t count = r.end - first < 64 ? r.end - first : 64;

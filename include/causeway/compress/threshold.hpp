@@ -135,10 +135,7 @@ struct threshold_options {
   float least = 1.0F;
   threshold_unit unit = threshold_unit::rms;  ///< least · 1, · the row's largest magnitude, or · its root mean square
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(least, unit);
-  }
+  void serialize(auto& ar) { ar(least, unit); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -187,10 +184,7 @@ struct significant_options {
   float first = 0.01F;  ///< v_0: the threshold of round 0, relative to the parameter
   float floor = 1e-3F;  ///< a parameter smaller than this counts as this large
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first, floor);
-  }
+  void serialize(auto& ar) { ar(first, floor); }
 };
 
 /// errc::invalid_argument when the options cannot work.

@@ -29,10 +29,7 @@ struct top_k_options {
   chunking chunks{};
   index_form indices = index_form::smallest;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(k, chunks, indices);
-  }
+  void serialize(auto& ar) { ar(k, chunks, indices); }
 };
 
 /// errc::invalid_argument when the options cannot work.

@@ -6,7 +6,6 @@
 // says is then about coefficients, and so is a sum of messages.
 
 #include <causeway/compress/message.hpp>
-#include <causeway/config/config.hpp>
 #include <causeway/core/concepts.hpp>
 
 #include <concepts>

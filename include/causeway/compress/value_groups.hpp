@@ -8,7 +8,6 @@
 
 #include <causeway/compress/codec.hpp>
 #include <causeway/compress/message.hpp>
-#include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 
 #include <cstddef>

@@ -230,7 +230,6 @@
 #include <causeway/collective/impl/options.ipp>
 #include <causeway/collective/impl/pairs.ipp>
 #include <causeway/collective/impl/refusal.ipp>
-#include <causeway/collective/impl/region_label.ipp>
 #include <causeway/collective/impl/relay_paths.ipp>
 #include <causeway/collective/impl/ring_order.ipp>
 #include <causeway/collective/impl/server_residual.ipp>
@@ -312,7 +311,6 @@
 #include <causeway/axis/impl/module_groups.ipp>
 #include <causeway/axis/impl/outer.ipp>
 #include <causeway/axis/impl/participation.ipp>
-#include <causeway/axis/impl/peer_groups.ipp>
 #include <causeway/axis/impl/penalised_mean.ipp>
 #endif
 

@@ -4,13 +4,12 @@
 
 // AdamW (Loshchilov and Hutter 2019), the usual inner optimizer: one fused pass over values, gradients and both moments.
 
-#include <causeway/config/config.hpp>
 #include <causeway/kernels/bf16_kernels.hpp>
 #include <causeway/kernels/optimizer.hpp>
-#include <causeway/optim/adam_state.hpp>
 #include <causeway/optim/optimizer.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -51,16 +50,38 @@ class adam_clock {
     while (steps_ < steps) advance(o, {});
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(steps_, power1_, power2_);
-  }
+  void serialize(auto& ar) { ar(steps_, power1_, power2_); }
 
  private:
   std::uint64_t steps_ = 0;
   double power1_ = 1.0;
   double power2_ = 1.0;
 };
+
+namespace detail {
+
+/// Both moments, in the layout of the parameters, and the steps that were made. 8 bytes a parameter.
+template <class Clock>
+struct adam_state {
+  state_buffer first;
+  state_buffer second;
+  Clock clock;
+
+  void reset(std::int64_t length) {
+    first = state_buffer{length};
+    second = state_buffer{length};
+    clock = {};
+  }
+
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first.size());
+    return {std::span{first.data(), length}, std::span{second.data(), length}};
+  }
+
+  void serialize(auto& ar) { ar(first, second, clock); }
+};
+
+}  // namespace detail
 
 /// m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²; p -= lr·(mhat / (sqrt(vhat) + epsilon) + wd·p). Moves 28 bytes a parameter,
 /// keeps 8.
@@ -101,10 +122,7 @@ class adamw {
     if (view.copies != nullptr) view.copies->made = true;
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_);
-  }
+  void serialize(auto& ar) { ar(state_); }
 
  private:
   adamw_options options_;

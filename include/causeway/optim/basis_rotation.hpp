@@ -7,7 +7,6 @@
 // the directions of curvature, steps of Adam swing to and fro, and gradients that are some steps late push the wrong way.
 // The result depends on the Gemm, as with optim::muon.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/concepts.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/default_gemm.hpp>
@@ -104,10 +103,7 @@ class basis_rotation {
     }
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first_, second_, sides_, clock_);
-  }
+  void serialize(auto& ar) { ar(first_, second_, sides_, clock_); }
 
  private:
   /// What is kept of a side of `length`, empty where it is not rotated: L or R, and the columns of U or V one after

@@ -5,7 +5,6 @@
 // Clipping by the global norm (Pascanu et al. 2013). The norm is a sum in f64 in a fixed order that depends on neither
 // threads nor processor; the factor is folded into the optimizer's gradient_scale, so gradients are not written again.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>

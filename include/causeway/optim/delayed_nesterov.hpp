@@ -6,7 +6,6 @@
 // Modeling", algorithm 3). Plain Nesterov takes its momentum up with each push, and so amplifies those that are stale; here
 // each push counts 1/N at once, and the momentum is refreshed by the mean of every N of them. One step is one push.
 
-#include <causeway/config/config.hpp>
 #include <causeway/kernels/outer_update.hpp>
 #include <causeway/optim/optimizer.hpp>
 
@@ -53,10 +52,7 @@ class delayed_nesterov {
     if (refresh) pushes_ = 0;
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(momentum_, buffer_, pushes_);
-  }
+  void serialize(auto& ar) { ar(momentum_, buffer_, pushes_); }
 
  private:
   [[nodiscard]] kernels::delayed_nesterov_coefficients coefficients(const step_options& step, bool refresh) const {

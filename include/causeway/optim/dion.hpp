@@ -7,7 +7,6 @@
 // matrices of hidden layers; AdamW for embeddings, the output head and vectors. A segment is the one matrix it is stored
 // as.
 
-#include <causeway/config/config.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/low_rank.hpp>
 #include <causeway/kernels/optimizer.hpp>
@@ -87,10 +86,7 @@ class dion {
     }
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first_, second_, right_, clock_);
-  }
+  void serialize(auto& ar) { ar(first_, second_, right_, clock_); }
 
  private:
   static constexpr std::int64_t padded(std::int64_t count) noexcept { return (count + 15) / 16 * 16; }

@@ -4,7 +4,6 @@
 
 // Optimizer state that can be taken apart by parameters, for peers whose part of the model changes during a run.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/concepts.hpp>
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -29,9 +28,8 @@ concept Divisible = Optimizer<O> && requires(O& o) {
 
 /// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
 /// once.
-template <Divisible O>
-void divide(O& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to, std::int64_t length,
-            std::uint64_t steps) {
+void divide(Divisible auto& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to,
+            std::int64_t length, std::uint64_t steps) {
   std::vector<std::vector<float>> before;
   for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
   inner.resume(length, steps);

@@ -5,7 +5,6 @@
 // Adam as an outer optimizer (FedAdam; Reddi et al. 2021, algorithm 2): no correction of the first steps' bias, and an τ
 // that is meant to matter, since it bounds how much a value that hardly moves is sped up.
 
-#include <causeway/config/config.hpp>
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/optim/optimizer.hpp>
 
@@ -50,10 +49,7 @@ class fed_adam {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first_, second_);
-  }
+  void serialize(auto& ar) { ar(first_, second_); }
 
  private:
   fed_adam_options options_;

@@ -5,13 +5,11 @@
 // LAMB (You et al. 2019, arXiv 1904.00962), an inner optimizer for large batches: Adam's update, of each tensor as long as
 // the learning rate times the tensor itself. A tensor is a segment: of several matrices that are stored as one, it is all.
 
-#include <causeway/config/config.hpp>
 #include <causeway/kernels/adamw_kernel.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/reduce.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
-#include <causeway/optim/adam_state.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/tensor/scratch.hpp>
@@ -98,10 +96,7 @@ class lamb {
     }
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_);
-  }
+  void serialize(auto& ar) { ar(state_); }
 
  private:
   [[nodiscard]] adamw_options adam() const noexcept {

@@ -6,7 +6,6 @@
 // embeddings, the output head and vectors. A segment is orthogonalised as the one matrix it is stored as. The result
 // depends on the Gemm, so replicas that step on their own stay equal only with equal processors and thread counts.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/default_gemm.hpp>
@@ -90,10 +89,7 @@ class muon {
     }
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first_, second_, clock_);
-  }
+  void serialize(auto& ar) { ar(first_, second_, clock_); }
 
  private:
   void step_matrix(thread_pool& pool, const parameter_view& view, const parameter_segment& s, const step_options& step) {

@@ -13,11 +13,10 @@
 // moves by p_{t+1} = p_t - e·(G·m_t + (1-G)·g_t): Nesterov's step in Adam's moments. What is stored, computed with and
 // trained is p. NAdam divides e by Adam's root of the second moment and corrects both terms' bias.
 
-#include <causeway/config/config.hpp>
 #include <causeway/kernels/adamw_kernel.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
-#include <causeway/optim/adam_state.hpp>
+#include <causeway/optim/adamw.hpp>
 #include <causeway/optim/optimizer.hpp>
 
 #include <cstdint>
@@ -89,10 +88,7 @@ class nadam_clock {
 
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(steps_, warm_up_, product_, beta2_power_);
-  }
+  void serialize(auto& ar) { ar(steps_, warm_up_, product_, beta2_power_); }
 
  private:
   double next_mu(const nadam_options& o) noexcept {
@@ -139,10 +135,7 @@ class nadam {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_);
-  }
+  void serialize(auto& ar) { ar(state_); }
 
  private:
   nadam_options options_;

@@ -5,7 +5,6 @@
 // Nesterov's momentum in PyTorch's form, the usual outer optimizer of periodic averaging (DiLoCo, Douillard et al. 2023:
 // rate 0.7, momentum 0.9).
 
-#include <causeway/config/config.hpp>
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/optim/optimizer.hpp>
 
@@ -41,10 +40,7 @@ class nesterov {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(velocity_);
-  }
+  void serialize(auto& ar) { ar(velocity_); }
 
  private:
   nesterov_options options_;

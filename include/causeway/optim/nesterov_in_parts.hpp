@@ -7,7 +7,6 @@
 // delayed Nesterov (Liu et al. 2024, algorithm 3, c = 0) with shares in place of a fixed number of pushes, derived from
 // that. Decoupled DiLoCo (2026), as published, takes a whole step for each merge, however few learners are in it.
 
-#include <causeway/config/config.hpp>
 #include <causeway/kernels/outer_update.hpp>
 #include <causeway/optim/optimizer.hpp>
 
@@ -64,10 +63,7 @@ class nesterov_in_parts {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(momentum_, buffer_, shares_);
-  }
+  void serialize(auto& ar) { ar(momentum_, buffer_, shares_); }
 
  private:
   nesterov_in_parts_options options_;

@@ -5,7 +5,6 @@
 // What an optimizer is, and what all of them need: state beside the flat parameters, and a walk over the parameters that
 // knows which are decayed. An optimizer is a regular value; it sees the flat buffers and the segments, never the model.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/concepts.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/tensor/buffer.hpp>
@@ -66,8 +65,7 @@ class state_buffer {
   [[nodiscard]] std::span<const float> span() const noexcept { return values_.span(); }
 
   /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
-  template <class Archive>
-  void serialize(Archive& ar) {
+  void serialize(auto& ar) {
     if constexpr (requires { ar.view(std::span<float>{}); }) {
       return ar.view(values_.span());  // an archive that refers to memory instead of copying it
     }
@@ -100,8 +98,7 @@ constexpr bool decays(parameter_kind kind) noexcept { return kind != parameter_k
 
 /// Calls `f(begin, count, decays)` on the calling thread for the pieces of [part.begin, part.end) of the flat buffers,
 /// cut where decay starts or ends. A segment's padding belongs to it.
-template <class F>
-void for_pieces(std::span<const parameter_segment> segments, index_range part, F&& f) {
+void for_pieces(std::span<const parameter_segment> segments, index_range part, auto&& f) {
   for (std::size_t s = 0; s < segments.size();) {
     const bool decay = decays(segments[s].kind);
     const std::int64_t begin = s == 0 ? 0 : segments[s].offset;
@@ -114,8 +111,7 @@ void for_pieces(std::span<const parameter_segment> segments, index_range part, F
 }
 
 /// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
-template <class F>
-void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
+void for_all_pieces(thread_pool& pool, const parameter_view& view, auto&& f) {
   const auto length = static_cast<std::int64_t>(view.values.size());
   const auto walk = [&](index_range part) {
     if (view.segments.empty()) {

@@ -27,10 +27,7 @@ struct constant {
 
   [[nodiscard]] constexpr float at(std::uint64_t) const noexcept { return rate; }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(rate);
-  }
+  void serialize(auto& ar) { ar(rate); }
 };
 
 /// Linear from peak/warmup_steps at step 0 to `peak` at step warmup_steps - 1, then half a cosine down to
@@ -54,10 +51,7 @@ struct warmup_cosine {
     return static_cast<float>(static_cast<double>(peak) * (floor + (1.0 - floor) * cosine));
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(peak, warmup_steps, total_steps, final_fraction);
-  }
+  void serialize(auto& ar) { ar(peak, warmup_steps, total_steps, final_fraction); }
 };
 
 static_assert(Schedule<constant> && Schedule<warmup_cosine>);

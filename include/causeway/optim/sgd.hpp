@@ -5,7 +5,6 @@
 // Stochastic gradient descent, with momentum if asked for. As an outer optimizer with rate 1 and no momentum it applies an
 // averaged pseudo-gradient exactly: p - g, in one rounding.
 
-#include <causeway/config/config.hpp>
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/optim/optimizer.hpp>
 
@@ -62,10 +61,7 @@ class sgd {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(velocity_);
-  }
+  void serialize(auto& ar) { ar(velocity_); }
 
  private:
   static void reported_update(float* p, const float* g, float* velocity, float* sum, std::int64_t count,

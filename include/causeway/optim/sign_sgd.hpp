@@ -5,7 +5,6 @@
 // Descent by signs (signSGD, and with momentum Signum; Bernstein et al. 2018). As an outer optimizer it makes a majority
 // vote out of 1-bit messages, and with DeMo it takes the place of the inner one.
 
-#include <causeway/config/config.hpp>
 #include <causeway/kernels/outer_update.hpp>
 #include <causeway/optim/optimizer.hpp>
 
@@ -47,10 +46,7 @@ class sign_sgd {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(velocity_);
-  }
+  void serialize(auto& ar) { ar(velocity_); }
 
  private:
   sign_sgd_options options_;

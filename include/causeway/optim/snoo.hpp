@@ -6,7 +6,6 @@
 // done by one. Another optimizer trains for K steps; how far it came is the gradient of a Nesterov step from where it
 // began.
 
-#include <causeway/config/config.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/optim/adamw.hpp>
@@ -56,10 +55,7 @@ class snoo {
     if (++steps_ % options_.local_steps == 0) step_outer(pool, view.values);
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(inner_, slow_, velocity_, steps_);
-  }
+  void serialize(auto& ar) { ar(inner_, slow_, velocity_, steps_); }
 
  private:
   void step_outer(thread_pool& pool, std::span<float> values) {

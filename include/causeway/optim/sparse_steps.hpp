@@ -9,7 +9,6 @@
 // A value came where its gradient is not zero. One that came and is exactly zero stays, too: theirs would have let its
 // momenta decay.
 
-#include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/optimizer.hpp>
@@ -45,10 +44,7 @@ class sparse_sgd {
   void resume(std::int64_t length, std::uint64_t) { reset(length); }
   CAUSEWAY_DECL void step(thread_pool& pool, parameter_view view, step_options step);
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(velocity_);
-  }
+  void serialize(auto& ar) { ar(velocity_); }
 
  private:
   sparse_sgd_options options_;
@@ -82,10 +78,7 @@ class sparse_adam {
   }
   CAUSEWAY_DECL void step(thread_pool& pool, parameter_view view, step_options step);
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_);
-  }
+  void serialize(auto& ar) { ar(state_); }
 
  private:
   adamw_options options_;  ///< its decay is the one of the gradient here

@@ -15,8 +15,8 @@
 #include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/residual.hpp>
+#include <causeway/collective/group_view.hpp>
 #include <causeway/collective/norm_aggregators.hpp>
-#include <causeway/collective/region_label.hpp>
 #include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/compress/bits.hpp>

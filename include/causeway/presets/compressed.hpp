@@ -20,7 +20,6 @@
 #include <causeway/compress/bits.hpp>
 #include <causeway/compress/codebook.hpp>
 #include <causeway/compress/dct.hpp>
-#include <causeway/compress/fp16.hpp>
 #include <causeway/compress/mask.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/compress/sign.hpp>

@@ -5,7 +5,6 @@
 // Published systems of pipelines on peers that are taken away, as compositions of a recovery policy and a schedule. Each is
 // the parallelism of a trainer with comm::every_step and fault::quorum.
 
-#include <causeway/config/config.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>

@@ -19,7 +19,6 @@
 #include <causeway/comm/rounds.hpp>
 #include <causeway/compress/codebook_rows.hpp>
 #include <causeway/compress/fp16.hpp>
-#include <causeway/compress/none.hpp>
 #include <causeway/compress/sigma_int8.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/optim/sgd.hpp>

@@ -12,7 +12,6 @@
 #include <causeway/axis/outer.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/compress/e3m0.hpp>
-#include <causeway/compress/none.hpp>
 #include <causeway/optim/nesterov.hpp>
 
 #include <cstdint>

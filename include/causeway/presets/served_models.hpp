@@ -59,8 +59,7 @@ using petals_lora = parallel::tuned_model<nn::gpt_family, stage::coded<compress:
 
 namespace detail {
 
-template <class Options>
-[[nodiscard]] result<petals_finetune> tuned_by(const Options& o, const parallel::tuning_options& tuning) {
+[[nodiscard]] result<petals_finetune> tuned_by(const auto& o, const parallel::tuning_options& tuning) {
   const stage::parameter_source none = [](parameter_store&) -> result<void> {
     return fail(errc::invalid_argument, "petals", "no source of the embedding and the output layer");
   };

@@ -42,8 +42,7 @@ CAUSEWAY_DECL [[nodiscard]] protocol_models make(const protocol_models_options& 
 /// Puts the parameters of an nn::gpt or nn::llama, or of a part of one, into the subspace, also those of parts that it
 /// holds later, and gives the inner optimizer that keeps them there. Before training; not for a checkpoint that is resumed,
 /// whose parameters are in it.
-template <class Model>
-[[nodiscard]] result<stage::subspace_adamw> confined_adamw(const protocol_models_options& o, Model& model,
+[[nodiscard]] result<stage::subspace_adamw> confined_adamw(const protocol_models_options& o, auto& model,
                                                            const optim::adamw_options& adamw = {}) {
   CAUSEWAY_ASSIGN(stage::subspace_basis basis, stage::subspace_basis::random(o.seed, model.width(), o.rank));
   auto pieces = stage::residual_writers();

@@ -6,9 +6,9 @@
 // the only door: a policy that needs the network, a clock or a random number takes it from here, so that a simulated run is
 // the same run. All members are for the trainer's thread.
 
-#include <causeway/collective/agreement.hpp>
 #include <causeway/collective/broadcast.hpp>
 #include <causeway/collective/channels.hpp>
+#include <causeway/collective/gather.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/collective/options.hpp>
 #include <causeway/collective/pairs.hpp>

@@ -27,7 +27,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_p
                                                     const compress::message_context& ctx) {
   to_left_factors(row.values, ctx);
   ended_ = false;
-  return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
+  return first_mean_.begin(port, {.values = first_, .weight = row.weight}, ctx.plain());
 }
 
 CAUSEWAY_DECL result<void> low_rank_exchange::turn_factors(std::span<const float> row, thread_pool& pool) {
@@ -43,18 +43,18 @@ CAUSEWAY_DECL result<void> low_rank_exchange::turn(const collective::exchange_po
                                                    const collective::exchange_row& row,
                                                    const compress::message_context& ctx) {
   const collective::exchange_row first{.values = first_, .weight = row.weight};
-  CAUSEWAY_TRY(first_mean_.turn(port, first, plain(ctx)));
-  CAUSEWAY_TRY(first_mean_.finish(port, first, plain(ctx)));
+  CAUSEWAY_TRY(first_mean_.turn(port, first, ctx.plain()));
+  CAUSEWAY_TRY(first_mean_.finish(port, first, ctx.plain()));
   CAUSEWAY_TRY(turn_factors(row.values, ctx.pool));
-  return second_mean_.begin(second(port), {.values = next_, .weight = row.weight}, plain(ctx));
+  return second_mean_.begin(port.beside(port.transport), {.values = next_, .weight = row.weight}, ctx.plain());
 }
 
 CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_port& port,
                                                      const collective::exchange_row& row,
                                                      const compress::message_context& ctx) {
   const collective::exchange_row factors{.values = next_, .weight = row.weight};
-  CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
-  CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
+  CAUSEWAY_TRY(second_mean_.turn(port.beside(port.transport), factors, ctx.plain()));
+  CAUSEWAY_TRY(second_mean_.finish(port.beside(port.transport), factors, ctx.plain()));
   expand_factors(row, ctx.pool);
   return {};
 }
@@ -132,16 +132,6 @@ CAUSEWAY_DECL void low_rank_exchange::cancel() {
 
 CAUSEWAY_DECL std::span<const float> low_rank_exchange::matrix(const piece& p, std::span<const float> row) {
   return row.subspan(p.offset, p.shape.matrix_size());
-}
-
-CAUSEWAY_DECL compress::message_context low_rank_exchange::plain(const compress::message_context& ctx) {
-  return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
-}
-
-CAUSEWAY_DECL collective::exchange_port low_rank_exchange::second(const collective::exchange_port& port) {
-  net::message_id id = port.id;
-  id.channel += 8;  // the first mean uses fewer
-  return {port.transport, id, port.options};
 }
 
 CAUSEWAY_DECL kernels::low_rank_shape low_rank_exchange::shape_of(const compress::matrix_range& m) const {

@@ -45,17 +45,6 @@ inline double length_of(thread_pool& pool, std::span<const float> x) {
   return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
 }
 
-/// Rows of their own, without matrices.
-inline compress::message_context plain_rows(const compress::message_context& ctx) {
-  return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
-}
-
-inline collective::exchange_port second_talk(const collective::exchange_port& port) {
-  net::message_id id = port.id;
-  id.channel += 8;  // the first mean uses fewer
-  return {port.transport, id, port.options};
-}
-
 CAUSEWAY_DECL penalised_exchange::penalised_exchange(penalty_options options) : options_{options} {}
 
 CAUSEWAY_DECL result<void> penalised_exchange::check() const {
@@ -101,7 +90,7 @@ CAUSEWAY_DECL result<void> penalised_exchange::begin(const collective::exchange_
   CAUSEWAY_ASSIGN(const bool counts, judge(row, ctx));
   norms_.assign(port.transport.size(), 0.0F);
   norms_[port.transport.self()] = row.weight == 0 ? silent : counts ? static_cast<float>(norm_) : out;
-  return norm_mean_.begin(port, {.values = norms_}, plain_rows(ctx));
+  return norm_mean_.begin(port, {.values = norms_}, ctx.plain());
 }
 
 /// Of this peer's row in a mean over those that do not only listen: times their number.
@@ -124,22 +113,22 @@ CAUSEWAY_DECL result<void> penalised_exchange::turn(const collective::exchange_p
                                                     const collective::exchange_row& row,
                                                     const compress::message_context& ctx) {
   const collective::exchange_row norms{.values = norms_};
-  CAUSEWAY_TRY(norm_mean_.turn(port, norms, plain_rows(ctx)));
-  CAUSEWAY_TRY(norm_mean_.finish(port, norms, plain_rows(ctx)));
+  CAUSEWAY_TRY(norm_mean_.turn(port, norms, ctx.plain()));
+  CAUSEWAY_TRY(norm_mean_.finish(port, norms, ctx.plain()));
   for (float& norm : norms_) norm *= static_cast<float>(norms_.size());
   weighted_.assign(row.values.begin(), row.values.end());
   if (usable_) {
     kernels::scale(ctx.pool, weighted_.data(), weight_of(port.transport.self()),
                    static_cast<std::int64_t>(weighted_.size()));
   }
-  return row_mean_.begin(second_talk(port), weighted(row), plain_rows(ctx));
+  return row_mean_.begin(port.beside(port.transport), weighted(row), ctx.plain());
 }
 
 CAUSEWAY_DECL result<void> penalised_exchange::finish(const collective::exchange_port& port,
                                                       const collective::exchange_row& row,
                                                       const compress::message_context& ctx) {
-  CAUSEWAY_TRY(row_mean_.turn(second_talk(port), weighted(row), plain_rows(ctx)));
-  CAUSEWAY_TRY(row_mean_.finish(second_talk(port), weighted(row), plain_rows(ctx)));
+  CAUSEWAY_TRY(row_mean_.turn(port.beside(port.transport), weighted(row), ctx.plain()));
+  CAUSEWAY_TRY(row_mean_.finish(port.beside(port.transport), weighted(row), ctx.plain()));
   std::copy(weighted_.begin(), weighted_.end(), row.values.begin());
   clip(row.values, ctx.pool);
   return {};

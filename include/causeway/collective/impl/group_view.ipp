@@ -7,10 +7,12 @@
 #include <causeway/collective/group_view.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups, std::uint32_t peers) {
+CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
   std::vector<net::peer_index> all;
   for (const auto& group : groups) {
     if (group.empty()) return false;
@@ -21,6 +23,36 @@ CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>
     if (all[i] != i) return false;
   }
   return all.size() == peers;
+}
+
+CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
+  peer_group hubs;
+  for (const peer_group& group : groups) hubs.push_back(group.front());
+  return hubs;
+}
+
+CAUSEWAY_DECL peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer) {
+  for (const peer_group& group : groups) {
+    if (std::find(group.begin(), group.end(), peer) != group.end()) return group;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
+  std::map<std::uint32_t, std::vector<net::peer_index>> named;
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) named[own[p]].push_back(p);
+  }
+  region_list all;
+  for (auto& [name, peers] : named) all.push_back(std::move(peers));
+  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) continue;
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
+  }
+  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
+  return all;
 }
 
 CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)

@@ -127,8 +127,7 @@ CAUSEWAY_DECL std::vector<mpi_way> mpi_site::ways_for(std::size_t bytes) const {
 }
 
 /// Seconds of the quickest of so many, after a first one that is not counted.
-template <class F>
-result<double> mpi_site::best_of(int repeats, F&& f) {
+result<double> mpi_site::best_of(int repeats, auto&& f) {
   double best = 1e9;
   for (int i = 0; i <= repeats; ++i) {
     CAUSEWAY_TRY(all_of(true));

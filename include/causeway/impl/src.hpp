@@ -353,7 +353,6 @@
 #include <causeway/stage/impl/run_history.ipp>
 #include <causeway/stage/impl/sample_buffers.ipp>
 #include <causeway/stage/impl/schedules.ipp>
-#include <causeway/stage/impl/subspace.ipp>
 #include <causeway/stage/impl/subspace_adamw.ipp>
 #include <causeway/stage/impl/subspace_basis.ipp>
 #include <causeway/stage/impl/subspace_pieces.ipp>

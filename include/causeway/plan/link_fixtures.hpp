@@ -17,20 +17,6 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-inline constexpr link_cost ms_gbit(double milliseconds, double gigabits) noexcept {
-  return {milliseconds * 1e-3, gigabits * 1e9};
-}
-
-/// `from(i)` for each pair i < j of regions, in the order 0-1, 0-2, ..., 1-2, ...; `within` on the diagonal.
-CAUSEWAY_DECL link_matrix regions_from(std::size_t regions, std::span<const link_cost> pairs, const link_cost& within);
-
-/// As many devices in each region, region after region; the last ones get one less where that does not work out.
-CAUSEWAY_DECL link_matrix evenly_spread(const link_matrix& regions, std::size_t devices);
-
-}  // namespace detail
-
 /// (1) Machines of eight devices: 100 Gbit/s within a machine, 3.125 between, no delay.
 CAUSEWAY_DECL link_matrix one_data_centre(std::size_t devices);
 

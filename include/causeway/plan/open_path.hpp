@@ -51,9 +51,6 @@ class path_table {
 
 CAUSEWAY_DECL std::vector<std::size_t> nearest_first(std::span<const double> costs, std::size_t places, std::size_t start);
 
-/// Tries every run reversed (2-opt) and every run of up to three places moved (Or-opt) until nothing helps.
-CAUSEWAY_DECL void improve_path(std::span<const double> costs, std::size_t places, open_path& path);
-
 }  // namespace detail
 
 /// A cheapest path over all places, or for more than 12 a good one. `costs` is places x places, symmetric, finite, >= 0.

@@ -53,62 +53,6 @@ struct pipeline_plan {
   [[nodiscard]] std::size_t stages() const noexcept { return where.stages(); }
 };
 
-namespace detail {
-
-class pipeline_planner {
- public:
-  CAUSEWAY_DECL pipeline_planner(const transformer_shape& shape, const link_matrix& links,
-                                 std::span<const compute_device> devices, const pipeline_plan_options& options);
-
-  [[nodiscard]] std::span<const double> speeds() const noexcept { return speeds_; }
-
-  CAUSEWAY_DECL [[nodiscard]] pipeline_task task(std::size_t replicas, std::size_t stages) const;
-
-  /// The cut for these devices: each stage is as fast, and as large, as the least of its replicas.
-  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> cut(placement where) const;
-
-  /// The best plan of this shape, with a search of `search`. DTFM is asked twice: as in the paper, where a replica's
-  /// activations cross each hop as one message, and with messages that go on as micro-batches, so that the hops' times
-  /// overlap: then a hop costs about 1 / (stages - 1) of that. The order of the list is tried too: it is often by site.
-  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> run(std::size_t replicas, std::size_t stages,
-                                                        const dtfm_options& search) const;
-
- private:
-  [[nodiscard]] std::size_t share(std::size_t replicas) const { return (options_.global_batch + replicas - 1) / replicas; }
-
-  CAUSEWAY_DECL void set_work(pipeline_plan& p) const;
-
-  /// Cut, and refined where that is wanted and helps.
-  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> arranged(placement where, const dtfm_options& search) const;
-
-  transformer_shape shape_;
-  const link_matrix& links_;
-  std::vector<compute_device> devices_;
-  pipeline_plan_options options_;
-  double tokens_ = 0;
-  model_cost model_;
-  std::vector<double> speeds_;
-};
-
-CAUSEWAY_DECL result<void> check_pipeline_plan(const link_matrix& links, std::span<const compute_device> devices,
-                                               const pipeline_plan_options& o);
-
-}  // namespace detail
-
-/// The shapes (replicas, stages) that `options` leave open, for a model of `layers` blocks on `devices` devices.
-CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> pipeline_shapes(std::size_t layers, std::size_t devices,
-                                                                               const pipeline_plan_options& options);
-
-namespace detail {
-
-/// Searches each shape a little, the better quarter of them six times as long, and so on (successive halving, Jamieson and
-/// Talwalkar 2016): the last ones with the whole of `search`.
-CAUSEWAY_DECL result<pipeline_plan> best_of_shapes(const pipeline_planner& planner,
-                                                   const std::vector<std::pair<std::size_t, std::size_t>>& shapes,
-                                                   const dtfm_options& search);
-
-}  // namespace detail
-
 /// The plan with the shortest step that the search finds. errc::out_of_memory: the model fits in no shape;
 /// errc::invalid_argument: sizes that do not go together. The same input and seed give the same plan.
 CAUSEWAY_DECL result<pipeline_plan> plan_pipeline(const transformer_shape& shape, const link_matrix& links,

@@ -71,41 +71,6 @@ struct trace_options {
   double replacement = 600;         ///< seconds until a lost instance is replaced, on average
 };
 
-namespace detail {
-
-/// Uniform in (0, 1).
-inline double open_unit(rng& draw) { return (static_cast<double>(draw.next() >> 12U) + 0.5) * 0x1.0p-52; }
-
-inline double exponential(rng& draw, double mean) { return -mean * std::log(open_unit(draw)); }
-
-/// At least 1, with this mean.
-CAUSEWAY_DECL std::uint32_t geometric(rng& draw, double mean);
-
-/// Whole milliseconds, as files have them.
-inline double whole_ms(double seconds) { return std::ceil(seconds * 1000) / 1000; }
-
-class trace_maker {
- public:
-  CAUSEWAY_DECL trace_maker(const trace_options& o, std::uint64_t seed);
-
-  CAUSEWAY_DECL preemption_trace make();
-
- private:
-  CAUSEWAY_DECL void arrive(double now, std::uint32_t zone);
-
-  /// Some instances of the zone of one that is drawn: large zones are hit more often.
-  CAUSEWAY_DECL void lose(double now);
-
-  const trace_options& options_;
-  rng draw_;
-  preemption_trace trace_;
-  std::vector<std::uint32_t> live_;
-  using arrival = std::pair<double, std::uint32_t>;  // when, zone
-  std::priority_queue<arrival, std::vector<arrival>, std::greater<>> coming_;
-};
-
-}  // namespace detail
-
 /// A made-up trace; the same for the same options and seed. Times are whole milliseconds.
 CAUSEWAY_DECL preemption_trace make_trace(const trace_options& options, std::uint64_t seed);
 

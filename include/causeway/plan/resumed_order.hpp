@@ -53,54 +53,6 @@ struct rank_plan {
   double end = 0;              ///< of all ranks: when the last operation ends
 };
 
-namespace detail {
-
-inline constexpr double forward_takes = 1, backward_takes = 2;  // about
-
-class resumed_clock {
- public:
-  CAUSEWAY_DECL explicit resumed_clock(const step_progress& p);
-
-  CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> run();
-
- private:
-  struct row {
-    std::size_t next_forward = 0, next_back = 0, in_flight = 0;
-  };
-  struct candidate {
-    double begin = 0;
-    operation op{};
-    // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    CAUSEWAY_DECL [[nodiscard]] auto rank() const;
-  };
-
-  CAUSEWAY_DECL static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
-
-  // Activations that fit: as in 1F1B.
-  [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
-
-  CAUSEWAY_DECL void pass_by(std::size_t s);
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::vector<rank_plan> ended();
-
-  CAUSEWAY_DECL [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
-
-  CAUSEWAY_DECL void take(const candidate& c);
-
-  const step_progress& p_;
-  step_progress left_;
-  std::vector<row> row_;
-  std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
-  std::vector<double> free_at_;
-  std::vector<rank_plan> plans_;
-};
-
-}  // namespace detail
-
 /// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
 /// ranks never say.
 CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> resumed_orders(const step_progress& p);

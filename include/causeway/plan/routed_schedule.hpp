@@ -52,34 +52,6 @@ CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vec
 /// The most sets of activations that a peer holds at one time if it follows its order.
 CAUSEWAY_DECL [[nodiscard]] std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
 
-namespace detail {
-
-class routed_check {
- public:
-  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> run();
-
- private:
-  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
-
-  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
-  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
-
-  // Each operation once, on the peer of its route, in the order in which one needs the other.
-  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
-
-  // Without clocks: peers go on in turn as far as they can.
-  CAUSEWAY_DECL [[nodiscard]] result<void> runs();
-
-  const routed_schedule& s_;
-  std::size_t stages_;
-  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
-  std::vector<std::size_t> next_;  // of each peer's order
-};
-
-}  // namespace detail
-
 /// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
 /// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
 /// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.

@@ -26,32 +26,6 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-/// What one rank has done, and what the rule wants next.
-class varuna_rule {
- public:
-  varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
-      : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
-
- private:
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
-
-  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
-
-  std::uint32_t rank_;
-  bool last_;
-  std::uint32_t micro_batches_;
-  std::uint32_t most_stored_;
-  std::uint32_t forwards_ = 0;
-  std::uint32_t backwards_ = 0;
-  bool has_activations_ = false;
-};
-
-}  // namespace detail
-
 /// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
 /// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
 /// Errors: costs that do not fit; no room for an input.

@@ -21,19 +21,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 namespace detail {
 
-inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
-
 /// An empty schedule of these sizes, or why there is none.
 CAUSEWAY_DECL [[nodiscard]] result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
                                                             std::uint32_t micro_batches);
-
-/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
-CAUSEWAY_DECL [[nodiscard]] std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
-
-/// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
-/// behind.
-CAUSEWAY_DECL [[nodiscard]] result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
-                                                       std::uint32_t times);
 
 }  // namespace detail
 

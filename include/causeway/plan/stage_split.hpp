@@ -61,42 +61,6 @@ CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from
 
 namespace detail {
 
-/// Splits `blocks` into `stages` runs of at least one so that the largest `load(stage, from, to)` is least, and then the
-/// sum of its squares. Infinite loads are not allowed; an infinite optimum: nothing fits. O(stages blocks^2) loads.
-template <class Load>
-  requires requires(Load& f, std::size_t i) {
-    { f(i, i, i) } -> ConvertibleTo<double>;
-  }
-stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
-  constexpr double none = std::numeric_limits<double>::infinity();
-  const std::size_t width = blocks + 1;
-  // best[s * width + b]: blocks [0, b) in s stages. First for the largest load, then for the squares under that limit.
-  std::vector<double> best;
-  std::vector<std::size_t> cut((stages + 1) * width);
-  const auto fill = [&](auto joined) {
-    best.assign((stages + 1) * width, none);
-    best[0] = 0;
-    for (std::size_t s = 1; s <= stages; ++s) {
-      for (std::size_t b = s; b <= blocks - (stages - s); ++b) {
-        for (std::size_t c = s - 1; c < b; ++c) {
-          const double before = best[(s - 1) * width + c];
-          const double cost = before == none ? none : joined(before, load(s - 1, c, b));
-          if (cost >= best[s * width + b]) continue;
-          best[s * width + b] = cost;
-          cut[s * width + b] = c;
-        }
-      }
-    }
-    return best.back();
-  };
-  const double limit = fill([](double before, double stage) { return std::max(before, stage); });
-  stage_split split{std::vector<std::size_t>(stages), blocks, limit};
-  if (limit == none) return split;
-  fill([&](double before, double stage) { return stage <= limit ? before + stage * stage : none; });
-  for (std::size_t s = stages, b = blocks; s > 0; b = split.first_block[--s]) split.first_block[s - 1] = cut[s * width + b];
-  return split;
-}
-
 /// Sums over runs of blocks in constant time.
 class stage_sums {
  public:
@@ -110,10 +74,6 @@ class stage_sums {
   const model_cost& model_;
   std::vector<block_cost> before_;
 };
-
-CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages);
-
-CAUSEWAY_DECL std::string gigabytes(double bytes);
 
 }  // namespace detail
 

@@ -41,17 +41,6 @@ struct step_estimate {
   [[nodiscard]] double total() const noexcept { return compute + bubble + activations + averaging; }
 };
 
-namespace detail {
-
-/// One replica's two passes; `links`: null for free ones.
-CAUSEWAY_DECL double replica_seconds(const step_work& work, const placement& where, std::span<const double> speeds,
-                                     const link_matrix* links, std::size_t replica);
-
-CAUSEWAY_DECL double stage_average(const link_matrix& links, const placement& where, const step_work& work,
-                                   std::size_t stage);
-
-}  // namespace detail
-
 /// The step of `where`; device d computes at `speeds[d]`, which is above 0.
 CAUSEWAY_DECL step_estimate estimate_step(const link_matrix& links, const placement& where, std::span<const double> speeds,
                                           const step_work& work);

@@ -29,49 +29,6 @@ struct template_choice {
   double seconds = 0;                      ///< of the pipeline that ends last
 };
 
-namespace detail {
-
-/// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
-template <class Enough>
-  requires requires(Enough& f, double t) {
-    { f(t) } -> ConvertibleTo<bool>;
-  }
-double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
-  std::vector<double> times;
-  for (const pipeline_template* t : kinds) {
-    for (std::size_t n = 1; n <= micro_batches; ++n) times.push_back(t->seconds(n));
-  }
-  std::sort(times.begin(), times.end());
-  const auto found = std::partition_point(times.begin(), times.end(), [&](double t) { return !enough(t); });
-  return found == times.end() ? std::numeric_limits<double>::infinity() : *found;
-}
-
-/// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
-class template_knapsack {
- public:
-  CAUSEWAY_DECL template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
-
-  /// The most micro-batches, or `none`.
-  CAUSEWAY_DECL std::size_t solve(double limit, std::size_t most);
-
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sizes() const;
-
-  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
-
- private:
-  struct step {
-    std::size_t size = 0, before = 0;
-  };
-  [[nodiscard]] std::size_t at(std::size_t n, std::size_t k) const { return n * (least_ + 1) + k; }
-
-  const template_set& set_;
-  std::size_t peers_, least_;
-  std::vector<std::size_t> best_;  // [peers used][pipelines, up to `least`]
-  std::vector<step> last_;
-};
-
-}  // namespace detail
-
 /// Splits `micro_batches` over pipelines of `sizes` so that the last ends as early as can be. Exact.
 CAUSEWAY_DECL template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes,
                                           std::size_t micro_batches);

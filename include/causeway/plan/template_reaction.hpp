@@ -44,15 +44,6 @@ CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> held_blocks(const
 
 namespace detail {
 
-/// The pipeline of most (or fewest) peers but `but`; the first of equals. `all.size()`: there is none.
-CAUSEWAY_DECL std::size_t extreme_pipeline(const pipeline_peers& all, std::size_t but, bool most);
-
-/// Fills up or merges the pipelines that are too small.
-CAUSEWAY_DECL void mend(const template_set& set, template_reaction& r);
-
-/// Pipelines beyond the largest template give what they cannot use to the smallest ones; what nobody can use stays spare.
-CAUSEWAY_DECL void shorten(const template_set& set, pipeline_peers& all);
-
 CAUSEWAY_DECL result<std::vector<block_copy>> copies_for(const template_set& set, const pipeline_peers& before,
                                                          const pipeline_peers& after, const std::vector<std::size_t>& lost);
 

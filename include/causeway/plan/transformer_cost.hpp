@@ -57,18 +57,6 @@ struct training_bytes {
   double activation = 2;  ///< per value that crosses a cut
 };
 
-namespace detail {
-
-CAUSEWAY_DECL double matrix_parameters(const transformer_shape& t);
-
-/// Forward; the backward pass takes twice as much.
-CAUSEWAY_DECL double block_operations(const transformer_shape& t);
-
-}  // namespace detail
-
-/// Of one block, with norms and biases.
-CAUSEWAY_DECL double block_parameters(const transformer_shape& t);
-
 /// Of the whole model.
 CAUSEWAY_DECL double total_parameters(const transformer_shape& t);
 

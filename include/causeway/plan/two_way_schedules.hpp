@@ -18,14 +18,6 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-/// An empty schedule of two ways, or why there is none: ranks and micro-batches must be even.
-CAUSEWAY_DECL [[nodiscard]] result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks,
-                                                            std::uint32_t micro_batches);
-
-}  // namespace detail
-
 /// Chimera (Li and Hoefler, SC 2021, arXiv 2107.06925): units of p micro-batches, half of them each way; each way's
 /// operations stand two slots apart, so that those of the two ways never meet. Units follow each other by direct
 /// concatenation (section 3.5): the next one begins in the last waits of the one before. With equal stages and F = B each

@@ -33,43 +33,6 @@ struct exchange_pattern {
   double bits = 16;           ///< on the link, for each parameter
 };
 
-namespace detail {
-
-/// Runs steps one after another and knows at each moment when the device and the link are free.
-class step_timeline {
- public:
-  CAUSEWAY_DECL step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second);
-
-  /// Seconds at the end of the last step's backward pass.
-  [[nodiscard]] double now() const noexcept { return device_; }
-
-  CAUSEWAY_DECL void run(std::size_t steps);
-
- private:
-  struct exchange {
-    std::size_t due = std::numeric_limits<std::size_t>::max();  // the first step that must have the result
-    double arrives = 0;
-  };
-
-  CAUSEWAY_DECL void forward();
-
-  CAUSEWAY_DECL void backward();
-
-  CAUSEWAY_DECL [[nodiscard]] bool is_sent(std::size_t layer) const noexcept;
-
-  CAUSEWAY_DECL void send(std::size_t layer);
-
-  exchange_pattern pattern_;
-  double task_seconds_;
-  double exchange_seconds_;
-  std::vector<exchange> exchanges_;
-  std::size_t step_ = 0;
-  double device_ = 0;
-  double link_ = 0;
-};
-
-}  // namespace detail
-
 /// The part of its time that a replica computes, in (0, 1], once the run is in its stride. Exact but where the link is all
 /// but full and results are waited for late: a backlog then takes long to grow, and up to 0.2 % can be missing. Takes some
 /// 8 * layers * max(2 * period, 512 * (overlap + 1)) additions.

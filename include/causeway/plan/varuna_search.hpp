@@ -89,8 +89,6 @@ class varuna_try {
   model_cost model_;  // its `parameters` are the bytes of gradients
 };
 
-CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o);
-
 }  // namespace detail
 
 /// The quickest (P, D, m, N_m) with P * D <= G. errc::invalid_argument: a calibration that is not complete;

@@ -14,6 +14,7 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/reduce.hpp>
 #include <causeway/policy/concepts.hpp>
 
 #include <algorithm>
@@ -25,6 +26,11 @@
 #include <string_view>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// Of what crosses a boundary: nobody sends on, or takes, values that are not.
+[[nodiscard]] inline bool all_finite(thread_pool& pool, std::span<const float> values) {
+  return values.empty() || kernels::all_finite(pool, values.data(), static_cast<std::int64_t>(values.size()));
+}
 
 enum class direction : std::uint8_t {
   forward,   ///< activations, to the next stage

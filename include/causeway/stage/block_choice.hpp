@@ -29,30 +29,12 @@ struct served_span {
   double throughput = 0;
 };
 
-namespace detail {
-
-/// A span is counted a little below what it has when it is taken out: its own place then looks best among equals.
-inline constexpr double nothing = 1e-3;
-
-CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows);
-
-[[nodiscard]] inline double least(const std::vector<double>& sums) { return *std::min_element(sums.begin(), sums.end()); }
-
-}  // namespace detail
-
 /// Rows a second through each block.
 CAUSEWAY_DECL [[nodiscard]] std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers);
 
 /// Where `count` blocks in a row are worst off: their throughputs, lowest first, are the least in lexicographic order; the
 /// first such place. Precondition: 1 <= count <= blocks.
 CAUSEWAY_DECL [[nodiscard]] std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count);
-
-namespace detail {
-
-/// Puts spans[i] where the others leave most to be done; whether that is another place.
-CAUSEWAY_DECL bool move_to_worst_served(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums);
-
-}  // namespace detail
 
 /// Where the server `self` of `spans` should begin instead; none where it stays: its place is the best, or the swarm would
 /// have a gap meanwhile, or the least throughput would not become more than 1 / quality of what it is, when all move until

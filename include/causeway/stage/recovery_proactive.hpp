@@ -43,27 +43,6 @@ struct proactive_options {
   std::size_t samples = 64;                                        ///< sets of lost peers that are tried
 };
 
-namespace detail {
-
-/// What steps of a model take in different shapes. The job must outlive it.
-class shape_speeds {
- public:
-  CAUSEWAY_DECL shape_speeds(const plan::recovery_job& job, double device_memory);
-
-  /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
-  CAUSEWAY_DECL double seconds(const plan::pipeline_shape& s);
-
-  /// For at most so many peers; 0 x 0 if they are too few. Of several, the one with the fewest stages.
-  CAUSEWAY_DECL plan::pipeline_shape quickest(std::size_t peers);
-
- private:
-  const plan::recovery_job& job_;
-  double device_memory_;
-  std::map<std::pair<std::size_t, std::size_t>, double> seconds_;  // of (replicas, stages)
-};
-
-}  // namespace detail
-
 /// Every `interval` steps, and when a peer of a pipeline is lost, the shapes of the next intervals are chosen that are
 /// expected to train most (plan::plan_liveput), for the number of peers that the history makes likely
 /// (plan::forecast); the first of them is taken. Peers that come in between are spare until then. Which peers go is drawn,
@@ -86,20 +65,11 @@ class proactive {
   // Of the last step; none before the first, and where the history is of another run.
   CAUSEWAY_DECL [[nodiscard]] plan::pipeline_shape last_shape(const cluster_snapshot& g) const;
 
-  CAUSEWAY_DECL static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
-
-  // Whether every stage of so many pipelines has its peer.
-  CAUSEWAY_DECL static bool stands(const cluster_snapshot& g, const std::vector<nn::block_range>& row,
-                                   std::size_t replicas);
-
   CAUSEWAY_DECL [[nodiscard]] result<plan::pipeline_shape> planned(const cluster_snapshot& g, const plan::recovery_job& job,
                                                                    const plan::pipeline_shape& now) const;
 
   CAUSEWAY_DECL [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job,
                                                                     const plan::pipeline_shape& now) const;
-
-  // That more than `there` peers are needed for; one more where no number would do.
-  CAUSEWAY_DECL [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const;
 
   static constexpr std::uint64_t liveput_stream = 0x6C697665;
 

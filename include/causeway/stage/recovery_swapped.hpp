@@ -20,16 +20,6 @@
 #include <string_view>
 #include <vector>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
-
-/// The ends, then `stages` even stages of the other blocks.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages);
-
-/// Whether somebody holds each of those blocks.
-CAUSEWAY_DECL [[nodiscard]] bool has_all(const cluster_snapshot& g, const nn::block_range& r);
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 /// For models with joined ends. As many pipelines as there are peers for, each of a peer for the ends and `stages` even

@@ -13,7 +13,6 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
-#include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/subspace_basis.hpp>
@@ -39,8 +38,6 @@ namespace detail {
 struct subspace_opening {
   static constexpr std::string_view name = "subspace<";
 };
-
-CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values);
 
 }  // namespace detail
 
@@ -92,7 +89,7 @@ class subspace {
     CAUSEWAY_TRY(c.way == direction::forward ? inner_.decode(pool, bytes, coordinates_)
                                              : backward_.decode(pool, bytes, coordinates_));
     basis_.expand(pool, memory_, static_cast<std::size_t>(c.rows), coordinates_.data(), base_of(c), values.data());
-    if (!detail::all_finite(pool, values)) return compress::detail::not_finite(name);  // sums that overflow
+    if (!all_finite(pool, values)) return compress::detail::not_finite(name);  // sums that overflow
     return {};
   }
 
@@ -163,9 +160,5 @@ class subspace {
 static_assert(ActivationCodec<subspace<>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#ifndef CAUSEWAY_COMPILED
-#include <causeway/stage/impl/subspace.ipp>
-#endif
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_HPP

@@ -8,6 +8,11 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+inline constexpr link_cost ms_gbit(double milliseconds, double gigabits) noexcept {
+  return {milliseconds * 1e-3, gigabits * 1e9};
+}
+
+/// `from(i)` for each pair i < j of regions, in the order 0-1, 0-2, ..., 1-2, ...; `within` on the diagonal.
 CAUSEWAY_DECL link_matrix regions_from(std::size_t regions, std::span<const link_cost> pairs, const link_cost& within) {
   link_matrix m{regions};
   std::size_t next = 0;
@@ -18,6 +23,7 @@ CAUSEWAY_DECL link_matrix regions_from(std::size_t regions, std::span<const link
   return m;
 }
 
+/// As many devices in each region, region after region; the last ones get one less where that does not work out.
 CAUSEWAY_DECL link_matrix evenly_spread(const link_matrix& regions, std::size_t devices) {
   std::vector<std::size_t> region_of(devices);
   for (std::size_t i = 0; i < devices; ++i) region_of[i] = i * regions.size() / devices;

@@ -10,17 +10,36 @@
 #include <limits>
 #include <numeric>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL double cost_of_path(std::span<const double> costs, std::size_t places, std::span<const std::size_t> order) {
-  double sum = 0;
-  for (std::size_t i = 0; i + 1 < order.size(); ++i) sum += costs[order[i] * places + order[i + 1]];
-  return sum;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+/// Tries every run reversed (2-opt) and every run of up to three places moved (Or-opt) until nothing helps.
+CAUSEWAY_DECL void improve_path(std::span<const double> costs, std::size_t places, open_path& path) {
+  std::vector<std::size_t> tried;
+  const auto keep = [&] {
+    const double cost = cost_of_path(costs, places, tried);
+    if (cost >= path.cost * (1 - 1e-12)) return false;
+    path = {cost, tried};
+    return true;
+  };
+  for (bool helped = true; helped;) {
+    helped = false;
+    for (std::size_t first = 0; first + 1 < places; ++first) {
+      for (std::size_t last = first + 2; last <= places; ++last) {
+        tried = path.order;
+        std::reverse(tried.begin() + static_cast<std::ptrdiff_t>(first), tried.begin() + static_cast<std::ptrdiff_t>(last));
+        helped = keep() || helped;
+        for (std::size_t end = last + 1; end <= places; ++end) {
+          if (last - first > 3 && end - last > 3) break;
+          tried = path.order;
+          const auto at = tried.begin();
+          std::rotate(at + static_cast<std::ptrdiff_t>(first), at + static_cast<std::ptrdiff_t>(last),
+                      at + static_cast<std::ptrdiff_t>(end));
+          helped = keep() || helped;
+        }
+      }
+    }
+  }
+}
 
 CAUSEWAY_DECL double path_table::fill(std::span<const double> costs, std::size_t places) {
   costs_ = costs;
@@ -84,37 +103,15 @@ CAUSEWAY_DECL std::vector<std::size_t> nearest_first(std::span<const double> cos
   return order;
 }
 
-CAUSEWAY_DECL void improve_path(std::span<const double> costs, std::size_t places, open_path& path) {
-  std::vector<std::size_t> tried;
-  const auto keep = [&] {
-    const double cost = cost_of_path(costs, places, tried);
-    if (cost >= path.cost * (1 - 1e-12)) return false;
-    path = {cost, tried};
-    return true;
-  };
-  for (bool helped = true; helped;) {
-    helped = false;
-    for (std::size_t first = 0; first + 1 < places; ++first) {
-      for (std::size_t last = first + 2; last <= places; ++last) {
-        tried = path.order;
-        std::reverse(tried.begin() + static_cast<std::ptrdiff_t>(first), tried.begin() + static_cast<std::ptrdiff_t>(last));
-        helped = keep() || helped;
-        for (std::size_t end = last + 1; end <= places; ++end) {
-          if (last - first > 3 && end - last > 3) break;
-          tried = path.order;
-          const auto at = tried.begin();
-          std::rotate(at + static_cast<std::ptrdiff_t>(first), at + static_cast<std::ptrdiff_t>(last),
-                      at + static_cast<std::ptrdiff_t>(end));
-          helped = keep() || helped;
-        }
-      }
-    }
-  }
-}
-
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL double cost_of_path(std::span<const double> costs, std::size_t places, std::span<const std::size_t> order) {
+  double sum = 0;
+  for (std::size_t i = 0; i + 1 < order.size(); ++i) sum += costs[order[i] * places + order[i + 1]];
+  return sum;
+}
 
 CAUSEWAY_DECL open_path shortest_open_path(std::span<const double> costs, std::size_t places) {
   CAUSEWAY_EXPECT(costs.size() == places * places);

@@ -13,6 +13,33 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+/// The last digit of the micro-batch as 0-9, A-J or a-j, by kind; a recompute is *.
+[[nodiscard]] constexpr char mark(const operation& op) noexcept {
+  const auto digit = static_cast<char>(op.micro_batch % 10);
+  switch (op.kind) {
+    case work::forward: return static_cast<char>('0' + digit);
+    case work::weight_gradient: return static_cast<char>('a' + digit);
+    case work::recompute: return '*';
+    default: return static_cast<char>('A' + digit);
+  }
+}
+
+/// Blue forwards, orange gradients, green weight gradients, grey recomputes: told apart by colour-blind people, too. Later
+/// chunks are lighter.
+[[nodiscard]] constexpr std::string_view colour(work kind) noexcept {
+  switch (kind) {
+    case work::forward: return "#4477aa";
+    case work::weight_gradient: return "#228833";
+    case work::recompute: return "#999999";
+    default: return "#ee7733";
+  }
+}
+
+inline constexpr double lane = 28, margin = 70, drawing_width = 1100;  // of an SVG, in its units
+
+inline constexpr std::size_t most_columns = 200;  // of a text picture whose unit nobody chose
+
+/// The shortest operation of all, but no shorter than what fits `most_columns`.
 CAUSEWAY_DECL double natural_unit(const timeline& t) {
   double unit = t.makespan;
   for (const auto& rank : t.ranks) {

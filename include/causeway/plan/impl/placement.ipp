@@ -9,6 +9,14 @@
 #include <algorithm>
 #include <numeric>
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task) {
+  return 2 * links.mean_seconds(a, b, task.stage_bytes / static_cast<double>(task.replicas));
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL std::size_t placement::device(std::size_t stage, std::size_t replica) const {
@@ -20,18 +28,6 @@ CAUSEWAY_DECL std::span<const std::size_t> placement::group(std::size_t stage) c
   CAUSEWAY_EXPECT(stage < stages());
   return std::span{devices}.subspan(stage * replicas, replicas);
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task) {
-  return 2 * links.mean_seconds(a, b, task.stage_bytes / static_cast<double>(task.replicas));
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double data_parallel_seconds(const link_matrix& links, std::span<const std::size_t> group,
                                            const pipeline_task& task) {

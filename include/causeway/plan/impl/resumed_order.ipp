@@ -9,6 +9,111 @@
 #include <algorithm>
 #include <limits>
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+inline constexpr double forward_takes = 1, backward_takes = 2;  // about
+
+class resumed_clock {
+ public:
+  CAUSEWAY_DECL explicit resumed_clock(const step_progress& p)
+      : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
+    back_at_ = forward_at_;
+    for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
+    free_at_.resize(plans_.size());
+    for (std::size_t s = 0; s < p.stages(); ++s) {
+      for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
+      pass_by(s);
+    }
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> run() {
+    for (;;) {
+      std::optional<candidate> first;
+      bool left = false;
+      for (std::size_t s = 0; s < p_.stages(); ++s) {
+        left = left || row_[s].next_back < p_.micro_batches();
+        consider(back(s), first);
+        consider(forward(s), first);
+      }
+      if (!first && left)
+        return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
+      if (!first) return ended();
+      take(*first);
+    }
+  }
+
+ private:
+  struct row {
+    std::size_t next_forward = 0, next_back = 0, in_flight = 0;
+  };
+  struct candidate {
+    double begin = 0;
+    operation op{};
+    // gradients first, then the micro-batch that came in first, then the stage nearer the loss
+    [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
+  };
+
+  CAUSEWAY_DECL static void consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
+    if (c && (!first || c->rank() < first->rank())) first = c;
+  }
+
+  // Activations that fit: as in 1F1B.
+  [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
+
+  CAUSEWAY_DECL void pass_by(std::size_t s) {
+    row& r = row_[s];
+    while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
+    while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> forward(std::size_t s) const {
+    const std::size_t m = row_[s].next_forward;
+    if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
+    if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
+    const double input = s > 0 ? forward_at_[s - 1][m] : 0;
+    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> back(std::size_t s) const {
+    const std::size_t m = row_[s].next_back;
+    if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
+    if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
+    const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
+    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<rank_plan> ended() {
+    for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
+    return std::move(plans_);
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s) {
+    return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
+  }
+
+  CAUSEWAY_DECL void take(const candidate& c) {
+    const std::size_t s = c.op.chunk, m = c.op.micro_batch;
+    const bool goes_forward = c.op.kind == work::forward;
+    const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
+    free_at_[p_.owners[s]] = end;
+    plans_[p_.owners[s]].order.push_back(c.op);
+    plans_[p_.owners[s]].begins.push_back(c.begin);
+    (goes_forward ? forward_at_ : back_at_)[s][m] = end;
+    left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
+    goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
+    pass_by(s);
+  }
+
+  const step_progress& p_;
+  step_progress left_;
+  std::vector<row> row_;
+  std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
+  std::vector<double> free_at_;
+  std::vector<rank_plan> plans_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t micro_batches) {
@@ -17,93 +122,6 @@ CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t
   p.units.assign(stages, std::vector<unit_state>(micro_batches));
   return p;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL auto resumed_clock::candidate::rank() const {
-  return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk};
-}
-
-CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
-    : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
-  back_at_ = forward_at_;
-  for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
-  free_at_.resize(plans_.size());
-  for (std::size_t s = 0; s < p.stages(); ++s) {
-    for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
-    pass_by(s);
-  }
-}
-
-CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_clock::run() {
-  for (;;) {
-    std::optional<candidate> first;
-    bool left = false;
-    for (std::size_t s = 0; s < p_.stages(); ++s) {
-      left = left || row_[s].next_back < p_.micro_batches();
-      consider(back(s), first);
-      consider(forward(s), first);
-    }
-    if (!first && left)
-      return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
-    if (!first) return ended();
-    take(*first);
-  }
-}
-
-CAUSEWAY_DECL void resumed_clock::consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
-  if (c && (!first || c->rank() < first->rank())) first = c;
-}
-
-CAUSEWAY_DECL void resumed_clock::pass_by(std::size_t s) {
-  row& r = row_[s];
-  while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
-  while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
-}
-
-CAUSEWAY_DECL auto resumed_clock::forward(std::size_t s) const -> std::optional<candidate> {
-  const std::size_t m = row_[s].next_forward;
-  if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
-  if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
-  const double input = s > 0 ? forward_at_[s - 1][m] : 0;
-  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
-}
-
-CAUSEWAY_DECL auto resumed_clock::back(std::size_t s) const -> std::optional<candidate> {
-  const std::size_t m = row_[s].next_back;
-  if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
-  if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
-  const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
-  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
-}
-
-CAUSEWAY_DECL std::vector<rank_plan> resumed_clock::ended() {
-  for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
-  return std::move(plans_);
-}
-
-CAUSEWAY_DECL operation resumed_clock::named(work kind, std::size_t m, std::size_t s) {
-  return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
-}
-
-CAUSEWAY_DECL void resumed_clock::take(const candidate& c) {
-  const std::size_t s = c.op.chunk, m = c.op.micro_batch;
-  const bool goes_forward = c.op.kind == work::forward;
-  const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
-  free_at_[p_.owners[s]] = end;
-  plans_[p_.owners[s]].order.push_back(c.op);
-  plans_[p_.owners[s]].begins.push_back(c.begin);
-  (goes_forward ? forward_at_ : back_at_)[s][m] = end;
-  left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
-  goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
-  pass_by(s);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
   for ([[maybe_unused]] const auto& row : p.units)

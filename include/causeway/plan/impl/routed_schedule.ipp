@@ -8,6 +8,93 @@
 
 #include <algorithm>
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+class routed_check {
+ public:
+  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s)
+      : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
+    for (const auto& route : s_.routes) {
+      const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
+      if (route.size() != stages_ || !known)
+        return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
+    }
+    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+      for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
+    }
+    for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
+      if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
+    }
+    return runs();
+  }
+
+ private:
+  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
+
+  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const {
+    return fail(errc::invalid_argument,
+                "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
+  }
+  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
+
+  // Each operation once, on the peer of its route, in the order in which one needs the other.
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position) {
+    const operation& op = s_.orders[peer][position];
+    if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
+      return fail(errc::invalid_argument,
+                  "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
+                  "is of no route through this peer");
+    }
+    unsigned& seen = seen_[unit_of(op)];
+    unsigned adds = 0, needs = 0;
+    switch (op.kind) {
+      case work::forward: adds = went_forward; break;
+      case work::backward: needs = went_forward, adds = went_back | has_weights; break;
+      case work::input_gradient: needs = went_forward, adds = went_back; break;
+      case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
+      default: return wrong(unit_of(op), "recomputes; routed schedules do not");
+    }
+    if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
+    seen |= adds;
+    return {};
+  }
+
+  // Without clocks: peers go on in turn as far as they can.
+  CAUSEWAY_DECL [[nodiscard]] result<void> runs() {
+    std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
+    std::size_t left = 0;
+    for (const auto& order : s_.orders) left += order.size();
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+        for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
+          const operation& op = s_.orders[p][next_[p]];
+          const std::size_t unit = unit_of(op);
+          if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
+          if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
+          if (op.kind == work::forward) forward_done[unit] = 1;
+          if (gives_input_gradient(op.kind)) back_done[unit] = 1;
+        }
+      }
+    }
+    if (left == 0) return {};
+    std::size_t stuck = 0;
+    while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
+    return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
+                "deadlock: waits for something that waits for what comes after it");
+  }
+
+  const routed_schedule& s_;
+  std::size_t stages_;
+  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
+  std::vector<std::size_t> next_;  // of each peer's order
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {
@@ -64,83 +151,6 @@ CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_
   }
   return peak;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL routed_check::routed_check(const routed_schedule& s)
-    : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
-
-CAUSEWAY_DECL result<void> routed_check::run() {
-  if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
-  for (const auto& route : s_.routes) {
-    const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
-    if (route.size() != stages_ || !known)
-      return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
-  }
-  for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-    for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
-  }
-  for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
-    if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
-  }
-  return runs();
-}
-
-CAUSEWAY_DECL error routed_check::wrong(std::size_t unit, const std::string& what) const {
-  return fail(errc::invalid_argument,
-              "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
-}
-
-CAUSEWAY_DECL result<void> routed_check::take(std::size_t peer, std::size_t position) {
-  const operation& op = s_.orders[peer][position];
-  if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
-    return fail(errc::invalid_argument,
-                "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
-                "is of no route through this peer");
-  }
-  unsigned& seen = seen_[unit_of(op)];
-  unsigned adds = 0, needs = 0;
-  switch (op.kind) {
-    case work::forward: adds = went_forward; break;
-    case work::backward: needs = went_forward, adds = went_back | has_weights; break;
-    case work::input_gradient: needs = went_forward, adds = went_back; break;
-    case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
-    default: return wrong(unit_of(op), "recomputes; routed schedules do not");
-  }
-  if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
-  seen |= adds;
-  return {};
-}
-
-CAUSEWAY_DECL result<void> routed_check::runs() {
-  std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
-  std::size_t left = 0;
-  for (const auto& order : s_.orders) left += order.size();
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-      for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
-        const operation& op = s_.orders[p][next_[p]];
-        const std::size_t unit = unit_of(op);
-        if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
-        if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
-        if (op.kind == work::forward) forward_done[unit] = 1;
-        if (gives_input_gradient(op.kind)) back_done[unit] = 1;
-      }
-    }
-  }
-  if (left == 0) return {};
-  std::size_t stuck = 0;
-  while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
-  return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
-              "deadlock: waits for something that waits for what comes after it");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound) {
   CAUSEWAY_TRY(detail::routed_check{s}.run());

@@ -8,16 +8,6 @@
 
 #include <algorithm>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
-  std::vector<std::uint32_t> route(stages);
-  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
-  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
@@ -139,6 +129,12 @@ CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& wha
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
+  std::vector<std::uint32_t> route(stages);
+  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
+  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
+}
 
 CAUSEWAY_DECL double seconds_of(const routed_step& step) {
   CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigned>(kind); }
+
 CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message) {
   return fail(errc::invalid_argument,
               "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ", " +
@@ -15,95 +17,114 @@ CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::si
               message);
 }
 
-CAUSEWAY_DECL rank_order_check::rank_order_check(const schedule& s, std::size_t rank)
-    : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+/// Walks one rank's order and remembers what each micro-batch and chunk has been through.
+class rank_order_check {
+ public:
+  CAUSEWAY_DECL rank_order_check(const schedule& s, std::size_t rank)
+      : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
 
-CAUSEWAY_DECL result<void> rank_order_check::run() {
-  const std::vector<operation>& order = s_.orders[rank_];
-  for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
-  for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
-  return {};
-}
-
-CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const operation& op) {
-  constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
-  const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
-  if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
-  if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
-    return wrong("the schedule has no such micro-batch or chunk");
-  if (!goes_through(s_, op.micro_batch, op.chunk))
-    return wrong("its micro-batch goes the other way, through the other chunk");
-  unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
-  if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
-  if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
-  if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
-  if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-  if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-  if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
-    return wrong("repeats a gradient; remove one");
-  if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
-    return wrong("stands before its input gradient");
-  seen |= bit_of(op.kind);
-  return {};
-}
-
-CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
-  if (!goes_through(s_, static_cast<std::uint32_t>(unit % s_.micro_batches),
-                    static_cast<std::uint32_t>(unit / s_.micro_batches))) {
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    const std::vector<operation>& order = s_.orders[rank_];
+    for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
+    for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
     return {};
   }
-  const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
-  const auto missing = [&](work kind) {
-    const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
-                       static_cast<std::uint32_t>(unit / s_.micro_batches)};
-    return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
-  };
-  if (is_missing(work::forward)) return missing(work::forward);
-  if (!is_missing(work::backward)) return {};
-  if (is_missing(work::input_gradient)) return missing(work::backward);
-  if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
-  return {};
-}
 
-CAUSEWAY_DECL deadlock_check::deadlock_check(const schedule& s)
-    : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
-
-CAUSEWAY_DECL result<void> deadlock_check::run() {
-  std::vector<std::uint32_t> awake;
-  for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
-  while (!awake.empty()) {
-    const std::uint32_t rank = awake.back();
-    awake.pop_back();
-    advance(rank, awake);
+ private:
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t position, const operation& op) {
+    constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
+    const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
+    if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
+    if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
+      return wrong("the schedule has no such micro-batch or chunk");
+    if (!goes_through(s_, op.micro_batch, op.chunk))
+      return wrong("its micro-batch goes the other way, through the other chunk");
+    unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
+    if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
+    if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
+    if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
+    if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+    if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+    if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
+      return wrong("repeats a gradient; remove one");
+    if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
+      return wrong("stands before its input gradient");
+    seen |= bit_of(op.kind);
+    return {};
   }
-  for (std::uint32_t r = 0; r < s_.ranks; ++r) {
-    if (next_[r] < s_.orders[r].size()) return stuck(r);
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> complete(std::size_t unit) const {
+    if (!goes_through(s_, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                      static_cast<std::uint32_t>(unit / s_.micro_batches))) {
+      return {};
+    }
+    const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
+    const auto missing = [&](work kind) {
+      const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                         static_cast<std::uint32_t>(unit / s_.micro_batches)};
+      return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
+    };
+    if (is_missing(work::forward)) return missing(work::forward);
+    if (!is_missing(work::backward)) return {};
+    if (is_missing(work::input_gradient)) return missing(work::backward);
+    if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
+    return {};
   }
-  return {};
-}
 
-CAUSEWAY_DECL std::size_t deadlock_check::output(std::uint32_t stage, const operation& op) const noexcept {
-  const std::size_t pass = op.kind == work::forward ? 0 : 1;
-  return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
-}
+  const schedule& s_;
+  std::size_t rank_;
+  std::vector<unsigned> seen_;  // [unit]: bits of kinds
+};
 
-CAUSEWAY_DECL void deadlock_check::advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
-  const std::vector<operation>& order = s_.orders[rank];
-  for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
-    const auto source = source_of(s_, rank, order[i]);
-    if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
-    if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
-    there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
-    if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
+/// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
+class deadlock_check {
+ public:
+  CAUSEWAY_DECL explicit deadlock_check(const schedule& s)
+      : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    std::vector<std::uint32_t> awake;
+    for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
+    while (!awake.empty()) {
+      const std::uint32_t rank = awake.back();
+      awake.pop_back();
+      advance(rank, awake);
+    }
+    for (std::uint32_t r = 0; r < s_.ranks; ++r) {
+      if (next_[r] < s_.orders[r].size()) return stuck(r);
+    }
+    return {};
   }
-}
 
-CAUSEWAY_DECL error deadlock_check::stuck(std::uint32_t rank) const {
-  const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
-  return wrong_operation(s_, rank, next_[rank],
-                         "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
-                             std::to_string(source->chunk) + ", which waits for something after this");
-}
+ private:
+  // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept {
+    const std::size_t pass = op.kind == work::forward ? 0 : 1;
+    return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
+  }
+
+  CAUSEWAY_DECL void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
+    const std::vector<operation>& order = s_.orders[rank];
+    for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
+      const auto source = source_of(s_, rank, order[i]);
+      if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
+      if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
+      there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
+      if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
+    }
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] error stuck(std::uint32_t rank) const {
+    const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
+    return wrong_operation(s_, rank, next_[rank],
+                           "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
+                               std::to_string(source->chunk) + ", which waits for something after this");
+  }
+
+  const schedule& s_;
+  std::vector<std::size_t> next_;
+  std::vector<bool> there_;
+};
 
 CAUSEWAY_DECL result<void> check_sizes(const schedule& s) {
   if (s.ranks == 0 || s.chunks == 0 || s.micro_batches == 0)

@@ -8,31 +8,47 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL std::optional<operation> varuna_rule::choose(const pipeline_clock& clock) {
-  if (backwards_ == micro_batches_) return std::nullopt;
-  const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
-  if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
-  const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
-  const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
-  const auto forward = next_forward(clock);
-  if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
-  if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
-  return std::nullopt;
-}
+/// What one rank has done, and what the rule wants next.
+class varuna_rule {
+ public:
+  varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
+      : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
 
-CAUSEWAY_DECL std::optional<operation> varuna_rule::next_forward(const pipeline_clock& clock) const {
-  const operation forward{work::forward, forwards_};
-  const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
-  if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
-  return forward;
-}
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
+    if (backwards_ == micro_batches_) return std::nullopt;
+    const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
+    if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
+    const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
+    const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
+    const auto forward = next_forward(clock);
+    if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
+    if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
+    return std::nullopt;
+  }
 
-CAUSEWAY_DECL operation varuna_rule::take(const operation& op) {
-  forwards_ += op.kind == work::forward ? 1 : 0;
-  backwards_ += op.kind == work::backward ? 1 : 0;
-  if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
-  return op;
-}
+ private:
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const {
+    const operation forward{work::forward, forwards_};
+    const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
+    if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
+    return forward;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op) {
+    forwards_ += op.kind == work::forward ? 1 : 0;
+    backwards_ += op.kind == work::backward ? 1 : 0;
+    if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
+    return op;
+  }
+
+  std::uint32_t rank_;
+  bool last_;
+  std::uint32_t micro_batches_;
+  std::uint32_t most_stored_;
+  std::uint32_t forwards_ = 0;
+  std::uint32_t backwards_ = 0;
+  bool has_activations_ = false;
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 

@@ -11,20 +11,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
-  if (ranks == 0 || chunks == 0 || micro_batches == 0)
-    return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
-  const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
-  if (stages > most_operations || stages * micro_batches > most_operations / 3) {
-    return fail(errc::too_large, "schedule",
-                std::to_string(ranks) + " ranks of " + std::to_string(chunks) + " chunks with " +
-                    std::to_string(micro_batches) + " micro-batches are too many operations; use fewer micro-batches");
-  }
-  schedule s{ranks, chunks, micro_batches, true, {}};
-  s.orders.resize(ranks);
-  return s;
-}
-
+/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
 CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
   std::vector<operation> order;
   order.reserve(std::size_t{2} * micro_batches);
@@ -37,6 +24,8 @@ CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uin
   return order;
 }
 
+/// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
+/// behind.
 CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t times) {
   CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 1, micro_batches));
   for (std::uint32_t r = 0; r < ranks; ++r) {
@@ -48,6 +37,22 @@ CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micr
     }
     while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
   }
+  return s;
+}
+
+inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
+
+CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+  if (ranks == 0 || chunks == 0 || micro_batches == 0)
+    return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
+  const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
+  if (stages > most_operations || stages * micro_batches > most_operations / 3) {
+    return fail(errc::too_large, "schedule",
+                std::to_string(ranks) + " ranks of " + std::to_string(chunks) + " chunks with " +
+                    std::to_string(micro_batches) + " micro-batches are too many operations; use fewer micro-batches");
+  }
+  schedule s{ranks, chunks, micro_batches, true, {}};
+  s.orders.resize(ranks);
   return s;
 }
 

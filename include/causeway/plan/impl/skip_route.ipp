@@ -7,22 +7,39 @@
 #include <causeway/plan/skip_route.hpp>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <queue>
 #include <utility>
-#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 class skip_route_search {
  public:
-  CAUSEWAY_DECL skip_route_search(const skip_task& task, const skip_limits& limits);
+  CAUSEWAY_DECL skip_route_search(const skip_task& task, const skip_limits& limits)
+      : task_{task}, limits_{limits}, stage_of_(task.peers.size()), rest_(task.passes * task.peers.size(), never) {
+    for (std::size_t s = 0; s < task.stages.size(); ++s) {
+      for (const std::uint32_t p : task.stages[s]) stage_of_[p] = s;
+    }
+    fill_rest();
+  }
 
-  CAUSEWAY_DECL std::optional<skip_route> run(std::size_t group);
+  CAUSEWAY_DECL std::optional<skip_route> run(std::size_t group) {
+    begun none;
+    none.way.seconds = task_.begins(group);
+    go_on(none, task_.first_peer(group));
+    while (!open_.empty()) {
+      begun b = open_.top();
+      open_.pop();
+      if (b.whole) return std::move(b.way);
+      const std::size_t left = task_.passes - b.way.peers.size();
+      if (left == 0)
+        go_back(std::move(b));
+      else
+        for_next(stage_of(b.way.peers.back()), left, [&](std::uint32_t p) { go_on(b, p); });
+    }
+    return std::nullopt;
+  }
 
  private:
   static constexpr double never = std::numeric_limits<double>::infinity();
@@ -42,7 +59,20 @@ class skip_route_search {
   [[nodiscard]] std::size_t stage_of(std::uint32_t peer) const { return stage_of_[peer]; }
 
   // Seconds from the end of a peer's forward, with so many stages to come, to the beginning of its backward, without waits.
-  CAUSEWAY_DECL void fill_rest();
+  CAUSEWAY_DECL void fill_rest() {
+    for (const std::uint32_t p : task_.stages.back()) rest(0, p) = 0;
+    for (std::size_t left = 1; left < task_.passes; ++left) {
+      for (std::size_t s = 0; s + 1 < task_.stages.size(); ++s) {
+        for (const std::uint32_t p : task_.stages[s]) {
+          for_next(s, left, [&](std::uint32_t q) {
+            const double there = task_.ways[p][q] + task_.peers[q].forward;
+            const double back = task_.peers[q].of(work::backward) + task_.ways[q][p];
+            rest(left, p) = std::min(rest(left, p), there + rest(left - 1, q) + back);
+          });
+        }
+      }
+    }
+  }
 
   // Peers of the stages that a way may go on to, with so many to come.
   template <class F>
@@ -55,11 +85,47 @@ class skip_route_search {
     }
   }
 
-  CAUSEWAY_DECL void visit(skip_route& way, std::uint32_t peer, double arrives, double seconds) const;
+  CAUSEWAY_DECL void visit(skip_route& way, std::uint32_t peer, double arrives, double seconds) const {
+    const auto disturbs = [&](const skip_visit& o) {
+      return o.peer == peer && arrives < o.end && arrives + seconds > o.start;
+    };
+    for (bool waits = true; waits;) {
+      waits = false;
+      for (const skip_visit& o : limits_.occupied) {
+        if (!disturbs(o)) continue;
+        arrives = o.end;
+        waits = true;
+      }
+    }
+    way.visits.push_back({peer, arrives, arrives + seconds});
+    way.seconds = arrives + seconds;
+  }
 
-  CAUSEWAY_DECL void go_on(const begun& b, std::uint32_t peer);
+  CAUSEWAY_DECL void go_on(const begun& b, std::uint32_t peer) {
+    begun next = b;
+    const double way = next.way.peers.empty() ? 0 : task_.ways[next.way.peers.back()][peer];
+    const double back = next.way.peers.empty() ? 0 : task_.ways[peer][next.way.peers.back()];
+    next.way.peers.push_back(peer);
+    visit(next.way, peer, next.way.seconds + way, task_.peers[peer].forward);
+    next.back += back + task_.peers[peer].of(work::backward);
+    const double rest_of_it = rest(task_.passes - next.way.peers.size(), peer);
+    if (rest_of_it == never) return;
+    next.bound = next.way.seconds + rest_of_it + next.back;
+    next.sequence = sequence_++;
+    open_.push(std::move(next));
+  }
 
-  CAUSEWAY_DECL void go_back(begun b);
+  CAUSEWAY_DECL void go_back(begun b) {
+    for (std::size_t i = b.way.peers.size(); i-- > 0;) {
+      const std::uint32_t peer = b.way.peers[i];
+      const double way = i + 1 < b.way.peers.size() ? task_.ways[b.way.peers[i + 1]][peer] : 0;
+      visit(b.way, peer, b.way.seconds + way, task_.peers[peer].of(work::backward));
+    }
+    b.bound = b.way.seconds;
+    b.whole = true;
+    b.sequence = sequence_++;
+    open_.push(std::move(b));
+  }
 
   const skip_task& task_;
   const skip_limits& limits_;
@@ -68,88 +134,6 @@ class skip_route_search {
   std::priority_queue<begun, std::vector<begun>, std::greater<>> open_;
   std::uint64_t sequence_ = 0;
 };
-
-CAUSEWAY_DECL skip_route_search::skip_route_search(const skip_task& task, const skip_limits& limits)
-    : task_{task}, limits_{limits}, stage_of_(task.peers.size()), rest_(task.passes * task.peers.size(), never) {
-  for (std::size_t s = 0; s < task.stages.size(); ++s) {
-    for (const std::uint32_t p : task.stages[s]) stage_of_[p] = s;
-  }
-  fill_rest();
-}
-
-CAUSEWAY_DECL void skip_route_search::fill_rest() {
-  for (const std::uint32_t p : task_.stages.back()) rest(0, p) = 0;
-  for (std::size_t left = 1; left < task_.passes; ++left) {
-    for (std::size_t s = 0; s + 1 < task_.stages.size(); ++s) {
-      for (const std::uint32_t p : task_.stages[s]) {
-        for_next(s, left, [&](std::uint32_t q) {
-          const double there = task_.ways[p][q] + task_.peers[q].forward;
-          const double back = task_.peers[q].of(work::backward) + task_.ways[q][p];
-          rest(left, p) = std::min(rest(left, p), there + rest(left - 1, q) + back);
-        });
-      }
-    }
-  }
-}
-
-CAUSEWAY_DECL void skip_route_search::visit(skip_route& way, std::uint32_t peer, double arrives, double seconds) const {
-  const auto disturbs = [&](const skip_visit& o) {
-    return o.peer == peer && arrives < o.end && arrives + seconds > o.start;
-  };
-  for (bool waits = true; waits;) {
-    waits = false;
-    for (const skip_visit& o : limits_.occupied) {
-      if (!disturbs(o)) continue;
-      arrives = o.end;
-      waits = true;
-    }
-  }
-  way.visits.push_back({peer, arrives, arrives + seconds});
-  way.seconds = arrives + seconds;
-}
-
-CAUSEWAY_DECL void skip_route_search::go_on(const begun& b, std::uint32_t peer) {
-  begun next = b;
-  const double way = next.way.peers.empty() ? 0 : task_.ways[next.way.peers.back()][peer];
-  const double back = next.way.peers.empty() ? 0 : task_.ways[peer][next.way.peers.back()];
-  next.way.peers.push_back(peer);
-  visit(next.way, peer, next.way.seconds + way, task_.peers[peer].forward);
-  next.back += back + task_.peers[peer].of(work::backward);
-  const double rest_of_it = rest(task_.passes - next.way.peers.size(), peer);
-  if (rest_of_it == never) return;
-  next.bound = next.way.seconds + rest_of_it + next.back;
-  next.sequence = sequence_++;
-  open_.push(std::move(next));
-}
-
-CAUSEWAY_DECL void skip_route_search::go_back(begun b) {
-  for (std::size_t i = b.way.peers.size(); i-- > 0;) {
-    const std::uint32_t peer = b.way.peers[i];
-    const double way = i + 1 < b.way.peers.size() ? task_.ways[b.way.peers[i + 1]][peer] : 0;
-    visit(b.way, peer, b.way.seconds + way, task_.peers[peer].of(work::backward));
-  }
-  b.bound = b.way.seconds;
-  b.whole = true;
-  b.sequence = sequence_++;
-  open_.push(std::move(b));
-}
-
-CAUSEWAY_DECL std::optional<skip_route> skip_route_search::run(std::size_t group) {
-  begun none;
-  none.way.seconds = task_.begins(group);
-  go_on(none, task_.first_peer(group));
-  while (!open_.empty()) {
-    begun b = open_.top();
-    open_.pop();
-    if (b.whole) return std::move(b.way);
-    const std::size_t left = task_.passes - b.way.peers.size();
-    if (left == 0)
-      go_back(std::move(b));
-    else
-      for_next(stage_of(b.way.peers.back()), left, [&](std::uint32_t p) { go_on(b, p); });
-  }
-  return std::nullopt;
-}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 

@@ -10,6 +10,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+/// One replica's two passes; `links`: null for free ones.
 CAUSEWAY_DECL double replica_seconds(const step_work& work, const placement& where, std::span<const double> speeds,
                                      const link_matrix* links, std::size_t replica) {
   double down = 0, up = 0, slowest_down = 0, slowest_up = 0;

@@ -8,39 +8,72 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL template_knapsack::template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
-    : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+/// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
+template <class Enough>
+  requires requires(Enough& f, double t) {
+    { f(t) } -> ConvertibleTo<bool>;
+  }
+double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
+  std::vector<double> times;
+  for (const pipeline_template* t : kinds) {
+    for (std::size_t n = 1; n <= micro_batches; ++n) times.push_back(t->seconds(n));
+  }
+  std::sort(times.begin(), times.end());
+  const auto found = std::partition_point(times.begin(), times.end(), [&](double t) { return !enough(t); });
+  return found == times.end() ? std::numeric_limits<double>::infinity() : *found;
+}
 
-CAUSEWAY_DECL std::size_t template_knapsack::solve(double limit, std::size_t most) {
-  std::fill(best_.begin(), best_.end(), none);
-  best_[0] = 0;
-  for (std::size_t n = 1; n <= peers_; ++n) {
-    for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
-      const std::size_t gain = set_.of(size).within(limit, most);
-      for (std::size_t k = 0; k <= least_; ++k) {
-        const std::size_t before = best_[at(n - size, k)];
-        if (before == none) continue;
-        const std::size_t to = at(n, std::min(k + 1, least_));
-        if (best_[to] != none && before + gain <= best_[to]) continue;
-        best_[to] = before + gain;
-        last_[to] = {size, k};
+/// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
+class template_knapsack {
+ public:
+  CAUSEWAY_DECL template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
+      : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+
+  /// The most micro-batches, or `none`.
+  CAUSEWAY_DECL std::size_t solve(double limit, std::size_t most) {
+    std::fill(best_.begin(), best_.end(), none);
+    best_[0] = 0;
+    for (std::size_t n = 1; n <= peers_; ++n) {
+      for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
+        const std::size_t gain = set_.of(size).within(limit, most);
+        for (std::size_t k = 0; k <= least_; ++k) {
+          const std::size_t before = best_[at(n - size, k)];
+          if (before == none) continue;
+          const std::size_t to = at(n, std::min(k + 1, least_));
+          if (best_[to] != none && before + gain <= best_[to]) continue;
+          best_[to] = before + gain;
+          last_[to] = {size, k};
+        }
       }
     }
+    return best_[at(peers_, least_)];
   }
-  return best_[at(peers_, least_)];
-}
 
-CAUSEWAY_DECL std::vector<std::size_t> template_knapsack::sizes() const {
-  std::vector<std::size_t> all;
-  for (std::size_t n = peers_, k = least_; n > 0;) {
-    const auto [size, before] = last_[at(n, k)];
-    all.push_back(size);
-    n -= size;
-    k = before;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sizes() const {
+    std::vector<std::size_t> all;
+    for (std::size_t n = peers_, k = least_; n > 0;) {
+      const auto [size, before] = last_[at(n, k)];
+      all.push_back(size);
+      n -= size;
+      k = before;
+    }
+    std::sort(all.rbegin(), all.rend());
+    return all;
   }
-  std::sort(all.rbegin(), all.rend());
-  return all;
-}
+
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+ private:
+  struct step {
+    std::size_t size = 0, before = 0;
+  };
+  [[nodiscard]] std::size_t at(std::size_t n, std::size_t k) const { return n * (least_ + 1) + k; }
+
+  const template_set& set_;
+  std::size_t peers_, least_;
+  std::vector<std::size_t> best_;  // [peers used][pipelines, up to `least`]
+  std::vector<step> last_;
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 

@@ -9,24 +9,9 @@
 #include <algorithm>
 #include <map>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> held_blocks(const template_set& set,
-                                                                           const pipeline_peers& all) {
-  std::vector<std::pair<std::size_t, std::size_t>> held;
-  for (const auto& peers : all) {
-    for (const template_stage& s : set.of(peers.size()).stages) {
-      for (std::size_t b = s.first_block; b < s.end; ++b) held.emplace_back(peers[s.peer], b);
-    }
-  }
-  std::sort(held.begin(), held.end());
-  return held;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+/// The pipeline of most (or fewest) peers but `but`; the first of equals. `all.size()`: there is none.
 CAUSEWAY_DECL std::size_t extreme_pipeline(const pipeline_peers& all, std::size_t but, bool most) {
   std::size_t found = all.size();
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -36,6 +21,7 @@ CAUSEWAY_DECL std::size_t extreme_pipeline(const pipeline_peers& all, std::size_
   return found;
 }
 
+/// Fills up or merges the pipelines that are too small.
 CAUSEWAY_DECL void mend(const template_set& set, template_reaction& r) {
   for (std::size_t i = 0; i < r.pipelines.size();) {
     while (r.pipelines[i].size() < set.smallest()) {
@@ -58,6 +44,7 @@ CAUSEWAY_DECL void mend(const template_set& set, template_reaction& r) {
   }
 }
 
+/// Pipelines beyond the largest template give what they cannot use to the smallest ones; what nobody can use stays spare.
 CAUSEWAY_DECL void shorten(const template_set& set, pipeline_peers& all) {
   std::vector<std::size_t> spare;
   for (auto& p : all) {
@@ -95,6 +82,18 @@ CAUSEWAY_DECL result<std::vector<block_copy>> copies_for(const template_set& set
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> held_blocks(const template_set& set,
+                                                                           const pipeline_peers& all) {
+  std::vector<std::pair<std::size_t, std::size_t>> held;
+  for (const auto& peers : all) {
+    for (const template_stage& s : set.of(peers.size()).stages) {
+      for (std::size_t b = s.first_block; b < s.end; ++b) held.emplace_back(peers[s.peer], b);
+    }
+  }
+  std::sort(held.begin(), held.end());
+  return held;
+}
 
 CAUSEWAY_DECL result<template_reaction> react(const template_set& set, const pipeline_peers& pipelines,
                                               const std::vector<std::size_t>& lost) {

@@ -8,28 +8,6 @@
 
 #include <algorithm>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL double pipeline_template::seconds(std::size_t micro_batches) const noexcept {
-  return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
-}
-
-CAUSEWAY_DECL std::size_t pipeline_template::within(double limit, std::size_t most) const noexcept {
-  if (limit < fill_drain) return 0;
-  std::size_t n = most;
-  if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
-  while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
-  while (n > 0 && seconds(n) > limit) --n;
-  return n;
-}
-
-CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const {
-  CAUSEWAY_EXPECT(has(peers));
-  return templates[peers - smallest()];
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL template_cutter::template_cutter(const model_cost& model, const template_peers& peers,
@@ -103,6 +81,24 @@ CAUSEWAY_DECL void template_cutter::keep(std::vector<point>& front, const point&
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL double pipeline_template::seconds(std::size_t micro_batches) const noexcept {
+  return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
+}
+
+CAUSEWAY_DECL std::size_t pipeline_template::within(double limit, std::size_t most) const noexcept {
+  if (limit < fill_drain) return 0;
+  std::size_t n = most;
+  if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
+  while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
+  while (n > 0 && seconds(n) > limit) --n;
+  return n;
+}
+
+CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const {
+  CAUSEWAY_EXPECT(has(peers));
+  return templates[peers - smallest()];
+}
 
 CAUSEWAY_DECL bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers) {
   // x pipelines give every sum from x * smallest to x * largest, and no other.

@@ -6,17 +6,6 @@
 
 #include <causeway/plan/transformer_cost.hpp>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL const transformer_shape* find_transformer(std::string_view name) {
-  for (const transformer_shape& t : transformer_presets) {
-    if (t.name == name) return &t;
-  }
-  return nullptr;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL double matrix_parameters(const transformer_shape& t) {
@@ -24,6 +13,7 @@ CAUSEWAY_DECL double matrix_parameters(const transformer_shape& t) {
   return 2 * w * w + 2 * w * kv + (t.gated ? 3 : 2) * w * h;
 }
 
+/// Forward; the backward pass takes twice as much.
 CAUSEWAY_DECL double block_operations(const transformer_shape& t) {
   return 2 * matrix_parameters(t) + 2 * static_cast<double>(t.context) * static_cast<double>(t.width);
 }
@@ -32,9 +22,17 @@ CAUSEWAY_DECL double block_operations(const transformer_shape& t) {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+/// Of one block, with norms and biases.
 CAUSEWAY_DECL double block_parameters(const transformer_shape& t) {
   const auto w = static_cast<double>(t.width), h = static_cast<double>(t.hidden), kv = static_cast<double>(t.kv_width);
   return detail::matrix_parameters(t) + (t.gated ? 2 * w : 4 * w + 2 * w + 2 * kv + h + w);
+}
+
+CAUSEWAY_DECL const transformer_shape* find_transformer(std::string_view name) {
+  for (const transformer_shape& t : transformer_presets) {
+    if (t.name == name) return &t;
+  }
+  return nullptr;
 }
 
 CAUSEWAY_DECL double total_parameters(const transformer_shape& t) {

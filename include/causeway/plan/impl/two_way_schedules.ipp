@@ -13,6 +13,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+/// An empty schedule of two ways, or why there is none: ranks and micro-batches must be even.
 CAUSEWAY_DECL result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 2, micro_batches));
   s.path = stage_path::two_ways;

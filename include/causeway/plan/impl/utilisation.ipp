@@ -10,46 +10,66 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL step_timeline::step_timeline(const training_step& step, const exchange_pattern& pattern,
-                                           double bits_per_second)
-    : pattern_{pattern},
-      task_seconds_{step.seconds / static_cast<double>(3 * step.layers - 1)},
-      exchange_seconds_{pattern.bits * step.parameters / static_cast<double>(step.layers) / bits_per_second},
-      exchanges_(step.layers) {
-  if (pattern_.spacing == 0) pattern_.spacing = pattern_.period / pattern_.fragments;
-}
-
-CAUSEWAY_DECL void step_timeline::run(std::size_t steps) {
-  for (std::size_t i = 0; i < steps; ++i, ++step_) {
-    forward();
-    backward();
+/// Runs steps one after another and knows at each moment when the device and the link are free.
+class step_timeline {
+ public:
+  CAUSEWAY_DECL step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second)
+      : pattern_{pattern},
+        task_seconds_{step.seconds / static_cast<double>(3 * step.layers - 1)},
+        exchange_seconds_{pattern.bits * step.parameters / static_cast<double>(step.layers) / bits_per_second},
+        exchanges_(step.layers) {
+    if (pattern_.spacing == 0) pattern_.spacing = pattern_.period / pattern_.fragments;
   }
-}
 
-CAUSEWAY_DECL void step_timeline::forward() {
-  for (const exchange& e : exchanges_) {
-    if (e.due <= step_) device_ = std::max(device_, e.arrives);
-    device_ += task_seconds_;
+  /// Seconds at the end of the last step's backward pass.
+  [[nodiscard]] double now() const noexcept { return device_; }
+
+  CAUSEWAY_DECL void run(std::size_t steps) {
+    for (std::size_t i = 0; i < steps; ++i, ++step_) {
+      forward();
+      backward();
+    }
   }
-}
 
-CAUSEWAY_DECL void step_timeline::backward() {
-  for (std::size_t layer = exchanges_.size(); layer-- > 0;) {
-    device_ += task_seconds_;  // of the weights: first, as the link can start with them
-    if (is_sent(layer)) send(layer);
-    if (layer > 0) device_ += task_seconds_;  // of the activations
+ private:
+  struct exchange {
+    std::size_t due = std::numeric_limits<std::size_t>::max();  // the first step that must have the result
+    double arrives = 0;
+  };
+
+  CAUSEWAY_DECL void forward() {
+    for (const exchange& e : exchanges_) {
+      if (e.due <= step_) device_ = std::max(device_, e.arrives);
+      device_ += task_seconds_;
+    }
   }
-}
 
-CAUSEWAY_DECL bool step_timeline::is_sent(std::size_t layer) const noexcept {
-  const std::size_t offset = layer % pattern_.fragments * pattern_.spacing;
-  return (step_ + 1 + pattern_.period - offset) % pattern_.period == 0;
-}
+  CAUSEWAY_DECL void backward() {
+    for (std::size_t layer = exchanges_.size(); layer-- > 0;) {
+      device_ += task_seconds_;  // of the weights: first, as the link can start with them
+      if (is_sent(layer)) send(layer);
+      if (layer > 0) device_ += task_seconds_;  // of the activations
+    }
+  }
 
-CAUSEWAY_DECL void step_timeline::send(std::size_t layer) {
-  link_ = std::max(link_, device_) + exchange_seconds_;
-  exchanges_[layer] = {step_ + 1 + pattern_.overlap, link_};
-}
+  CAUSEWAY_DECL [[nodiscard]] bool is_sent(std::size_t layer) const noexcept {
+    const std::size_t offset = layer % pattern_.fragments * pattern_.spacing;
+    return (step_ + 1 + pattern_.period - offset) % pattern_.period == 0;
+  }
+
+  CAUSEWAY_DECL void send(std::size_t layer) {
+    link_ = std::max(link_, device_) + exchange_seconds_;
+    exchanges_[layer] = {step_ + 1 + pattern_.overlap, link_};
+  }
+
+  exchange_pattern pattern_;
+  double task_seconds_;
+  double exchange_seconds_;
+  std::vector<exchange> exchanges_;
+  std::size_t step_ = 0;
+  double device_ = 0;
+  double link_ = 0;
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 

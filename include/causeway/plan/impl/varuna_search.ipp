@@ -8,22 +8,21 @@
 
 #include <algorithm>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance) {
-  std::vector<double> per_sample(c.sizes.size());
-  for (std::size_t i = 0; i < per_sample.size(); ++i) {
-    for (const cut_point& p : c.points) per_sample[i] += p.forward[i] / static_cast<double>(c.sizes[i]);
-  }
-  const double best = *std::min_element(per_sample.begin(), per_sample.end());
-  std::size_t knee = 0;
-  while (per_sample[knee] > best * (1 + tolerance)) ++knee;
-  return knee;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
+  const auto wrong = [](const char* what) { return fail(errc::invalid_argument, "varuna's search", what); };
+  if (c.sizes.empty() || c.sizes[0] == 0 ||
+      std::adjacent_find(c.sizes.begin(), c.sizes.end(), [](auto a, auto b) { return a >= b; }) != c.sizes.end())
+    return wrong("needs calibrated micro-batch sizes that rise from 1 or more");
+  if (c.points.empty()) return wrong("needs a cut-point");
+  for (const cut_point& p : c.points) {
+    if (p.forward.size() != c.sizes.size() || p.backward.size() != c.sizes.size())
+      return wrong("needs a forward and a backward time of each cut-point for each micro-batch size");
+  }
+  if (o.devices == 0 || o.global_batch == 0) return wrong("needs at least one device and one sample");
+  return {};
+}
 
 CAUSEWAY_DECL varuna_try::varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size)
     : calibration_{c}, options_{o}, size_{size}, samples_{static_cast<double>(c.sizes[size])} {
@@ -76,23 +75,20 @@ CAUSEWAY_DECL double varuna_try::average_seconds(const varuna_plan& plan) const 
   return slowest;
 }
 
-CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
-  const auto wrong = [](const char* what) { return fail(errc::invalid_argument, "varuna's search", what); };
-  if (c.sizes.empty() || c.sizes[0] == 0 ||
-      std::adjacent_find(c.sizes.begin(), c.sizes.end(), [](auto a, auto b) { return a >= b; }) != c.sizes.end())
-    return wrong("needs calibrated micro-batch sizes that rise from 1 or more");
-  if (c.points.empty()) return wrong("needs a cut-point");
-  for (const cut_point& p : c.points) {
-    if (p.forward.size() != c.sizes.size() || p.backward.size() != c.sizes.size())
-      return wrong("needs a forward and a backward time of each cut-point for each micro-batch size");
-  }
-  if (o.devices == 0 || o.global_batch == 0) return wrong("needs at least one device and one sample");
-  return {};
-}
-
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance) {
+  std::vector<double> per_sample(c.sizes.size());
+  for (std::size_t i = 0; i < per_sample.size(); ++i) {
+    for (const cut_point& p : c.points) per_sample[i] += p.forward[i] / static_cast<double>(c.sizes[i]);
+  }
+  const double best = *std::min_element(per_sample.begin(), per_sample.end());
+  std::size_t knee = 0;
+  while (per_sample[knee] > best * (1 + tolerance)) ++knee;
+  return knee;
+}
 
 CAUSEWAY_DECL result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options) {
   CAUSEWAY_TRY(detail::check_varuna(calibration, options));

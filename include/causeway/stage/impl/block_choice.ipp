@@ -8,8 +8,25 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
+/// A span is counted a little below what it has when it is taken out: its own place then looks best among equals.
+inline constexpr double nothing = 1e-3;
+
+[[nodiscard]] inline double least(const std::vector<double>& sums) { return *std::min_element(sums.begin(), sums.end()); }
+
 CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows) {
   for (std::int64_t b = r.first; b < r.last; ++b) sums[static_cast<std::size_t>(b)] += rows;
+}
+
+/// Puts spans[i] where the others leave most to be done; whether that is another place.
+CAUSEWAY_DECL bool move_to_worst_served(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
+  served_span& s = spans[i];
+  add_throughput(sums, s.blocks, -s.throughput * (1 + nothing));
+  const std::int64_t at = worst_served(sums, s.blocks.size());
+  const bool moves = at != s.blocks.first;
+  add_throughput(sums, s.blocks, s.throughput * nothing);
+  s.blocks = {at, at + s.blocks.size()};
+  add_throughput(sums, s.blocks, s.throughput);
+  return moves;
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
@@ -36,25 +53,6 @@ CAUSEWAY_DECL std::int64_t worst_served(std::span<const double> throughputs, std
   }
   return first;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
-
-CAUSEWAY_DECL bool move_to_worst_served(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
-  served_span& s = spans[i];
-  add_throughput(sums, s.blocks, -s.throughput * (1 + nothing));
-  const std::int64_t at = worst_served(sums, s.blocks.size());
-  const bool moves = at != s.blocks.first;
-  add_throughput(sums, s.blocks, s.throughput * nothing);
-  s.blocks = {at, at + s.blocks.size()};
-  add_throughput(sums, s.blocks, s.throughput);
-  return moves;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
                                                        std::int64_t layers, double quality) {

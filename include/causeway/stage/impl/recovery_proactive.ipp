@@ -11,26 +11,66 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery { namespace detail {
 
-CAUSEWAY_DECL shape_speeds::shape_speeds(const plan::recovery_job& job, double device_memory)
-    : job_{job}, device_memory_{device_memory} {}
+/// What steps of a model take in different shapes. The job must outlive it.
+class shape_speeds {
+ public:
+  CAUSEWAY_DECL shape_speeds(const plan::recovery_job& job, double device_memory)
+      : job_{job}, device_memory_{device_memory} {}
 
-CAUSEWAY_DECL double shape_speeds::seconds(const plan::pipeline_shape& s) {
-  if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
-  const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
-  if (!fresh) return known->second;
-  const auto cut = plan::cut_job::make(job_, s.stages);
-  if (cut && cut->state_bytes() <= device_memory_) known->second = cut->step_seconds(s.replicas);
-  return known->second;
+  /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
+  CAUSEWAY_DECL double seconds(const plan::pipeline_shape& s) {
+    if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
+    const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
+    if (!fresh) return known->second;
+    const auto cut = plan::cut_job::make(job_, s.stages);
+    if (cut && cut->state_bytes() <= device_memory_) known->second = cut->step_seconds(s.replicas);
+    return known->second;
+  }
+
+  /// For at most so many peers; 0 x 0 if they are too few. Of several, the one with the fewest stages.
+  CAUSEWAY_DECL plan::pipeline_shape quickest(std::size_t peers) {
+    plan::pipeline_shape best;
+    for (std::size_t p = 1; p <= std::min(peers, job_.model.blocks.size()); ++p) {
+      for (std::size_t d = 1; d * p <= peers; ++d) {
+        if (seconds({d, p}) < seconds(best)) best = {d, p};
+      }
+    }
+    return best;
+  }
+
+  /// More than `there`, at most `most`, that are enough; one more than `there` where no such number is.
+  CAUSEWAY_DECL std::int64_t fewest(std::size_t there, std::size_t most) {
+    for (std::size_t n = there + 1; n <= most; ++n) {
+      if (quickest(n).instances() > 0) return static_cast<std::int64_t>(n);
+    }
+    return static_cast<std::int64_t>(there) + 1;
+  }
+
+ private:
+  const plan::recovery_job& job_;
+  double device_memory_;
+  std::map<std::pair<std::size_t, std::size_t>, double> seconds_;  // of (replicas, stages)
+};
+
+CAUSEWAY_DECL std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages) {
+  std::vector<nn::block_range> row;
+  if (stages == 0) return row;
+  const auto split = plan::split_by_time(job.model, std::vector<plan::stage_device>(stages));
+  CAUSEWAY_EXPECT(split.has_value());  // at most as many stages as blocks, and all the memory they want
+  for (std::size_t s = 0; s < stages; ++s) {
+    row.push_back({static_cast<std::int64_t>(split->first_block[s]), static_cast<std::int64_t>(split->end(s))});
+  }
+  return row;
 }
 
-CAUSEWAY_DECL plan::pipeline_shape shape_speeds::quickest(std::size_t peers) {
-  plan::pipeline_shape best;
-  for (std::size_t p = 1; p <= std::min(peers, job_.model.blocks.size()); ++p) {
-    for (std::size_t d = 1; d * p <= peers; ++d) {
-      if (seconds({d, p}) < seconds(best)) best = {d, p};
-    }
+/// Whether every stage of so many pipelines has its peer.
+CAUSEWAY_DECL bool stands(const cluster_snapshot& g, const std::vector<nn::block_range>& row, std::size_t replicas) {
+  std::set<std::pair<std::uint32_t, std::int64_t>> filled;
+  for (const present_peer& p : g.peers) {
+    const bool is_assigned = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
+    if (is_assigned && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
   }
-  return best;
+  return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
 }
 
 }}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery::detail
@@ -42,10 +82,10 @@ CAUSEWAY_DECL proactive::proactive(proactive_options options) : options_{std::mo
 CAUSEWAY_DECL result<layout> proactive::arrange(const cluster_snapshot& g) {
   CAUSEWAY_ASSIGN(const plan::recovery_job job, job_for(g));
   plan::pipeline_shape shape = last_shape(g);
-  if (g.step % options_.interval == 0 || !stands(g, row_of(job, shape.stages), shape.replicas)) {
+  if (g.step % options_.interval == 0 || !detail::stands(g, detail::row_of(job, shape.stages), shape.replicas)) {
     CAUSEWAY_ASSIGN(shape, planned(g, job, shape));
   }
-  const std::vector rows(shape.replicas, row_of(job, shape.stages));
+  const std::vector rows(shape.replicas, detail::row_of(job, shape.stages));
   return assign_peers(rows, even_shares(g.micro_batches, shape.replicas), g);
 }
 
@@ -71,33 +111,12 @@ CAUSEWAY_DECL plan::pipeline_shape proactive::last_shape(const cluster_snapshot&
   return known ? s : plan::pipeline_shape{};
 }
 
-CAUSEWAY_DECL std::vector<nn::block_range> proactive::row_of(const plan::recovery_job& job, std::size_t stages) {
-  std::vector<nn::block_range> row;
-  if (stages == 0) return row;
-  const auto split = plan::split_by_time(job.model, std::vector<plan::stage_device>(stages));
-  CAUSEWAY_EXPECT(split.has_value());  // at most as many stages as blocks, and all the memory they want
-  for (std::size_t s = 0; s < stages; ++s) {
-    row.push_back({static_cast<std::int64_t>(split->first_block[s]), static_cast<std::int64_t>(split->end(s))});
-  }
-  return row;
-}
-
-CAUSEWAY_DECL bool proactive::stands(const cluster_snapshot& g, const std::vector<nn::block_range>& row,
-                                     std::size_t replicas) {
-  std::set<std::pair<std::uint32_t, std::int64_t>> filled;
-  for (const present_peer& p : g.peers) {
-    const bool is_assigned = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
-    if (is_assigned && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
-  }
-  return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
-}
-
 CAUSEWAY_DECL result<plan::pipeline_shape> proactive::planned(const cluster_snapshot& g, const plan::recovery_job& job,
                                                               const plan::pipeline_shape& now) const {
   detail::shape_speeds speeds{job, options_.device_memory};
   const std::size_t there = std::min(g.peers.size(), options_.most_peers);
   const plan::pipeline_shape quickest = speeds.quickest(there);
-  if (quickest.instances() == 0) return too_few(g.peers.size(), fewest_peers(speeds, there));
+  if (quickest.instances() == 0) return too_few(g.peers.size(), speeds.fewest(there, options_.most_peers));
   std::vector<std::size_t> history = g.history.counts(), available{there};
   for (std::size_t& n : history) n = std::min(n, options_.most_peers);
   for (const std::size_t n : plan::forecast(plan::fit_availability(history), there, options_.lookahead))
@@ -117,13 +136,6 @@ CAUSEWAY_DECL plan::migration_costs proactive::costs_of_change(const plan::recov
   const auto cut = plan::cut_job::make(job, std::max<std::size_t>(1, now.stages));
   const double copy = cut ? cut->copy_seconds() : 0;
   return {job.regroup, job.regroup + copy, job.regroup + copy, options_.repeated_steps * job.samples()};
-}
-
-CAUSEWAY_DECL std::int64_t proactive::fewest_peers(detail::shape_speeds& speeds, std::size_t there) const {
-  for (std::size_t n = there + 1; n <= options_.most_peers; ++n) {
-    if (speeds.quickest(n).instances() > 0) return static_cast<std::int64_t>(n);
-  }
-  return static_cast<std::int64_t>(there) + 1;
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery

@@ -9,22 +9,23 @@
 #include <causeway/core/error.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <string>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
-CAUSEWAY_DECL std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages) {
-  std::vector<nn::block_range> row{{0, 1}};
-  for (const nn::block_range& r : even_cut(layers - 1, stages)) row.push_back({r.first + 1, r.last + 1});
-  return row;
-}
-
+/// Whether somebody holds each of those blocks.
 CAUSEWAY_DECL bool has_all(const cluster_snapshot& g, const nn::block_range& r) {
   for (std::int64_t b = r.first; b < r.last; ++b) {
     if (!g.somebody_holds(b)) return false;
   }
   return true;
+}
+
+/// The ends, then `stages` even stages of the other blocks.
+CAUSEWAY_DECL std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages) {
+  std::vector<nn::block_range> row{{0, 1}};
+  for (const nn::block_range& r : even_cut(layers - 1, stages)) row.push_back({r.first + 1, r.last + 1});
+  return row;
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail

@@ -6,6 +6,18 @@
 
 #include <causeway/stage/schedules.hpp>
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
+
+CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
+  if (ranks == 0 || given.stages.size() == ranks) return given;
+  if (given.stages.empty()) return plan::equal_costs(ranks);
+  return fail(
+      errc::invalid_argument, "schedule costs",
+      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL result<plan::schedule> gpipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
@@ -35,22 +47,6 @@ CAUSEWAY_DECL result<plan::schedule> chimera::make(std::uint32_t ranks, std::uin
 CAUSEWAY_DECL result<plan::schedule> dual_pipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
   return plan::dual_pipe(ranks, micro_batches);
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
-
-CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
-  if (ranks == 0 || given.stages.size() == ranks) return given;
-  if (given.stages.empty()) return plan::equal_costs(ranks);
-  return fail(
-      errc::invalid_argument, "schedule costs",
-      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL result<plan::schedule> varuna::make(std::uint32_t ranks, std::uint32_t micro_batches) const {
   CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));

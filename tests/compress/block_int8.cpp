@@ -46,6 +46,11 @@ TEST_CASE("block int8: scales first, then one code a value", "[compress][fast]")
   CHECK(std::vector<int>(bytes.end() - 3, bytes.end()) == std::vector<int>{129, 127, 192});
 }
 
+TEST_CASE("block int8: the bytes of its formula, whatever the values", "[compress][fast]") {
+  const auto nearest = [](float y) { return static_cast<std::uint8_t>(static_cast<int>(std::nearbyint(y))); };
+  for (const std::uint32_t block : {64U, 256U}) codec_checks::check_formula(block_int8{{.block = block}}, 127, 0, nearest);
+}
+
 TEST_CASE("block int8: bf16 scales take two bytes and are rounded up", "[compress][fast]") {
   thread_pool pool{1};
   const block_int8 codec{{.block = 64, .scales = scale_format::bf16}};

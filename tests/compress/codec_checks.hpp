@@ -12,10 +12,13 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace codec_checks {
@@ -33,6 +36,24 @@ inline std::vector<float> values(std::size_t count, std::uint64_t seed = 1) {
     const std::uint64_t bits = causeway::detail::scramble(seed * 1000003 + i);
     const float mantissa = static_cast<float>(static_cast<std::int32_t>(bits >> 32U)) * 0x1.0p-31F;
     all[i] = bits % 50 == 0 ? 0.0F : mantissa * std::bit_cast<float>(static_cast<std::uint32_t>(107 + bits % 25) << 23U);
+  }
+  return all;
+}
+
+/// Runs of all that a float can be: usual numbers, zeros, subnormal ones, any finite bits, the largest ones, and usual ones
+/// with a NaN or an infinity among them.
+inline std::vector<float> mixed_values(std::size_t count) {
+  std::vector<float> all = values(count, 3);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto bits = static_cast<std::uint32_t>(causeway::detail::scramble(i));
+    const std::size_t kind = i / 600 % 7;
+    const bool rare = i % 600 == 350;
+    if (kind == 1) all[i] = bits % 2 == 0 ? 0.0F : -0.0F;
+    if (kind == 2) all[i] = std::bit_cast<float>(bits & 0x807FFFFFU);
+    if (kind == 3) all[i] = std::bit_cast<float>((bits & 0x7F800000U) == 0x7F800000U ? bits & 0xBFFFFFFFU : bits);
+    if (kind == 4) all[i] = std::bit_cast<float>((bits & 0x807FFFFFU) | 0x7F000000U);
+    if (kind == 5 && rare) all[i] = std::numeric_limits<float>::quiet_NaN();
+    if (kind == 6 && rare) all[i] = -std::numeric_limits<float>::infinity();
   }
   return all;
 }
@@ -68,6 +89,31 @@ void check_determinism(const C& codec) {
       CHECK(same_bits(again, decoded));
       CHECK(same_bits(threaded, decoded));
     }
+  }
+}
+
+/// A codec of blocks makes what its formula says, of any values and with every instruction set: the scale of each block is
+/// its largest magnitude over `largest`, and each value becomes `code(value times 1/scale)`.
+template <class C, class Code>
+void check_formula(const C& codec, float largest, std::uint8_t zero, Code&& code) {
+  const auto x = mixed_values(30001);
+  std::vector<std::byte> scales, codes;
+  for (std::size_t start = 0; start < x.size(); start += codec.block()) {
+    const std::span<const float> block = std::span{x}.subspan(start, std::min(codec.block(), x.size() - start));
+    std::uint32_t most = 0;
+    for (const float v : block) most = std::max(most, std::bit_cast<std::uint32_t>(v) & 0x7FFFFFFFU);
+    float scale = std::bit_cast<float>(most) / largest;
+    const bool usable = std::isnormal(scale);
+    if (!usable) scale = most >= 0x7F800000U ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
+    const auto bytes = std::bit_cast<std::array<std::byte, 4>>(scale);
+    scales.insert(scales.end(), bytes.begin(), bytes.end());
+    for (const float v : block) codes.push_back(static_cast<std::byte>(usable ? code(v * (1.0F / scale)) : zero));
+  }
+  scales.insert(scales.end(), codes.begin(), codes.end());
+  thread_pool pool{1};
+  for (const simd_level level : support::simd_levels()) {
+    INFO(to_string(level));
+    CHECK(encode(codec, pool, x, level) == scales);
   }
 }
 

@@ -77,6 +77,19 @@ TEST_CASE("dynamic int8: every value becomes the nearest level of its block", "[
   CHECK(too_far == 0);
 }
 
+TEST_CASE("dynamic int8: the bytes of its formula, whatever the values", "[compress][fast]") {
+  const float* const levels = compress::dynamic_map::instance().levels();
+  std::vector<double> borders;
+  for (int l = 0; l < 255; ++l) borders.push_back((double{levels[l]} + double{levels[l + 1]}) / 2);
+  const auto nearest = [&](float y) {  // in the middle: the level nearer to zero
+    const auto found = y > 0 ? std::lower_bound(borders.begin(), borders.end(), double{y})
+                             : std::upper_bound(borders.begin(), borders.end(), double{y});
+    return static_cast<std::uint8_t>(found - borders.begin());
+  };
+  for (const std::uint32_t block : {64U, 4096U})
+    codec_checks::check_formula(dynamic_int8{{.block = block}}, 1, 127, nearest);
+}
+
 TEST_CASE("dynamic int8: contracts by the stated factor, whatever the tails", "[compress][fast]") {
   for (const std::uint32_t block : {64U, 4096U}) {
     const dynamic_int8 codec{{.block = block}};

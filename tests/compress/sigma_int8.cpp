@@ -92,6 +92,20 @@ TEST_CASE("sigma int8: each value becomes the mean of all that have its code", "
   }
 }
 
+TEST_CASE("sigma int8: decodes to the codebook's entries, with every instruction set", "[compress][fast]") {
+  thread_pool pool{1};
+  const auto bytes = codec_checks::encode(small, pool, normal_values(1001));  // 4 blocks
+  std::vector<float> expected(1001);
+  for (std::size_t i = 0; i < 1001; ++i) {
+    expected[i] = entry(bytes, i / 320 * 256 + std::to_integer<std::size_t>(bytes[4096 + i]));
+  }
+  for (const auto level : support::simd_levels()) {
+    std::vector<float> back(1001);
+    REQUIRE(small.decode(pool, bytes, back, level));
+    CHECK(codec_checks::same_bits(back, expected));
+  }
+}
+
 TEST_CASE("sigma int8: the error is at most a bucket's width but in the outermost buckets", "[compress][fast]") {
   const float range = GENERATE(6.0F, 12.0F);
   const auto x = normal_values(60000, -2.0F);

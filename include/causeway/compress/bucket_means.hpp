@@ -289,19 +289,28 @@ struct encode_buckets {
 template <unsigned Bits, class Sink>
 struct decode_buckets {
   static constexpr bool exact = true;
-  static constexpr std::int64_t tile = 256;
-
   CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* codebook, const std::byte* codes, float* to, std::int64_t count,
                                          Sink sink) {
     float table[codebook_of<Bits>::entries];
     std::memcpy(table, codebook, sizeof table);
     if constexpr (Bits == 2) {
       choose_among_four(table, codes, to, count, sink);
-    } else if constexpr (Bits == 8 && std::is_same_v<Sink, put>) {
-      const auto* const buckets = reinterpret_cast<const std::uint8_t*>(codes);
-      for (std::int64_t i = 0; i < count; ++i) to[i] = table[buckets[i]];
     } else {
-      look_up(table, codes, to, count, sink);
+      kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        constexpr bool whole = std::is_same_v<decltype(part), kernels::detail::whole>;
+        u8x16 code;
+        unpack<Bits>(code, codes + i / 8 * Bits, part);
+        const auto entry = [&](std::int64_t lane) CAUSEWAY_INLINE_LAMBDA {
+          return table[Bits == 8 && whole ? std::to_integer<unsigned>(codes[i + lane]) : unsigned{code[lane]}];
+        };
+        if constexpr (whole && std::is_same_v<Sink, put>) {
+          for (std::int64_t lane = 0; lane < kernels::detail::vector_lanes; ++lane) to[i + lane] = entry(lane);
+        } else {
+          kernels::detail::f32x16 v;
+          look_up(v, entry);
+          sink(to + i, v, part);
+        }
+      });
     }
   }
 
@@ -322,25 +331,6 @@ struct decode_buckets {
       const i32x16 bits = low ^ (upper & (low ^ high));
       sink(to + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
     });
-  }
-
-  /// In tiles, so that no vector is read right after its elements were written one by one.
-  CAUSEWAY_ALWAYS_INLINE static void look_up(const float* table, const std::byte* codes, float* to, std::int64_t count,
-                                             Sink sink) {
-    alignas(64) float looked_up[tile];
-    for (std::int64_t at = 0; at < count; at += tile) {
-      const std::int64_t length = std::min(tile, count - at);
-      kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        u8x16 code;
-        unpack<Bits>(code, codes + (at + i) / 8 * Bits, part);
-        for (int lane = 0; lane < 16; ++lane) looked_up[i + lane] = table[code[lane]];
-      });
-      kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, looked_up + i, part);
-        sink(to + at + i, v, part);
-      });
-    }
   }
 };
 

@@ -46,38 +46,6 @@ inline result<void> validate(const dynamic_int8_options& o) {
 
 namespace detail {
 
-/// Sixteen entries of a table. `at` lies in memory: to take lanes out of a vector costs more than to read them again.
-CAUSEWAY_ALWAYS_INLINE void look_up(kernels::detail::f32x16& v, const float* table, const std::uint8_t* at) {
-  v = kernels::detail::f32x16{table[at[0]],  table[at[1]],  table[at[2]],  table[at[3]], table[at[4]],  table[at[5]],
-                              table[at[6]],  table[at[7]],  table[at[8]],  table[at[9]], table[at[10]], table[at[11]],
-                              table[at[12]], table[at[13]], table[at[14]], table[at[15]]};
-}
-CAUSEWAY_ALWAYS_INLINE void look_up(kernels::detail::u32x16& v, const std::uint32_t* table, const std::uint16_t* at) {
-  v = kernels::detail::u32x16{table[at[0]],  table[at[1]],  table[at[2]],  table[at[3]], table[at[4]],  table[at[5]],
-                              table[at[6]],  table[at[7]],  table[at[8]],  table[at[9]], table[at[10]], table[at[11]],
-                              table[at[12]], table[at[13]], table[at[14]], table[at[15]]};
-}
-
-/// Which cell of the map a value is in, and the bits that say where in it.
-CAUSEWAY_ALWAYS_INLINE void cut_values(std::uint16_t* cells, std::uint32_t* within, const kernels::detail::f32x16& v) {
-  using kernels::detail::u32x16;
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const auto cell = __builtin_convertvector(bits >> dynamic_map::cut_bits, kernels::detail::u16x16);
-  const u32x16 negative = reinterpret_cast<u32x16>(reinterpret_cast<kernels::detail::i32x16>(v) >> 31);
-  const u32x16 rest = (bits ^ negative) & dynamic_map::cut_mask;
-  std::memcpy(cells, &cell, sizeof cell);
-  std::memcpy(within, &rest, sizeof rest);
-}
-
-CAUSEWAY_ALWAYS_INLINE void join_levels(u8x16& codes, const std::uint32_t* table, const std::uint16_t* cells,
-                                        const std::uint32_t* within) {
-  kernels::detail::u32x16 level, rest;
-  look_up(level, table, cells);
-  std::memcpy(&rest, within, sizeof rest);
-  level = (level + rest) >> dynamic_map::cut_bits;
-  narrow_codes(codes, reinterpret_cast<kernels::detail::i32x16>(level));
-}
-
 /// The levels of dynamic_map.hpp, for block_codec.
 struct dynamic_codes {
   static constexpr std::string_view name = "dynamic_int8";
@@ -90,31 +58,38 @@ struct dynamic_codes {
   const std::uint32_t* cells = dynamic_map::instance().cells();
   const float* levels = dynamic_map::instance().levels();
 
-  /// The cells of all values first: read at once, they would not be there yet.
+  /// All values over their scale first: those just written to memory could not be read again yet.
   CAUSEWAY_ALWAYS_INLINE void encode(const float* x, std::uint8_t* codes, std::int64_t count, float inverse) const {
-    std::uint16_t cell[most];
-    std::uint32_t within[most];
+    using kernels::detail::i32x16, kernels::detail::u32x16;
+    std::uint32_t scaled[most];
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
       kernels::detail::f32x16 v;
       kernels::detail::load(v, x + i, part);
-      cut_values(cell + i, within + i, v * inverse);
+      v *= inverse;
+      std::memcpy(scaled + i, &v, sizeof v);
     });
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      i32x16 bits;
+      std::memcpy(&bits, scaled + i, sizeof bits);
+      const auto within = reinterpret_cast<u32x16>((bits ^ (bits >> 31)) & std::int32_t{dynamic_map::cut_mask});
+      u32x16 level;
+      look_up(level,
+              [&](std::int64_t lane) CAUSEWAY_INLINE_LAMBDA { return cells[scaled[i + lane] >> dynamic_map::cut_bits]; });
+      level = (level + within) >> dynamic_map::cut_bits;
       u8x16 narrow;
-      join_levels(narrow, cells, cell + i, within + i);
+      narrow_codes(narrow, reinterpret_cast<i32x16>(level));
       store_codes(codes + i, narrow, part);
     });
   }
 
   CAUSEWAY_ALWAYS_INLINE void decode(kernels::detail::f32x16& v, const std::uint8_t* codes, kernels::detail::whole) const {
-    look_up(v, levels, codes);
+    look_up(v, [&](std::int64_t lane) CAUSEWAY_INLINE_LAMBDA { return levels[codes[lane]]; });
   }
   CAUSEWAY_ALWAYS_INLINE void decode(kernels::detail::f32x16& v, const std::uint8_t* codes,
                                      kernels::detail::tail part) const {
     std::uint8_t padded[16] = {};
     std::memcpy(padded, codes, static_cast<std::size_t>(part.count));
-    look_up(v, levels, padded);
+    decode(v, padded, kernels::detail::whole{});
   }
 };
 static_assert(encode_blocks<dynamic_codes>::tile <= dynamic_codes::most);

@@ -45,6 +45,18 @@ CAUSEWAY_ALWAYS_INLINE void narrow_codes(u8x16& codes, const kernels::detail::i3
   codes = __builtin_convertvector(__builtin_convertvector(wide, kernels::detail::u16x16), u8x16);
 }
 
+/// `entry(lane)` of sixteen lanes, each read from memory. In four vectors of four: GCC would fill a wide one lane by lane,
+/// each waiting for the one before.
+template <class Vector, class Entry>
+CAUSEWAY_ALWAYS_INLINE void look_up(Vector& v, Entry&& entry) {
+  using quarter [[gnu::vector_size(16)]] = std::remove_reference_t<decltype(v[0])>;
+  const quarter a{entry(0), entry(1), entry(2), entry(3)}, b{entry(4), entry(5), entry(6), entry(7)};
+  const quarter c{entry(8), entry(9), entry(10), entry(11)}, d{entry(12), entry(13), entry(14), entry(15)};
+  v = __builtin_shufflevector(__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7),
+                              __builtin_shufflevector(c, d, 0, 1, 2, 3, 4, 5, 6, 7), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
+                              12, 13, 14, 15);
+}
+
 constexpr std::size_t packed_size(std::size_t codes, unsigned bits) noexcept { return (codes * bits + 7) / 8; }
 
 /// 64 bits in which the lowest `bits` of every `width` are set.

@@ -53,10 +53,8 @@ struct shared_state {
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
   std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
-  /// So many paths, or regions, are shared out over pipelines, or paths over the peers of a swarm's stage; this one's takes
-  /// one (see exchange_state).
-  std::uint32_t paths = 0;
-  std::uint32_t splits = 0;
+  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
+  std::uint32_t batch_parts = 0;  ///< as exchange_state's
   std::function<bool(std::optional<std::uint32_t>)> follow{};
   std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
   /// Results are a round late: whether a row waits for the next exchange.
@@ -80,7 +78,7 @@ void follow_with(shared_state& state, Comm& comm, Context& ctx) {
 /// And one with comm_traits::trains_paths.
 template <class Comm, class Context>
 void share_paths(shared_state& state, Comm& comm, Context& ctx) {
-  state.paths = state.splits = static_cast<std::uint32_t>(comm.paths());
+  state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
   follow_with(state, comm, ctx);
 }
 

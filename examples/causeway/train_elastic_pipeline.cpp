@@ -45,9 +45,8 @@ causeway::result<session_summary> train_local_pipeline(chosen_model model, train
   session_input& in = t.in;
   elastic_place& place = *t.place;
   using regroup = causeway::stage::recovery::regroup;
-  const policy* const chosen = find_policy(in.s.comm.policy);
-  const bool by_steps =  // else a record is of several rounds
-      comm.traits().rounds_by_steps || (chosen != nullptr && chosen->divides_batch);
+  const bool by_steps =
+      comm.traits().rounds_by_steps || comm.traits().divides_batches;  // else a record is of several rounds
   const std::uint64_t every = by_steps ? in.s.train.checkpoint_every * fragments / steps_of_round(in.s) : 1;
   const causeway::parallel::local_pipeline_options options{
       .micro_batches = in.s.train.micro_batches,

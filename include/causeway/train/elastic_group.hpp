@@ -90,24 +90,21 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
-  using speeds_type = const std::vector<double>&;
-  if constexpr (requires(speeds_type speeds) { comm.trigger().parts_for(speeds); }) {
-    state.parts_for = [&comm](speeds_type speeds) { return comm.trigger().parts_for(speeds); };
-  } else if constexpr (requires(speeds_type speeds) { comm.parts_for(speeds); }) {
-    state.parts_for = [&comm](speeds_type speeds) { return comm.parts_for(speeds); };
+  state.row_waits = [&comm] { return comm.row_waits(); };
+  if constexpr (Comm::traits.divides_batches) {
+    state.parts_for = [&comm](const std::vector<double>& speeds) { return comm.parts_for(speeds); };
   }
   using gradient_pass = std::function<result<double>()>;
-  if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
   if constexpr (Comm::traits.looks_ahead) {
     if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
-  if constexpr (requires { comm.regions(); }) {
+  if constexpr (Comm::traits.in_regions) {
     if (comm.regions() > 0) {
       state.paths = static_cast<std::uint32_t>(comm.regions());
       follow_with(state, comm, ctx);
     }
   }
-  if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
+  if constexpr (Comm::traits.talks_between) {
     state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
   }
 }

@@ -56,9 +56,9 @@ class chosen_policy {
     virtual void shared(causeway::membership::image_collector& ar) = 0;
     virtual void adopt(context& ctx, std::span<const float> previous) = 0;
     virtual causeway::result<void> catch_up(context& ctx) = 0;
+    virtual causeway::result<void> replay(context& ctx) = 0;
     virtual void stand_by(context& ctx) = 0;
-    [[nodiscard]] virtual bool answers_peers() const = 0;
-    virtual void meanwhile(context& ctx) = 0;
+    [[nodiscard]] virtual std::function<void()> meanwhile(context& ctx) = 0;
     virtual causeway::result<void> admit(context& ctx) = 0;
     /// Of a model of modules: how many paths there are, and the one that this peer trains, if it has one by now.
     [[nodiscard]] virtual std::size_t paths() const = 0;
@@ -93,14 +93,11 @@ class chosen_policy {
 
     causeway::result<void> start(context& ctx) override { return policy.start(ctx); }
     [[nodiscard]] bool trains(context& ctx) const override {
-      if constexpr (requires { policy.trains(ctx); }) return policy.trains(ctx);
+      if constexpr (P::traits.draws_peers) return policy.trains(ctx);
       return true;
     }
     [[nodiscard]] std::optional<causeway::index_range> part_of_batch() const override {
-      if constexpr (requires { policy.trigger().sequences_before(); }) {
-        const std::int64_t begin = policy.trigger().sequences_before();
-        return causeway::index_range{begin, begin + policy.trigger().sequences()};
-      }
+      if constexpr (P::traits.divides_batches) return policy.part_of_batch();
       return {};
     }
     causeway::result<double> compute(context& ctx, const std::function<causeway::result<double>()>& pass) override {
@@ -133,14 +130,16 @@ class chosen_policy {
       if constexpr (elastic) return policy.catch_up(ctx);
       return {};
     }
+    causeway::result<void> replay(context& ctx) override {
+      if constexpr (P::traits.replays) return policy.replay(ctx);
+      return {};
+    }
     void stand_by(context& ctx) override {
-      if constexpr (requires { policy.stand_by(ctx); }) policy.stand_by(ctx);
+      if constexpr (P::traits.talks_between) policy.stand_by(ctx);
     }
-    [[nodiscard]] bool answers_peers() const override {
-      return requires { policy.answers_peers(); };
-    }
-    void meanwhile(context& ctx) override {
-      if constexpr (requires { policy.meanwhile(ctx); }) policy.meanwhile(ctx);
+    [[nodiscard]] std::function<void()> meanwhile(context& ctx) override {
+      if constexpr (P::traits.talks_between) return policy.meanwhile(ctx);
+      return {};
     }
     causeway::result<void> admit(context& ctx) override {
       if constexpr (P::traits.trains_paths) return policy.admit(ctx);
@@ -155,15 +154,15 @@ class chosen_policy {
       return {};
     }
     [[nodiscard]] std::size_t regions() const override {
-      if constexpr (requires { policy.regions(); }) return policy.regions();
+      if constexpr (P::traits.in_regions) return policy.regions();
       return 0;
     }
     bool follow(context& ctx, std::optional<std::uint32_t> path) override {
-      if constexpr (requires { policy.follow(ctx, path); }) return policy.follow(ctx, path);
+      if constexpr (follows) return policy.follow(ctx, path);
       return false;
     }
     void parameters_of(std::uint32_t path, std::span<float> to) override {
-      if constexpr (requires { policy.parameters_of(path, to); }) policy.parameters_of(path, to);
+      if constexpr (follows) policy.parameters_of(path, to);
     }
     [[nodiscard]] std::vector<causeway::parameter_row> block_rows() override {
       if constexpr (P::traits.moves_with_blocks) return policy.block_rows();
@@ -182,7 +181,7 @@ class chosen_policy {
       return {};
     }
     [[nodiscard]] std::optional<bool> row_waits() override {
-      if constexpr (requires { policy.row_waits(); }) return policy.row_waits();
+      if constexpr (P::traits.moves_with_blocks) return policy.row_waits();
       return {};
     }
     [[nodiscard]] bool exchanges_next() override {
@@ -190,15 +189,16 @@ class chosen_policy {
       return false;
     }
     [[nodiscard]] std::vector<std::size_t> parts_for(const std::vector<double>& speeds) override {
-      if constexpr (requires { policy.trigger().parts_for(speeds); }) return policy.trigger().parts_for(speeds);
+      if constexpr (P::traits.divides_batches) return policy.parts_for(speeds);
       return {};
     }
     causeway::result<void> meet_holders(context& ctx, const causeway::parallel::block_holders& who) override {
-      if constexpr (requires { policy.meet_holders(ctx, who); }) return policy.meet_holders(ctx, who);
+      if constexpr (P::traits.talks_between) return policy.meet_holders(ctx, who);
       return {};
     }
 
     static constexpr bool elastic = P::traits.tolerates == causeway::peers::elastic;
+    static constexpr bool follows = P::traits.trains_paths || P::traits.in_regions;
     P policy;
   };
 
@@ -215,7 +215,8 @@ class chosen_comm {
   static constexpr causeway::comm_traits traits = [] {
     causeway::comm_traits of_any = Traits;
     of_any.identical_replicas = false;
-    of_any.trains_paths = of_any.looks_ahead = true;  // it may
+    of_any.trains_paths = of_any.in_regions = of_any.looks_ahead = of_any.replays = true;  // it may
+    of_any.draws_peers = of_any.divides_batches = of_any.talks_between = true;
     return of_any;
   }();
   static constexpr std::uint32_t state_version = 1;
@@ -238,9 +239,10 @@ class chosen_comm {
   void shared(auto& ar) { policy_.it().shared(ar); }
   void adopt(auto& ctx, std::span<const float> previous) { policy_.it().adopt(ctx, previous); }
   causeway::result<void> catch_up(auto& ctx) { return policy_.it().catch_up(ctx); }
+  [[nodiscard]] bool replays() const { return policy_.traits().replays; }
+  causeway::result<void> replay(auto& ctx) { return policy_.it().replay(ctx); }
   void stand_by(auto& ctx) { policy_.it().stand_by(ctx); }
-  [[nodiscard]] bool answers_peers() const { return policy_.it().answers_peers(); }
-  void meanwhile(auto& ctx) { policy_.it().meanwhile(ctx); }
+  [[nodiscard]] std::function<void()> meanwhile(auto& ctx) { return policy_.it().meanwhile(ctx); }
   causeway::result<void> admit(auto& ctx) { return policy_.it().admit(ctx); }
   [[nodiscard]] std::size_t paths() const { return policy_.it().paths(); }
   [[nodiscard]] std::optional<std::uint32_t> path() const { return policy_.it().path(); }
@@ -254,11 +256,11 @@ class chosen_comm {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() { return policy_.it().memory(); }
   causeway::result<void> forget(auto& ctx) { return policy_.it().forget(ctx); }
   [[nodiscard]] bool exchanges_next() { return policy_.it().exchanges_next(); }
-  [[nodiscard]] auto parts_for(const std::vector<double>& speeds) { return policy_.it().parts_for(speeds); }
-  [[nodiscard]] std::optional<bool> row_waits() { return policy_.it().row_waits(); }
-  causeway::result<void> meet_holders(auto& ctx, const causeway::parallel::block_holders& who) {
-    return policy_.it().meet_holders(ctx, who);
+  [[nodiscard]] std::vector<std::size_t> parts_for(const std::vector<double>& speeds) {
+    return policy_.it().parts_for(speeds);
   }
+  [[nodiscard]] std::optional<bool> row_waits() { return policy_.it().row_waits(); }
+  causeway::result<void> meet_holders(auto& ctx, const auto& who) { return policy_.it().meet_holders(ctx, who); }
 
  private:
   chosen_policy policy_;

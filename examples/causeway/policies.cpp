@@ -137,7 +137,7 @@ std::uint64_t samples_at_hand(const settings& s) {
     const std::uint64_t steps = std::max<std::uint64_t>(s.comm.fewest_steps, s.train.steps / 8);
     return std::max<std::uint64_t>(1, steps) * static_cast<std::uint64_t>(s.train.batch);
   }
-  const std::uint64_t batches = p != nullptr && p->divides_batch ? s.net.peers : 1;
+  const std::uint64_t batches = p != nullptr && p->traits.divides_batches ? s.net.peers : 1;
   return steps_of_round(s) * rounds * batches * static_cast<std::uint64_t>(s.train.batch);
 }
 

@@ -48,7 +48,6 @@ struct policy {
   std::uint64_t longest_round = 1;   ///< where rounds grow: in first rounds
   std::uint64_t longest_record = 0;  ///< of hubs of hubs: rounds from one record to the next, at most
   bool composed = false;             ///< by compose.hpp, with any comm.codec
-  bool divides_batch = false;        ///< a step's, of all peers, by their speed: one peer's may be nearly all of it
 
   /// Whether fixed peers may hold stages of pipelines that make the same steps: not where replicas go at their own pace,
   /// for the session of a stage meets those of all others.

@@ -104,9 +104,7 @@ policy preset(std::string name, std::string help, pace moves, const policy_defau
   };
   const auto is_steps = [](const auto& one) { return one.first == "comm.local_steps"; };
   const bool has_steps = std::any_of(all.begin(), all.end(), is_steps);
-  policy made{std::move(name), std::move(help), std::move(all), type::traits, has_steps, train};
-  made.divides_batch = requires(const type& p) { p.trigger().sequences_before(); };
-  return made;
+  return {std::move(name), std::move(help), std::move(all), type::traits, has_steps, train};
 }
 template <class Options>
 policy preset(std::string name, std::string help, pace moves, const policy_defaults& defaults = {}) {

@@ -45,9 +45,8 @@ constexpr causeway::comm_traits of_local_steps{
 /// which have their turns within a round that the pipeline counts.
 std::uint64_t store_every(const settings& s, const chosen_policy& comm, std::uint64_t fragments) {
   if (!steps_alone(s) || s.train.checkpoint_every == 0) return s.train.checkpoint_every;
-  const policy* const chosen = find_policy(s.comm.policy);
-  const bool by_steps =  // else a record is of several rounds
-      comm.traits().rounds_by_steps || (chosen != nullptr && chosen->divides_batch);
+  const bool by_steps =
+      comm.traits().rounds_by_steps || comm.traits().divides_batches;  // else a record is of several rounds
   return by_steps ? std::max<std::uint64_t>(1, s.train.checkpoint_every * fragments / steps_of_round(s)) : 1;
 }
 

@@ -94,7 +94,7 @@ class handle_of final : public trainer_handle {
     return {};
   }
   [[nodiscard]] std::optional<causeway::index_range> part_of_batch() override {
-    if constexpr (requires { it_.comm().part_of_batch(); }) return it_.comm().part_of_batch();
+    if constexpr (Trainer::comm_type::traits.divides_batches) return it_.comm().part_of_batch();
     return {};
   }
 

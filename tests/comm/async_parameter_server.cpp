@@ -40,6 +40,7 @@ struct spoiling {
   static constexpr comm_traits traits = [] {
     comm_traits t = Policy::traits;
     t.tolerates = peers::fixed;  // it passes on what fixed peers need
+    t.moves_with_blocks = t.in_regions = t.talks_between = false;
     return t;
   }();
   static constexpr std::uint32_t state_version = Policy::state_version;

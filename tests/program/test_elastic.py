@@ -630,6 +630,18 @@ class Simulating(Program):
                 r = self.simulate(*self.MODEL, "--peers", "4", "--faults", "random", *policy)
                 self.assertIn("trained to the end", r.stdout)
 
+    def test_a_peer_that_comes_back_makes_missed_steps_again_from_their_means(self):
+        # Its state takes longer than a round to come: without their means it is fetched in vain until a round waits for it.
+        plan = os.path.join(self.dir, "plan.toml")
+        with open(plan, "w") as f:
+            f.write('[[fault]]\nat = 20\nkind = "kill"\nhosts = [3]\n[[fault]]\nat = 40\nkind = "restart"\nhosts = [3]\n')
+        history = os.path.join(self.dir, "history")
+        self.simulate("--sim.compute", "model", "--steps", "36", "--comm.policy", "snoo", "--sim.step_seconds", "2",
+                      "--sim.parameters", "60000", "--sim.mbit_per_s", "1", "--peers", "4", "--faults", plan, "--history", history)
+        with open(history) as f:
+            waits = re.findall(r"# ([0-9.]+) host 3: waiting since .* fetch", f.read())
+        self.assertLess(max(map(float, waits)), 80)  # 131 without; after that it takes part
+
     def test_a_real_model_trains(self):
         r = subprocess.run(self.command("--peers", "3", "--steps", "60", "--sim.step_seconds", "0.5", command="simulate"),
                            capture_output=True, text=True, timeout=120)

@@ -97,6 +97,22 @@ TEST_CASE("pipeline group: what failed before a step is told to the membership, 
   CHECK_FALSE(c.members->voted);
 }
 
+TEST_CASE("pipeline group: what every attempt would come to ends the run", "[train][fast]") {
+  for (const errc code : {errc::invalid_argument, errc::unsupported}) {
+    group_of_one c;
+    const error why = fail(code, "regroup", "9 blocks do not make 12 stages");
+    const auto again = c.group.failed(why);
+    REQUIRE_FALSE(again);
+    CHECK(again.error().code == code);
+    CHECK(c.group.decide(why, false).error().code == code);
+    CHECK(c.members->decided == 0);
+    REQUIRE(c.group.enter(7, 0));  // what the policy's exchange fails with may depend on who takes part
+    c.members->judged = verdict::retry;
+    CHECK(c.group.decide(why, false).value() == verdict::retry);
+    CHECK(c.members->decided == 1);
+  }
+}
+
 TEST_CASE("pipeline group: a failed attempt is tried again, unless others have finished the step", "[train][fast]") {
   group_of_one c;
   c.members->called_off = true;

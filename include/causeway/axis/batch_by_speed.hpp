@@ -9,6 +9,7 @@
 #include <causeway/axis/every.hpp>
 #include <causeway/axis/speeds.hpp>
 #include <causeway/collective/shares.hpp>
+#include <causeway/tensor/parameters.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -51,6 +52,7 @@ class batch_by_speed {
   [[nodiscard]] std::uint32_t sequences() const noexcept { return sequences_; }
   /// Of the peers before it in the same step: where its part of a batch that all share begins.
   [[nodiscard]] std::uint32_t sequences_before() const noexcept { return before_; }
+  [[nodiscard]] index_range part_of_batch() const noexcept { return {before_, std::int64_t{before_} + sequences_}; }
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }

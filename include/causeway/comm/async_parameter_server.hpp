@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -61,6 +62,8 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .rounds_over_stages = true,
                                       .allows_late_steps = true,
                                       .moves_with_blocks = true,
+                                      .in_regions = has_regions,
+                                      .talks_between = true,
                                       .rounds_at_hand = rounds_at_hand};
   static constexpr std::uint32_t state_version = has_regions ? 6 : 5;
 
@@ -159,13 +162,16 @@ class async_parameter_server : arrival_rules<Axes...> {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() const { return {}; }
   result<void> forget(auto&) const { return {}; }
   [[nodiscard]] bool exchanges_next() const noexcept { return false; }  ///< it is not known before
+  [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
 
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
 
-  /// In a step of a swarm, while this peer waits; and whether that is needed.
-  [[nodiscard]] static constexpr bool answers_peers() noexcept { return true; }
-  void meanwhile(auto& ctx) { elastic_.meanwhile(ctx, core_); }
+  /// In a step of a swarm, while this peer waits.
+  [[nodiscard]] std::function<void()> meanwhile(auto& ctx) {
+    return [this, &ctx] { elastic_.meanwhile(ctx, core_); };
+  }
+  result<void> meet_holders(auto&, const auto&) { return {}; }  ///< hubs open their lines themselves
 
  private:
   template <class... Given>

@@ -83,8 +83,8 @@ class elastic_mirrors {
   result<void> after_step(auto& ctx, Core& c, bool tells, std::uint32_t most_ahead) {
     hear_all(ctx, c);
     if (tells && talks(ctx, c)) CAUSEWAY_TRY(tell(ctx, c));
-    if (!is_due(ctx)) await_others(ctx, c, most_ahead);
-    return is_due(ctx) ? make_record(ctx, c) : result<void>{};
+    if (!record_is_due(ctx, steps_)) await_others(ctx, c, most_ahead);
+    return record_is_due(ctx, steps_) ? make_record(ctx, c) : result<void>{};
   }
 
   /// A record by a peer that made no step for it.
@@ -180,8 +180,6 @@ class elastic_mirrors {
   [[nodiscard]] bool talks(auto& ctx, const Core& c) const {
     return ctx.exchanges_at_once() ? heard_.name() != 0 : c.audiences[0].is_in_reach();
   }
-  /// In a swarm the first step is followed by a record: so those who begin the run together talk from then on.
-  [[nodiscard]] bool is_due(auto& ctx) const { return ctx.announce_samples() || (steps_ == 0 && is_in_swarm(ctx)); }
 
   result<void> tell(auto& ctx, Core& c) {
     auto told = c.tell(ctx, [this](std::span<const std::byte> updates) { heard_.keep(heard_.self(), updates); });
@@ -284,7 +282,7 @@ class elastic_mirrors {
     c.settle(ctx);
     c.move_origin(ctx.parameters());
     heard_.end();
-    steps_ = ctx.exchanges_at_once() ? ctx.step() + 1 : common_steps(tally.steps, steps_);
+    steps_ = steps_after_record(ctx, tally.steps, steps_);
     c.clock = steps_;
     if (!ctx.moves_blocks()) begin_lines(ctx, c, tally);  // else in the next attempt
   }

@@ -111,8 +111,7 @@ class elastic_pushes {
                                       "): this peer trains on, and pushes again at the next record");
       }
     }
-    const bool is_first = is_in_swarm(ctx) && record_.steps() == 0;  // whoever begins there pushes from then on
-    return is_first || ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+    return record_is_due(ctx, record_.steps()) ? make_record(ctx, c) : result<void>{};
   }
 
   /// In a step, where peers make steps together: a hub answers, or it would wait for whom it keeps waiting.

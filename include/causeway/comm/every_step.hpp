@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -36,7 +37,8 @@ class every_step {
   static constexpr comm_traits traits{.tolerates = peers::elastic,
                                       .exchanges_gradients = true,
                                       .sums_gradients = std::is_same_v<Codec, compress::none>,
-                                      .moves_with_blocks = !std::is_same_v<Codec, compress::none>};
+                                      .moves_with_blocks = !std::is_same_v<Codec, compress::none>,
+                                      .replays = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -56,6 +58,7 @@ class every_step {
   void shared(auto& ar) { ar(steps_); }
   void adopt(auto& ctx, std::span<const float> previous) { ctx.resume_at(steps_, !previous.empty()); }
   /// The gradients are the mean of a round: the step that the others took with it.
+  [[nodiscard]] static constexpr bool replays() noexcept { return true; }
   result<void> replay(auto& ctx) {
     CAUSEWAY_TRY(ctx.inner_step());
     ctx.resume_at(++steps_);
@@ -69,6 +72,7 @@ class every_step {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
   result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
   [[nodiscard]] static bool exchanges_next() requires(traits.moves_with_blocks) { return true; }
+  [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
 
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();

@@ -342,7 +342,7 @@ class hub_record {
   void note_reign(auto& ctx) {
     std::vector<std::uint64_t> steps;
     for (const hub_claim& c : claims_) steps.push_back(c.steps);
-    steps_ = is_in_swarm(ctx) ? ctx.step() + 1 : common_steps(std::move(steps), steps_);
+    steps_ = steps_after_record(ctx, std::move(steps), steps_);
     for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
     reign_before_ = std::exchange(reign_, ctx.attempt());
     was_in_ = reign_;

@@ -22,7 +22,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -78,6 +80,7 @@ class mirrors {
                                       .rounds_over_stages = true,
                                       .allows_late_steps = true,
                                       .moves_with_blocks = true,
+                                      .talks_between = true,
                                       .rounds_at_hand = 64};
   static constexpr std::uint32_t state_version = 2;
 
@@ -132,6 +135,7 @@ class mirrors {
   result<void> catch_up(auto& ctx) { return elastic_.catch_up(ctx, core_); }
 
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
+  [[nodiscard]] static std::function<void()> meanwhile(auto&) { return {}; }  ///< nobody waits for an answer
 
   /// Where blocks of the model move between pipelines: the parameters of the last record go along, what was told since is
   /// of a peer and its replica.
@@ -143,6 +147,7 @@ class mirrors {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() { return {}; }
   result<void> forget(auto&) { return {}; }
   [[nodiscard]] static bool exchanges_next() { return false; }  // who counts samples knows
+  [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
   /// Those who hold the same blocks talk from now on.
   result<void> meet_holders(auto& ctx, const auto& who) { return elastic_.meet_holders(ctx, core_, who); }
 

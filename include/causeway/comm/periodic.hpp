@@ -57,7 +57,7 @@ class periodic {
 
  public:
   static constexpr std::string_view name = "periodic";
-  static constexpr comm_traits traits{.tolerates = peers::elastic, .allows_late_steps = true};
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .allows_late_steps = true, .replays = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
@@ -114,6 +114,7 @@ class periodic {
   }
 
   /// The gradients are the mean of a round: the outer step that the others took with it. `adopt` moves the live parameters.
+  [[nodiscard]] static constexpr bool replays() noexcept { return true; }
   result<void> replay(auto& ctx) {
     step_anchor(ctx);
     return {};

@@ -37,7 +37,8 @@ class post_local {
                                       .identical_replicas = Rounds::traits.identical_replicas,
                                       .rounds_by_steps = Rounds::traits.rounds_by_steps,
                                       .rounds_over_stages = Rounds::traits.rounds_over_stages,
-                                      .rounds_by_clock = Rounds::traits.rounds_by_clock};
+                                      .rounds_by_clock = Rounds::traits.rounds_by_clock,
+                                      .draws_peers = Rounds::traits.draws_peers};
   static constexpr std::uint32_t state_version = 1;
 
   explicit post_local(Rounds rounds = Rounds{}, post_local_options options = {})
@@ -64,8 +65,7 @@ class post_local {
   /// A run that ends before its first round has equal parameters everywhere.
   result<void> finish(auto& ctx) { return synchronous() ? result<void>{} : rounds_.finish(ctx); }
 
-  [[nodiscard]] bool trains(auto& ctx) const requires requires(const Rounds& r) { r.trains(ctx); }
-  { return synchronous() || rounds_.trains(ctx); }
+  [[nodiscard]] bool trains(auto& ctx) const requires(traits.draws_peers) { return synchronous() || rounds_.trains(ctx); }
 
   void serialize(auto& ar) { ar(rounds_, done_); }
 

@@ -71,6 +71,7 @@ struct round_core {
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
+  static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
       merge_rule_type::keeps_departure && laws::mix.anchored && !rows_type::keeps_in_parameters;
@@ -244,11 +245,8 @@ struct round_core {
 
   /// Whether this peer computes for the next exchange.
   [[nodiscard]] bool trains(auto& ctx) const {
-    if constexpr (requires { participation_type::only_drawn_train; }) {
-      const auto drawn = [&](const state& s) { return participation.contributes(question(ctx, s)); };
-      return ctx.elastic() || std::any_of(states.begin(), states.end(), drawn);
-    }
-    return true;
+    const auto drawn = [&](const state& s) { return participation.contributes(question(ctx, s)); };
+    return ctx.elastic() || std::any_of(states.begin(), states.end(), drawn);
   }
 
   /// Sends `input`, for the first time or again.

@@ -157,6 +157,13 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
+/// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
+/// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
+constexpr bool takes_turns(round_mix m) {
+  const bool late = m.waits_a_round || !rows_stay(m);
+  return elastic(m) && !late && !m.before_inner_step && !own_parameters(m) && !m.meets && !by_path(m);
+}
+
 }  // namespace rules
 
 namespace detail {

@@ -51,10 +51,7 @@ class rounds : round_rules<Axes...> {
   using content_type = typename core_type::content_type;
   using merge_rule_type = typename core_type::merge_rule_type;
   static constexpr bool accumulates = core_type::accumulates;
-  static constexpr bool chooses = core_type::chooses;
-  static constexpr bool overlaps = core_type::overlaps;
   static constexpr bool measures_speed = core_type::measures_speed;
-  static constexpr bool parted = rules::by_path(laws::mix);  // peers have different models, for good
 
  public:
   static constexpr std::string_view name = "rounds";
@@ -70,18 +67,15 @@ class rounds : round_rules<Axes...> {
                                       .gathers_samples = accumulates,
                                       .rounds_by_clock = laws::mix.meets,
                                       .looks_ahead = core_type::looks_ahead,
+                                      .draws_peers = core_type::draws_peers,
+                                      .divides_batches = laws::mix.tells && !laws::mix.meets,
+                                      .takes_turns = rules::takes_turns(laws::mix),
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
       (laws::own_parameters || core_type::by_path                                             ? 5
        : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
                                                                                               : 3) +
       (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0);
-
-  /// Whether its exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
-  /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
-  static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
-                                      !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters &&
-                                      !core_type::meets && !core_type::by_path;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -124,7 +118,13 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Whether this peer computes in the next inner step: not where it was not drawn for the next exchange.
-  [[nodiscard]] bool trains(auto& ctx) const { return core_.trains(ctx); }
+  [[nodiscard]] bool trains(auto& ctx) const requires(traits.draws_peers) { return core_.trains(ctx); }
+
+  /// Of each batch this peer's sequences in the next step; of replicas of these speeds each one's part, in multiples.
+  [[nodiscard]] index_range part_of_batch() const requires(traits.divides_batches) { return core_.trigger.part_of_batch(); }
+  [[nodiscard]] auto parts_for(const std::vector<double>& speeds) const requires(traits.divides_batches) {
+    return core_.trigger.parts_for(speeds);
+  }
 
   result<void> before_inner_step(auto& ctx) {
     if constexpr (accumulates) {
@@ -156,7 +156,7 @@ class rounds : round_rules<Axes...> {
       if (s.pending) CAUSEWAY_TRY(fixed::complete(ctx, core_, s));
       if (s.since > 0) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
     }
-    if constexpr (!laws::identical && !parted) {
+    if constexpr (!laws::identical && !rules::by_path(laws::mix)) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
       CAUSEWAY_TRY(ctx.rows().copy(core_.rows.anchor(), ctx.parameters().first(core_.rows.anchor().size())));
       ctx.commit_round(ctx.parameters());
@@ -259,7 +259,7 @@ class rounds : round_rules<Axes...> {
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
   /// For comm::stacked.
-  [[nodiscard]] auto turn_part() requires takes_turns { return detail::turn_part<core_type>{core_, turns_}; }
+  [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
   /// One inner step more.
@@ -273,7 +273,7 @@ class rounds : round_rules<Axes...> {
       s.compute_seconds += computed;
       s.waited += s.pending ? 1 : 0;
     }
-    if constexpr (chooses) {
+    if constexpr (core_type::chooses) {
       if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
     }
     ++core_.at;

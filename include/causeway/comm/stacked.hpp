@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -22,18 +23,6 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
 namespace detail {
-
-/// Whether a policy's exchanges can be put under one record with those of another.
-template <class P>
-inline constexpr bool takes_turns = false;
-template <class P>
-  requires requires { P::takes_turns; }
-inline constexpr bool takes_turns<P> = P::takes_turns;
-
-template <class P>
-inline constexpr bool divides_batches = requires(const P& p) {
-  p.trigger().sequences_before();
-};
 
 template <class T>
 [[nodiscard]] std::vector<T> joined(std::vector<T> all, std::vector<T> more) {
@@ -47,19 +36,19 @@ template <class T>
 /// so that their messages cannot be mistaken for each other. Replicas are identical where the second's are, after its
 /// rounds. Bytes, rounds and state: the sum. A hook that failed goes on where it stopped.
 ///
-/// Peers may come and go if both policies are comm::rounds that let them (rounds::takes_turns): see comm/stacked_turns.hpp.
-/// That takes 4 more bytes a value, and in a turn of both, while it lasts, what the first one is applied to again. Rows
-/// count by the samples since the last record, of whichever policy.
+/// Peers may come and go if both policies are comm::rounds that let them (comm_traits::takes_turns): see
+/// comm/stacked_turns.hpp. That takes 4 more bytes a value, and in a turn of both, while it lasts, what the first one is
+/// applied to again. Rows count by the samples since the last record, of whichever policy.
 template <class First, class Second>
 class stacked {
   static_assert(!First::traits.looks_ahead && !Second::traits.looks_ahead,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
-  static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
+  static constexpr bool elastic = First::traits.takes_turns && Second::traits.takes_turns;
   template <class P>
   static constexpr bool in_stages = P::traits.rounds_by_steps || P::traits.rounds_over_stages;
   // Parts of batches by speed are those of one turn: rows of the other policy would be of several.
   template <class P>
-  static constexpr bool moves = P::traits.moves_with_blocks && !detail::divides_batches<P>;
+  static constexpr bool moves = P::traits.moves_with_blocks && !P::traits.divides_batches;
 
  public:
   static constexpr std::string_view name = "stacked";
@@ -141,6 +130,7 @@ class stacked {
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) {
     return first_.exchanges_next() || second_.exchanges_next();
   }
+  [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
 
  private:
   result<void> take_turns(auto& ctx) {

@@ -208,7 +208,7 @@ class local_pipeline {
     progress_.met(members);
     const exchange_state& policy = peer_.group->state();
     auto made =
-        arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, policy.splits, policy.parts_for);
+        arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, policy.batch_parts, policy.parts_for);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
     if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
     peer_.layout = std::move(made->layout);

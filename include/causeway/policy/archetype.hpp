@@ -27,6 +27,9 @@ struct archive {
   void operator()(Ts&...);
 };
 
+/// What `meet_holders` is told: parallel::block_holders.
+struct holders;
+
 struct context {
   [[nodiscard]] net::peer_index self() const;
   [[nodiscard]] std::uint32_t peers() const;

@@ -33,10 +33,16 @@ struct comm_traits {
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
+  bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
+  bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
+  bool replays = false;          ///< a round that this peer missed can be made again from its mean (`replay`)
+  bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
+  bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
+  bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
+  bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 

@@ -53,10 +53,8 @@ struct shared_state {
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
   std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
-  /// So many paths, or regions, are shared out over pipelines, or paths over the peers of a swarm's stage; this one's takes
-  /// one (see exchange_state).
-  std::uint32_t paths = 0;
-  std::uint32_t splits = 0;
+  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
+  std::uint32_t batch_parts = 0;  ///< as exchange_state's
   std::function<bool(std::optional<std::uint32_t>)> follow{};
   std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
   /// Results are a round late: whether a row waits for the next exchange.
@@ -80,7 +78,7 @@ void follow_with(shared_state& state, Comm& comm, Context& ctx) {
 /// And one with comm_traits::trains_paths.
 template <class Comm, class Context>
 void share_paths(shared_state& state, Comm& comm, Context& ctx) {
-  state.paths = state.splits = static_cast<std::uint32_t>(comm.paths());
+  state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
   follow_with(state, comm, ctx);
 }
 
@@ -92,24 +90,21 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
-  using speeds_type = const std::vector<double>&;
-  if constexpr (requires(speeds_type speeds) { comm.trigger().parts_for(speeds); }) {
-    state.parts_for = [&comm](speeds_type speeds) { return comm.trigger().parts_for(speeds); };
-  } else if constexpr (requires(speeds_type speeds) { comm.parts_for(speeds); }) {
-    state.parts_for = [&comm](speeds_type speeds) { return comm.parts_for(speeds); };
+  state.row_waits = [&comm] { return comm.row_waits(); };
+  if constexpr (Comm::traits.divides_batches) {
+    state.parts_for = [&comm](const std::vector<double>& speeds) { return comm.parts_for(speeds); };
   }
   using gradient_pass = std::function<result<double>()>;
-  if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
   if constexpr (Comm::traits.looks_ahead) {
     if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
-  if constexpr (requires { comm.regions(); }) {
+  if constexpr (Comm::traits.in_regions) {
     if (comm.regions() > 0) {
       state.paths = static_cast<std::uint32_t>(comm.regions());
       follow_with(state, comm, ctx);
     }
   }
-  if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
+  if constexpr (Comm::traits.talks_between) {
     state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
   }
 }

@@ -90,6 +90,11 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   [[nodiscard]] const parallel::exchange_state& state() const override { return state_; }
 
  private:
+  /// Whether every attempt of the pipelines would come to the same: an option that cannot work, or what they cannot do.
+  /// (The membership retries neither what a machine cannot do. In the policy's own exchange weights that add up to 0 are an
+  /// invalid argument, too, and may be others in the next.)
+  [[nodiscard]] static bool is_final(const error& why);
+
   std::shared_ptr<elastic_group> below_;
   parallel::step_record record_;
   net::any_transport alone_{};
@@ -99,6 +104,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   parallel::exchange_state state_;
   std::vector<float> gradient_;  // of several rows, as far as they have come in the exchange under way
   std::uint32_t expected_ = 1;
+  bool in_exchange_ = false;  // the policy entered one since the last decision
   bool finished_by_others_ = false;
   bool again_ = false;  // the exchange, in the attempt under way
 };

@@ -52,12 +52,12 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   state.round_samples = ctx.contribution().round_samples();
   state.by_pace = ctx.contribution().by_pace();
   state.stage_sums = ctx.stages().most_asked();
-  if constexpr (requires { comm.replay(ctx); }) {
-    state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
+  if constexpr (Comm::traits.replays) {
+    if (comm.replays()) {
+      state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
+    }
   }
-  if constexpr (requires { comm.meanwhile(ctx); }) {
-    if (comm.answers_peers()) state.meanwhile = [&] { comm.meanwhile(ctx); };
-  }
+  if constexpr (Comm::traits.talks_between) state.meanwhile = comm.meanwhile(ctx);
   if constexpr (Comm::traits.trains_paths) share_paths(state, comm, ctx);
   if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, ctx);
   return state;

@@ -50,8 +50,9 @@ template <Model M, optim::Optimizer Inner, class Comm, class Parallel, class Fau
 class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && ParallelismPolicy<Parallel> && FaultPolicy<Fault>,
                                          Comm, Parallel, Fault> {
   static_assert(
-      CommunicationPolicy<Comm>,
+      HasCommunicationHooks<Comm>,
       "causeway-P1: not a communication policy; the note below names the missing hook. docs/reference/rules.md#p1");
+  [[maybe_unused]] static constexpr detail::promised<Comm, HasCommunicationHooks<Comm>> promised{};
   static_assert(ParallelismPolicy<Parallel>,
                 "causeway-P2: not a parallelism policy; the note below names the missing hook. docs/reference/rules.md#p2");
   static_assert(FaultPolicy<Fault>,
@@ -175,7 +176,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> attend() {
     for (;;) {
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
-      if constexpr (requires { comm_.stand_by(ctx_); }) comm_.stand_by(ctx_);
+      if constexpr (Comm::traits.talks_between) comm_.stand_by(ctx_);
       const auto admit = [&] {
         if constexpr (Comm::traits.trains_paths) return comm_.admit(ctx_);
         return result<void>{};
@@ -250,7 +251,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> compute(const batch& b) {
     report_.loss = 0;
     report_.tokens = 0;
-    if constexpr (requires { comm_.trains(ctx_); }) {
+    if constexpr (Comm::traits.draws_peers) {
       if (!comm_.trains(ctx_)) {
         ctx_.skip_inner_step();
         return {};

@@ -99,8 +99,8 @@ struct exchange_state {
   /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
   /// same.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
-  std::uint32_t paths = 0;   ///< through modules, or regions, which pipelines share out; 0: there are none
-  std::uint32_t splits = 0;  ///< equal parts of a global batch, one for each path; 0: all share all of it
+  std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
+  std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
   /// parameters are not what the live ones began from.
   std::function<bool(std::optional<std::uint32_t> path)> follow{};
@@ -118,7 +118,8 @@ class step_group {
   virtual result<step_attempt> begin_attempt() = 0;
   /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
   virtual result<void> propose(const step_record& next) = 0;
-  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another.
+  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another. `why`: none
+  /// would.
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;

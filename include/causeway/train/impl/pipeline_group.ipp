@@ -40,7 +40,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.divide = std::move(state.divide);
   state_.exchanges_next = std::move(state.exchanges_next);
   state_.paths = state.paths;
-  state_.splits = state.splits;
+  state_.batch_parts = state.batch_parts;
   state_.follow = std::move(state.follow);
   state_.parameters_of = std::move(state.parameters_of);
   state_.row_waits = std::move(state.row_waits);
@@ -57,6 +57,7 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
   gradient_.clear();
+  in_exchange_ = true;
   if (!rounds_.enter) return e;
   CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
   e.attempt = with.attempt.attempt;
@@ -109,9 +110,11 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::exchanged(std::span<cons
 }
 
 CAUSEWAY_LAZY result<verdict> basic_pipeline_group<Whole>::decide(const result<void>& outcome, bool) {
+  const bool in_exchange = std::exchange(in_exchange_, false);
   if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
   if (outcome) return verdict::commit;                                    // `propose` came before
   if (std::exchange(again_, false)) return verdict::retry;
+  if (!in_exchange && is_final(outcome.error())) return outcome.error();
   CAUSEWAY_TRY(below_->decide(outcome, false));
   return verdict::retry;  // what became of it, the pipelines see in the record
 }
@@ -129,8 +132,12 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::propose(const parallel::
   return fail(errc::cancelled, "step", "the others did not vote for it");
 }
 
+CAUSEWAY_LAZY bool basic_pipeline_group<Whole>::is_final(const error& why) {
+  return why.code == errc::unsupported || why.code == errc::invalid_argument;
+}
+
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::failed(const error& why) {
-  if (why.code == errc::unsupported) return why;  // another attempt would come to the same
+  if (is_final(why)) return why;
   CAUSEWAY_TRY(below_->decide(why, false));
   return {};
 }

@@ -112,7 +112,6 @@
 #include <causeway/parallel/swarm/stage_decisions.hpp>
 #include <causeway/parallel/swarm/swarm_balance.hpp>
 #include <causeway/parallel/swarm/swarm_coordinator.hpp>
-#include <causeway/parallel/swarm/swarm_mailbox.hpp>
 #include <causeway/parallel/swarm/swarm_message_handler.hpp>
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 #include <causeway/parallel/swarm/swarm_messenger.hpp>

@@ -408,7 +408,6 @@
 #include <causeway/parallel/serving/impl/block_messages.ipp>
 #include <causeway/parallel/serving/impl/block_passage.ipp>
 #include <causeway/parallel/serving/impl/block_request_handler.ipp>
-#include <causeway/parallel/serving/impl/block_rpc_codec.ipp>
 #include <causeway/parallel/serving/impl/block_server_directory.ipp>
 #include <causeway/parallel/serving/impl/tuned_parameters.ipp>
 #include <causeway/parallel/swarm/impl/early_orders.ipp>
@@ -416,7 +415,6 @@
 #include <causeway/parallel/swarm/impl/peer_directory.ipp>
 #include <causeway/parallel/swarm/impl/stage_decisions.ipp>
 #include <causeway/parallel/swarm/impl/swarm_balance.ipp>
-#include <causeway/parallel/swarm/impl/swarm_mailbox.ipp>
 #include <causeway/parallel/swarm/impl/swarm_messages.ipp>
 #include <causeway/parallel/swarm/impl/swarm_messenger.ipp>
 #include <causeway/parallel/swarm/impl/swarm_shares.ipp>

@@ -113,6 +113,12 @@ TEST_CASE("swarm messages: numbers that are none and sizes beyond the limits are
   CHECK_FALSE(decode(run, encode(run, s)));
 }
 
+TEST_CASE("swarm messages: a tensor's data is under its sender's number, in the epoch of its step", "[parallel][fast]") {
+  const net::message_id id = tensor_announcement{training_turn(4), 1, 0, 9}.data();
+  CHECK((id.channel == collective::channels::activations && id.epoch == 5 && id.step == 9));
+  CHECK(epoch_of(evaluation_turn(5, 0)) > id.epoch);
+}
+
 TEST_CASE("swarm messages: no bytes make the decoder read or write elsewhere", "[parallel][fast]") {
   support::check_spoilt(
       one_of_each(), [](const message& m) { return encode(run, m); }, [](const auto& bytes) { return decode(run, bytes); });

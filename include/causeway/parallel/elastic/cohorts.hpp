@@ -68,9 +68,6 @@ CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_
                                                            std::span<const cohort_member> members, std::uint64_t state,
                                                            std::uint32_t paths = 0);
 
-/// The ranges of a replica's stages.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> cut_of(const stage::replica& r);
-
 /// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
 /// communication policy must have rows of one length.
 CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery);
@@ -86,24 +83,11 @@ namespace detail {
 
 CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
 
-/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
-CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
-                                                                     std::span<const std::size_t> places);
-
-/// The speed of the slowest of a replica's peers that know theirs; 0: none does.
-CAUSEWAY_DECL [[nodiscard]] double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
-                                              std::span<const cohort_member> members);
-
 /// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots has it. errc::unsupported:
 /// these are not as many as there are micro-batches.
 CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
                                                    std::span<const cohort_member> members, std::uint32_t paths,
                                                    const parts_by_speed& parts_for);
-
-/// Gives slots without a cohort what lies between those with one, which begin at `firsts`, as shares_of_slots has it where
-/// that fits. Whether every micro-batch has one slot, or is of a path that rests, and every slot has some.
-CAUSEWAY_DECL [[nodiscard]] bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
-                                                std::uint32_t micro_batches, std::uint32_t paths);
 
 /// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
 CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,

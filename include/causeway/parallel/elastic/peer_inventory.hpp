@@ -31,30 +31,6 @@ struct pipeline_agreement {
   std::uint32_t micro_batches = 0;
 };
 
-namespace detail {
-
-inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
-
-CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r);
-
-/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
-CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty);
-
-}  // namespace detail
-
-namespace detail {
-
-CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all);
-
-/// Rising and apart.
-CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers);
-
-CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b);
-
-CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers);
-
-}  // namespace detail
-
 /// What a peer says when peers meet.
 struct peer_inventory {
   stage::present_peer peer;

@@ -156,19 +156,10 @@ class resumable_step {
     // All stages on one rank, for the mailbox: an operation's chunk is its stage.
     const plan::schedule all{1, static_cast<std::uint32_t>(step.stages), micro_batches, true, {order}};
     const std::vector routes(micro_batches, before.owners);
-    pipeline_mailbox<Codec> mailbox{view,
-                                    codec,
-                                    {.pool = ctx.pool(),
-                                     .schedule = all,
-                                     .whole = piece,
-                                     .width = ctx.model().width(),
-                                     .channel = exchange.boundaries.channel,
-                                     .step = exchange.boundaries.step,
-                                     .seed = exchange.boundaries.seed,
-                                     .window = micro_batches,  // all that was kept may be sent again at once
-                                     .deadline = exchange.boundaries.deadline,
-                                     .base = exchange.boundaries.base,
-                                     .routes = &routes}};
+    boundary_options boundaries = exchange.boundaries;
+    boundaries.window = micro_batches;  // all that was kept may be sent again at once
+    boundaries.routes = &routes;
+    pipeline_mailbox<Codec> mailbox{view, codec, {ctx.pool(), all, piece, ctx.model().width(), 0, boundaries}};
     const auto table = table_in(ctx.model(), ctx.gradients());
     kept_pass run{ctx.model(), mailbox, step, {before, self, order, stages, piece, b.grad_scale, b.dropout, table}};
     return run.run();

@@ -52,12 +52,6 @@ struct answer {
 /// The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<announcement, request, answer>;
 
-namespace detail {
-
-inline constexpr net::envelope::kind messages{"expert message", ", or of another grid or width of experts", 1};
-
-}  // namespace detail
-
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As net::envelope::open; values that are not finite are refused as well.

@@ -15,7 +15,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
-#include <causeway/kernels/reduce.hpp>
 #include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/micro_batches.hpp>
@@ -96,7 +95,7 @@ class async_pipeline_mailbox {
     CAUSEWAY_TRY(arrive(p));
     double loss = 0;
     auto outcome = decode(codec, pool, l, p, samples, values, loss);
-    if (outcome && !all_finite(pool, values)) outcome = not_finite("", p.at, "it sent");
+    if (outcome && !stage::all_finite(pool, values)) outcome = not_finite("", p.at, "it sent");
     if (!outcome) {
       std::string& where = outcome.error().where;
       where = "rank " + std::to_string(l.other) + (where.empty() ? "" : ", " + where);
@@ -114,7 +113,7 @@ class async_pipeline_mailbox {
   /// errc::non_finite where `values` are not: what this rank took was, so they were spoilt here.
   result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
                     std::span<const std::uint64_t> samples, std::span<const float> values, double with) {
-    if (!all_finite(pool, values)) return not_finite("this stage", m, "it came to");
+    if (!stage::all_finite(pool, values)) return not_finite("this stage", m, "it came to");
     const auto c = crossing_of(l, m, samples);
     transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
     std::memcpy(p.bytes.data(), &with, head_bytes);
@@ -243,9 +242,6 @@ class async_pipeline_mailbox {
     if (gone_[index(way)] > 0) --gone_[index(way)];
   }
 
-  [[nodiscard]] static bool all_finite(thread_pool& pool, std::span<const float> values) {
-    return kernels::all_finite(pool, values.data(), static_cast<std::int64_t>(values.size()));
-  }
   [[nodiscard]] static error not_finite(const std::string& whose, const stream_place& m, const std::string& how) {
     return fail(errc::non_finite, whose,
                 how + " values that are not finite for micro-batch " + std::to_string(m.piece) + " of step " +

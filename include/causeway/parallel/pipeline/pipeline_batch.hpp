@@ -29,18 +29,6 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// How boundary tensors of a batch travel. Equal on all peers of the pipeline.
-struct boundary_options {
-  std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
-  std::uint64_t step = 0;
-  std::uint64_t seed = 0;
-  std::uint32_t window = 2;  ///< receives posted ahead, for each source
-  time_point deadline = no_deadline;
-  const embedding_base* base = nullptr;  ///< where the codec uses one
-  /// [micro-batch][stage]: rank in the view. None: the view has a rank for each stage.
-  const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
-};
-
 /// The order in which `rank` works, within the memory of the schedule and the room that `order` gives beyond it.
 template <stage::Schedule Order>
 [[nodiscard]] plan::schedule_cursor cursor_of(const plan::schedule& s, std::uint32_t rank, const Order& order) {
@@ -65,20 +53,8 @@ template <stage::Schedule Order>
 template <class Context, class Codec>
 result<double> pass_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
                           const pass_setup& setup, const boundary_options& boundaries) {
-  pipeline_mailbox<Codec> mailbox{view,
-                                  codec,
-                                  {.pool = ctx.pool(),
-                                   .schedule = setup.schedule,
-                                   .whole = setup.whole,
-                                   .width = ctx.model().width(),
-                                   .channel = boundaries.channel,
-                                   .step = boundaries.step,
-                                   .seed = boundaries.seed,
-                                   .window = boundaries.window,
-                                   .deadline = boundaries.deadline,
-                                   .base = boundaries.base,
-                                   .rank = setup.rank,
-                                   .routes = boundaries.routes}};
+  pipeline_mailbox<Codec> mailbox{
+      view, codec, {ctx.pool(), setup.schedule, setup.whole, ctx.model().width(), setup.rank, boundaries}};
   pipeline_pass run{ctx.model(), mailbox, setup};
   return run.run(cursor);
 }

@@ -48,24 +48,6 @@ enum exchange_kind : std::uint32_t {
   losses_kind = 10
 };  // a gather takes two
 
-/// The rank as far from the other end as this one is from its own.
-CAUSEWAY_DECL [[nodiscard]] net::peer_index mirror_of(const collective::group_view& view);
-
-/// One message each way between a rank and its mirror.
-CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
-                                         std::span<std::byte> theirs, const net::message_id& id,
-                                         const pipeline_exchange& exchange);
-
-/// What the rank in the second half of the pipeline has becomes what its mirror has.
-CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values,
-                                         const pipeline_exchange& exchange);
-
-CAUSEWAY_DECL [[nodiscard]] bool is_an_end(const collective::group_view& view);
-
-/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
-CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
-                                            const pipeline_exchange& exchange);
-
 }  // namespace detail
 
 /// What a peer must share with the others of its pipeline.
@@ -76,14 +58,6 @@ struct part_agreement {
   std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
   plan::stage_path path = plan::stage_path::round;
 };
-
-namespace detail {
-
-/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
-CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
-                                       const part_agreement& mine);
-
-}  // namespace detail
 
 /// Checks that all ranks agree and that their parts, stage after stage, make the whole model (twice, where there are two
 /// ways). `exchange` must not depend on the step. 16 bytes a chunk and 16 more from and to everybody.

@@ -14,7 +14,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
-#include <causeway/kernels/reduce.hpp>
 #include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/micro_batches.hpp>
@@ -33,22 +32,27 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// What all boundary tensors of a pass have in common.
-struct mailbox_setup {
-  thread_pool& pool;
-  const plan::schedule& schedule;
-  const batch& whole;         ///< the batch that is cut into the schedule's micro-batches
-  std::int64_t width = 0;     ///< of the model
-  std::uint32_t channel = 0;  ///< two consecutive ones: forward, backward
+/// How boundary tensors of a batch travel. Equal on all peers of the pipeline.
+struct boundary_options {
+  std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
   std::uint64_t step = 0;
   std::uint64_t seed = 0;    ///< equal on both sides of a boundary
   std::uint32_t window = 2;  ///< receives posted ahead, for each source
   time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
-  std::uint32_t rank = 0;                ///< of the schedule
   /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. None: the
   /// ranks of the view are those of the schedule. Between stages of one rank nothing is sent.
   const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
+};
+
+/// What all boundary tensors of a pass have in common.
+struct mailbox_setup {
+  thread_pool& pool;
+  const plan::schedule& schedule;
+  const batch& whole;      ///< the batch that is cut into the schedule's micro-batches
+  std::int64_t width = 0;  ///< of the model
+  std::uint32_t rank = 0;  ///< of the schedule
+  boundary_options boundaries{};
 };
 
 /// The mailbox of one rank. One thread.
@@ -109,13 +113,13 @@ class pipeline_mailbox {
     top_up(l);
     const std::string from = "rank " + std::to_string(source_of(l, op.micro_batch));
     if (!outcome && outcome.error().where.empty()) outcome.error().where = from;
-    if (outcome && !all_finite(values)) return not_finite(from, op, "it sent");
+    if (outcome && !stage::all_finite(setup_.pool, values)) return not_finite(from, op, "it sent");
     return outcome;
   }
 
   /// Sends the output of `op`. errc::non_finite where it is not: its input was, so it was spoilt here.
   result<void> send(const plan::operation& op, std::span<const float> values) {
-    if (!all_finite(values)) return not_finite("this stage", op, "it came to");
+    if (!stage::all_finite(setup_.pool, values)) return not_finite("this stage", op, "it came to");
     auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
     CAUSEWAY_TRY(add_base(c, op.micro_batch));
     transfer p{.bytes = buffer(codec_.most_bytes(c))};
@@ -156,8 +160,8 @@ class pipeline_mailbox {
   }
   // Ranks of the view.
   [[nodiscard]] std::uint32_t rank_of(std::uint32_t stage, std::uint32_t micro_batch) const {
-    return setup_.routes != nullptr ? (*setup_.routes)[micro_batch][stage]
-                                    : plan::place_of(setup_.schedule, stage, micro_batch).rank;
+    return setup_.boundaries.routes != nullptr ? (*setup_.boundaries.routes)[micro_batch][stage]
+                                               : plan::place_of(setup_.schedule, stage, micro_batch).rank;
   }
   [[nodiscard]] std::uint32_t source_of(const line& l, std::uint32_t micro_batch) const {
     return rank_of(l.way == stage::direction::forward ? l.edge : l.edge + 1, micro_batch);
@@ -177,9 +181,6 @@ class pipeline_mailbox {
     return op.kind == plan::work::forward ? v : v - 1;
   }
 
-  [[nodiscard]] bool all_finite(std::span<const float> values) const {
-    return values.empty() || kernels::all_finite(setup_.pool, values.data(), static_cast<std::int64_t>(values.size()));
-  }
   [[nodiscard]] static error not_finite(const std::string& whose, const plan::operation& op, const std::string& how) {
     return fail(errc::non_finite, whose,
                 how + " values that are not finite for micro-batch " + std::to_string(op.micro_batch));
@@ -197,19 +198,22 @@ class pipeline_mailbox {
             .width = setup_.width,
             .sequences = piece.sequences,
             .samples = piece.samples,
-            .seed = mix(setup_.seed, setup_.step, mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
+            .seed = mix(setup_.boundaries.seed, setup_.boundaries.step,
+                        mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
   }
   // The rows live until the next call.
   result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
-    return setup_.base == nullptr ? result<void>{} : setup_.base->add_to(c, setup_.pool, piece_of(micro_batch), base_);
+    return setup_.boundaries.base == nullptr ? result<void>{}
+                                             : setup_.boundaries.base->add_to(c, setup_.pool, piece_of(micro_batch), base_);
   }
   [[nodiscard]] net::message_id id_of(const stage::crossing& c, std::uint32_t micro_batch) const {
-    const std::uint32_t channel = setup_.channel + static_cast<std::uint32_t>(c.way);
-    return {.channel = collective::numbered(channel, c.edge), .step = (setup_.step << most_micro_batch_bits) | micro_batch};
+    const std::uint32_t channel = setup_.boundaries.channel + static_cast<std::uint32_t>(c.way);
+    return {.channel = collective::numbered(channel, c.edge),
+            .step = (setup_.boundaries.step << most_micro_batch_bits) | micro_batch};
   }
 
   void top_up(line& l) {
-    while (l.expected.size() < setup_.window && l.taken + l.expected.size() < l.due.size()) {
+    while (l.expected.size() < setup_.boundaries.window && l.taken + l.expected.size() < l.due.size()) {
       const std::uint32_t m = l.due[l.taken + l.expected.size()];
       const auto c = crossing_of(l.way, l.edge, m);
       l.expected.push_back({.bytes = buffer(codec_.most_bytes(c))});
@@ -229,7 +233,7 @@ class pipeline_mailbox {
 
   result<void> finish(transfer& p) {
     if (!p.op.started()) return {};
-    CAUSEWAY_ASSIGN(p.moved, p.op.wait(setup_.deadline));
+    CAUSEWAY_ASSIGN(p.moved, p.op.wait(setup_.boundaries.deadline));
     return {};
   }
 

@@ -45,20 +45,6 @@ struct pipeline_place {
   [[nodiscard]] std::uint32_t replicas() const noexcept { return static_cast<std::uint32_t>(group.size()); }
 };
 
-namespace detail {
-
-inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
-
-/// The placement that `o` means for `peers` peers.
-CAUSEWAY_DECL [[nodiscard]] result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
-                                                                                           std::uint32_t peers);
-
-/// Every replica has the same number of ranks, every peer one place.
-CAUSEWAY_DECL [[nodiscard]] result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
-                                                         std::uint32_t peers);
-
-}  // namespace detail
-
 /// Where `self` of `peers` peers is.
 CAUSEWAY_DECL [[nodiscard]] result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
                                                             std::uint32_t peers);

@@ -78,7 +78,7 @@ class block_client final : private block_server_directory {
   /// errc::non_finite where rows are not, or become so.
   result<pass> forward(thread_pool& pool, const block_batch& batch, std::span<const float> x, std::span<float> y) {
     CAUSEWAY_EXPECT(std::ssize(x) == batch.sequences * batch.tokens * model_.width && y.size() == x.size());
-    if (!all_finite(pool, batch.tuned)) {
+    if (!stage::all_finite(pool, batch.tuned)) {
       return fail(errc::non_finite, "block_client",
                   "prompts or adapters are not finite: the learning rate may be too high");
     }
@@ -149,7 +149,7 @@ class block_client final : private block_server_directory {
 
   result<shared_bytes> encoded(thread_pool& pool, const pass& p, std::size_t piece, stage::direction way,
                                std::span<const float> values) {
-    if (!all_finite(pool, values)) {
+    if (!stage::all_finite(pool, values)) {
       return fail(errc::non_finite, "block_client",
                   "rows for the servers are not finite: the learning rate may be too high");
     }

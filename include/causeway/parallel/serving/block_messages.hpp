@@ -121,12 +121,6 @@ inline constexpr std::byte not_finite{1};  ///< what comes out is not finite
 CAUSEWAY_DECL [[nodiscard]] net::message_id request_id(std::uint64_t number);
 CAUSEWAY_DECL [[nodiscard]] net::message_id answer_id(std::uint64_t number);
 
-namespace detail {
-
-inline constexpr net::envelope::kind messages{"block message", ", or of another model or codec", 2};
-
-}  // namespace detail
-
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As net::envelope::open.

@@ -11,7 +11,6 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
-#include <causeway/kernels/reduce.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/nn/adapters.hpp>
 #include <causeway/parallel/serving/block_messages.hpp>
@@ -27,8 +26,6 @@
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL [[nodiscard]] bool all_finite(thread_pool& pool, std::span<const float> values);
 
 /// What messages carry: equal on peers that understand each other.
 template <stage::ActivationCodec Codec>
@@ -84,7 +81,7 @@ class block_rpc_codec {
                                          std::span<const std::byte> bytes) {
     std::vector<float> values(crossing(r, way).count());
     CAUSEWAY_TRY(codec_.decode(pool, crossing(r, way), bytes, values));
-    if (!all_finite(pool, values)) return fail(errc::non_finite, "rows", "values that are not finite were sent");
+    if (!stage::all_finite(pool, values)) return fail(errc::non_finite, "rows", "values that are not finite were sent");
     return values;
   }
 
@@ -166,7 +163,7 @@ class block_rpc_codec {
       values[i] = std::bit_cast<float>(net::detail::load_little<std::uint32_t>(bytes.data() + i * sizeof(float)));
     }
     if (bytes.size() % sizeof(float) != 0) return wrong_length();
-    if (!all_finite(pool, values))
+    if (!stage::all_finite(pool, values))
       return fail(errc::non_finite, "prompts or adapters", "values that are not finite were sent");
     return values;
   }
@@ -177,9 +174,5 @@ class block_rpc_codec {
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#ifndef CAUSEWAY_COMPILED
-#include <causeway/parallel/serving/impl/block_rpc_codec.ipp>
-#endif
 
 #endif  // CAUSEWAY_PARALLEL_SERVING_BLOCK_RPC_CODEC_HPP

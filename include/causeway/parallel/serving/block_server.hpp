@@ -181,7 +181,8 @@ class block_server final : private block_request_handler {
       log_(severity::warning, outcome.error().text());
       return refusal(block_wire::not_here);
     }
-    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_tuned)) return refusal(block_wire::not_finite);
+    if (!stage::all_finite(blocks_.pool(), out) || !stage::all_finite(blocks_.pool(), d_tuned))
+      return refusal(block_wire::not_finite);
     return codec_.write_answer(blocks_.pool(), what, out, d_tuned);
   }
 

@@ -34,9 +34,6 @@ struct swarm_move {
   bool again = false;  ///< it was chosen before, and has not moved yet
 };
 
-/// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
-CAUSEWAY_DECL [[nodiscard]] double load_of(const std::vector<balanced_peer>& stage);
-
 /// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
 CAUSEWAY_DECL [[nodiscard]] std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
 

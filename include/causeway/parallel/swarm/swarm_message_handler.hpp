@@ -131,8 +131,10 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     this->elect();
     if (followed_.id == from && before.id == from && before.term == c.term) this->send_report();
   }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::report& r) {
-    if (coordinates_) this->heard_by_coordinator(from, r);
+  /// What only a coordinator listens to.
+  template <class M>
+  void take(net::peer_index, net::peer_id from, const M& m) {
+    if (coordinates_) this->heard_by_coordinator(from, m);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { this->accept(from, o); }
   /// A neighbour announces two tensors a micro-batch and turn, and what it sends again. Who goes on and on is sent away.
@@ -144,18 +146,9 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     log_(severity::warning, "peer " + std::to_string(from) + " is sent away: it announced more tensors than a turn has");
     fabric_->close(link, "more tensors were announced than a turn has, " + std::to_string(most) + " at most");
   }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::contributed& c) {
-    if (coordinates_) this->heard_by_coordinator(from, c);
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::refusal& r) {
-    if (coordinates_) this->heard_by_coordinator(from, r);
-  }
   void take(net::peer_index, net::peer_id from, const swarm_wire::probe& p) { this->post(from, swarm_wire::echo{p.mark}); }
   void take(net::peer_index, net::peer_id from, const swarm_wire::echo& e) {
     directory_.echoed(from, e.mark, fabric_->now());
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::delays& d) {
-    if (coordinates_) this->heard_by_coordinator(from, d);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::verdict& v) {
     if (from == followed_.id) this->hear(v);

@@ -6,6 +6,7 @@
 // Boundary tensors are no messages of this kind: they travel as data, each announced by a `tensor_announcement`. Those
 // about a tied table are in swarm_table_exchange.hpp.
 
+#include <causeway/collective/channels.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/codec.hpp>
@@ -42,6 +43,10 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 }
 [[nodiscard]] constexpr std::uint64_t training_turn(std::uint64_t step) noexcept { return local_turn(step) + 1; }
 [[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
+/// Of its tensors: when its step is over, what is still under way is cancelled.
+[[nodiscard]] constexpr std::uint32_t epoch_of(std::uint64_t turn) noexcept {
+  return static_cast<std::uint32_t>(step_of(turn)) + 1;
+}
 [[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return turn >= local_turn(step_of(turn)); }
 [[nodiscard]] constexpr bool is_local(std::uint64_t turn) noexcept { return turn == local_turn(step_of(turn)); }
 
@@ -167,7 +172,7 @@ struct order {
   };
 };
 
-/// A boundary tensor follows as data.
+/// A boundary tensor follows as data, under this name.
 struct tensor_announcement {
   std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
@@ -177,6 +182,9 @@ struct tensor_announcement {
 
   void fields(auto& wire) {
     wire(turn, net::below{micro_batch, most_micro_batches}, net::below{backward, 2}, serial, pass);
+  }
+  [[nodiscard]] net::message_id data() const {
+    return {.channel = collective::channels::activations, .epoch = epoch_of(turn), .step = serial};
   }
 };
 
@@ -258,13 +266,6 @@ struct delays {
 /// The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<status, claim, report, order, tensor_announcement, contributed, verdict, addresses,
                              move_request, refusal, probe, echo, delays, table_request, table_piece>;
-
-namespace detail {
-
-inline constexpr net::envelope::kind messages{
-    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 6};
-
-}  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 

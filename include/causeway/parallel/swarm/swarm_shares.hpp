@@ -64,9 +64,6 @@ CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false,
                                                    bool late = false);
 
-/// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
-CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
-
 /// Of a gradient that is a row of a mean: whether this peer has to give its own up. Others have a part of it, or all of it
 /// is in a result that is there already, and this peer's row is not.
 CAUSEWAY_DECL [[nodiscard]] bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan,

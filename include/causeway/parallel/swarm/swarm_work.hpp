@@ -13,10 +13,10 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/parallel/swarm/micro_batch_state.hpp>
-#include <causeway/parallel/swarm/swarm_mailbox.hpp>
 #include <causeway/parallel/swarm/swarm_message_handler.hpp>
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 #include <causeway/parallel/swarm/swarm_options.hpp>
+#include <causeway/parallel/tensor_mailbox.hpp>
 #include <causeway/stage/routing.hpp>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ class swarm_work : protected swarm_message_handler<Router> {
     added_ = 0;
     mailbox_.clear();
     locked([&] {
-      mailbox_.forget_before(turn);
+      fabric_->cancel_before(swarm_wire::epoch_of(turn));
       this->begin_on_path();
       base::begin(turn, micro_batches, std::move(counted));
     });
@@ -207,7 +207,8 @@ class swarm_work : protected swarm_message_handler<Router> {
 
   // ---- tensors --------------------------------------------------------------------------------------------------------
 
-  /// Takes in what has come, expects what was announced, sends what is due.
+  /// Takes in what has come, expects what was announced, sends what is due. What broke is passed over: its sender sends it
+  /// again, or another peer does.
   void move_tensors() {
     std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> announced, sends;
     std::vector<boundary_bytes> contents;
@@ -229,9 +230,10 @@ class swarm_work : protected swarm_message_handler<Router> {
     });
     for (const auto& [link, p] : announced) {
       if (p.micro_batch >= micro_batches_.done().size()) continue;
-      mailbox_.expect(link, p, computer_->most_bytes(input(p.micro_batch, p.backward != 0)));
+      mailbox_.expect(link, p.data(), p, computer_->most_bytes(input(p.micro_batch, p.backward != 0)));
     }
-    for (std::size_t i = 0; i < sends.size(); ++i) mailbox_.send(sends[i].first, sends[i].second, std::move(contents[i]));
+    for (std::size_t i = 0; i < sends.size(); ++i)
+      mailbox_.send(sends[i].first, sends[i].second.data(), std::move(contents[i]));
   }
 
   /// With the lock: whether something has happened since tensors were moved, or a task waits.
@@ -353,7 +355,7 @@ class swarm_work : protected swarm_message_handler<Router> {
     return {};
   }
 
-  swarm_mailbox mailbox_;
+  tensor_mailbox<swarm_wire::tensor_announcement> mailbox_;
   std::map<std::uint32_t, double> forward_seconds_;
   std::uint64_t serial_ = 0;          // of the last announcement
   std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared

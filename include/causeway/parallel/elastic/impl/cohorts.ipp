@@ -10,17 +10,16 @@
 #include <map>
 #include <numeric>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
-namespace detail {
-
-CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths) {
-  if (paths == 0 || micro_batches % paths == 0) return {};
-  return fail(errc::invalid_argument, "micro_batches",
-              std::to_string(micro_batches) + " of a global batch for " + std::to_string(paths) +
-                  " paths, each of which has an equal part of it; use a multiple");
+/// The ranges of a replica's stages.
+CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
+  std::vector<nn::block_range> cut;
+  for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
+  return cut;
 }
 
+/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
 CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                        std::span<const std::size_t> places) {
   std::vector<stage::assignment> assignments;
@@ -35,6 +34,7 @@ CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snap
   return next == g.layers ? assignments : std::vector<stage::assignment>{};
 }
 
+/// The speed of the slowest of a replica's peers that know theirs; 0: none does.
 CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
                                 std::span<const cohort_member> members) {
   double slowest = 0;
@@ -48,25 +48,8 @@ CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_sn
   return slowest;
 }
 
-CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
-                                     std::span<const cohort_member> members, std::uint32_t paths,
-                                     const parts_by_speed& parts_for) {
-  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
-  std::vector<std::size_t> parts;
-  if (parts_for) {
-    std::vector<double> speeds;
-    for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
-    parts = parts_for(speeds);
-  }
-  if (parts.empty()) parts.assign(even.begin(), even.end());
-  for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
-  const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
-  if (paths > 0 || all == g.micro_batches) return {};
-  return fail(errc::unsupported, "micro_batches",
-              "the policy divides a batch into " + std::to_string(all) + " parts (sequences / multiple), and it has " +
-                  std::to_string(g.micro_batches) + " micro-batches; set `multiple` to the sequences of one");
-}
-
+/// Gives slots without a cohort what lies between those with one, which begin at `firsts`, as shares_of_slots has it where
+/// that fits. Whether every micro-batch has one slot, or is of a path that rests, and every slot has some.
 CAUSEWAY_DECL bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
                                   std::uint32_t micro_batches, std::uint32_t paths) {
   const auto even = shares_of_slots(micro_batches, slots.size(), paths);
@@ -87,6 +70,32 @@ CAUSEWAY_DECL bool share_out_rest(std::vector<stage::replica>& slots, std::span<
     at += share;
   }
   return at == micro_batches;
+}
+
+CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths) {
+  if (paths == 0 || micro_batches % paths == 0) return {};
+  return fail(errc::invalid_argument, "micro_batches",
+              std::to_string(micro_batches) + " of a global batch for " + std::to_string(paths) +
+                  " paths, each of which has an equal part of it; use a multiple");
+}
+
+CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
+                                     std::span<const cohort_member> members, std::uint32_t paths,
+                                     const parts_by_speed& parts_for) {
+  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
+  std::vector<std::size_t> parts;
+  if (parts_for) {
+    std::vector<double> speeds;
+    for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
+    parts = parts_for(speeds);
+  }
+  if (parts.empty()) parts.assign(even.begin(), even.end());
+  for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
+  const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
+  if (paths > 0 || all == g.micro_batches) return {};
+  return fail(errc::unsupported, "micro_batches",
+              "the policy divides a batch into " + std::to_string(all) + " parts (sequences / multiple), and it has " +
+                  std::to_string(g.micro_batches) + " micro-batches; set `multiple` to the sequences of one");
 }
 
 CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
@@ -112,7 +121,9 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
   }
 }
 
-}  // namespace detail
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept {
   return static_cast<std::uint32_t>(slots < paths ? slot : slot * paths / slots);
@@ -160,12 +171,6 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
   return fits ? made : cohort_layout{};
 }
 
-CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
-  std::vector<nn::block_range> cut;
-  for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
-  return cut;
-}
-
 CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
   stage_holders all;
   double sum = 0;
@@ -183,7 +188,7 @@ CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view 
   for (const stage::replica& r : l.replicas) {
     const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(),
                                    [](const stage::assignment& s) { return s.peer != stage::nobody && s.keeps.empty(); });
-    if (plain && cut_of(r) == cut_of(l.replicas.front())) continue;
+    if (plain && detail::cut_of(r) == detail::cut_of(l.replicas.front())) continue;
     return fail(
         errc::unsupported, std::string{recovery},
         "where a communication policy exchanges rows between replicas they must be cut alike, with one stage for each "

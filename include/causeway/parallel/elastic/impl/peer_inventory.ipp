@@ -12,10 +12,13 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
+inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
+
 CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r) {
   w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
 }
 
+/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
 CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
   const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
   const auto most = static_cast<std::uint64_t>(layers);
@@ -29,6 +32,7 @@ CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_r
   for (const nn::block_range& r : all) put_range(w, r);
 }
 
+/// Rising and apart.
 CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
   std::vector<nn::block_range> all;
   const auto ranges = r.get<std::uint32_t>();

@@ -10,7 +10,6 @@
 #include <causeway/parallel/micro_batches.hpp>
 
 #include <algorithm>
-#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 

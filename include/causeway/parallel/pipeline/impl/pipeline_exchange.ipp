@@ -9,20 +9,12 @@
 #include <cmath>
 #include <cstring>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL net::message_id pipeline_exchange::on(std::uint32_t kind) const noexcept {
-  net::message_id named = id;
-  named.channel += kind;
-  return named;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
+/// The rank as far from the other end as this one is from its own.
 CAUSEWAY_DECL net::peer_index mirror_of(const collective::group_view& view) { return view.size() - 1 - view.self(); }
 
+/// One message each way between a rank and its mirror.
 CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
                                          std::span<std::byte> theirs, const net::message_id& id,
                                          const pipeline_exchange& exchange) {
@@ -39,6 +31,7 @@ CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span
   return {};
 }
 
+/// What the rank in the second half of the pipeline has becomes what its mirror has.
 CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values,
                                          const pipeline_exchange& exchange) {
   const net::peer_index other = mirror_of(view);
@@ -54,6 +47,7 @@ CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
   return view.self() == 0 || view.self() + 1 == view.size();
 }
 
+/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
 CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
                                             const pipeline_exchange& exchange) {
   std::vector<double> all(view.size(), mine);
@@ -66,6 +60,7 @@ CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double
   return sum;
 }
 
+/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
 CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
                                        const part_agreement& mine) {
   std::int64_t next = 0;
@@ -98,6 +93,12 @@ CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL net::message_id pipeline_exchange::on(std::uint32_t kind) const noexcept {
+  net::message_id named = id;
+  named.channel += kind;
+  return named;
+}
 
 CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
                                           std::span<const nn::block_range> chunks, const pipeline_exchange& exchange) {

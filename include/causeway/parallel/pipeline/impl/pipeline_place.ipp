@@ -12,6 +12,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
+inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
+
+/// The placement that `o` means for `peers` peers.
 CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
                                                                              std::uint32_t peers) {
   if (!o.placement.empty()) return o.placement;
@@ -25,6 +28,7 @@ CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(con
   return rows;
 }
 
+/// Every replica has the same number of ranks, every peer one place.
 CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows, std::uint32_t peers) {
   for (const auto& row : rows) {
     if (row.empty() || row.size() != rows[0].size()) return wrong_placement("all replicas need equally many ranks");

@@ -6,23 +6,9 @@
 
 #include <causeway/parallel/serving/block_messages.hpp>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire {
-
-CAUSEWAY_DECL double request::work() const noexcept {
-  return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
-}
-
-CAUSEWAY_DECL net::message_id request_id(std::uint64_t number) {
-  return {.channel = collective::channels::activations, .epoch = 0, .step = number};
-}
-
-CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number) {
-  return {.channel = collective::channels::activations + 1, .epoch = 0, .step = number};
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire { namespace detail {
+
+inline constexpr net::envelope::kind messages{"block message", ", or of another model or codec", 2};
 
 CAUSEWAY_DECL void span_field::put(net::byte_writer& out) const {
   out.put(static_cast<std::uint32_t>(blocks.first)).put(static_cast<std::uint32_t>(blocks.last));
@@ -38,6 +24,18 @@ CAUSEWAY_DECL void span_field::get(net::byte_reader& in) const {
 }}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire {
+
+CAUSEWAY_DECL double request::work() const noexcept {
+  return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
+}
+
+CAUSEWAY_DECL net::message_id request_id(std::uint64_t number) {
+  return {.channel = collective::channels::activations, .epoch = 0, .step = number};
+}
+
+CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number) {
+  return {.channel = collective::channels::activations + 1, .epoch = 0, .step = number};
+}
 
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
   return net::envelope::seal(detail::messages, run, m);

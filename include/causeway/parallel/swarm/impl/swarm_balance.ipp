@@ -8,6 +8,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+/// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
 CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage) {
   double sum = 0;
   for (const balanced_peer& p : stage) sum += p.queued;

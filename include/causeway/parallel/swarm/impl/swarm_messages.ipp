@@ -79,12 +79,15 @@ CAUSEWAY_DECL void order::path_field::get(net::byte_reader& in) const {
   }
 }
 
+inline constexpr net::envelope::kind messages{
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 6};
+
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return net::envelope::seal(detail::messages, run, m);
+  return net::envelope::seal(messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return net::envelope::open<message>(detail::messages, run, bytes);
+  return net::envelope::open<message>(messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire

@@ -8,6 +8,13 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+/// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
+CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer) {
+  const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+  if (at == plan.parts.end() || all[peer].step != plan.step) return false;
+  return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
+}
+
 CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                      const swarm_wire::batch_set& wanted, bool needs_part, bool late) {
   swarm_plan plan{.parts = std::vector(all.size(), swarm_part::nothing), .step = step, .late = late};
@@ -37,12 +44,6 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
   if (first != all.end()) plan.adds_part = static_cast<std::size_t>(first - all.begin());
   plan.complete = plan.complete && first != all.end();
   return plan;
-}
-
-CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer) {
-  const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
-  if (at == plan.parts.end() || all[peer].step != plan.step) return false;
-  return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
 }
 
 CAUSEWAY_DECL bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {

@@ -130,6 +130,15 @@ TEST_CASE("every seconds: peers of equal speed do what they do every so many ste
   CHECK(run.peers[0].parameters == steps.run().peers[0].parameters);
 }
 
+TEST_CASE("every seconds: on slow lines as many steps lie between two exchanges as on quick ones", "[axis][fast]") {
+  const auto rounds_at = [](duration latency) {
+    const support::simulated_options options{.peers = 3, .steps = 12, .latency = latency};
+    return runs_type{mean_every(0.055, 1), options}.run().peers[0].rounds;  // three steps of 20 ms
+  };
+  CHECK(rounds_at(100us) == 4);
+  CHECK(rounds_at(80ms) == 4);  // an exchange takes longer than the time between two
+}
+
 TEST_CASE("every seconds: peers of unequal speed wait for a step of the slowest at most, and end alike", "[axis][fast]") {
   runs_type runs{mean_every(0.074, 27), unequal()};
   const auto run = runs.run();

@@ -187,21 +187,24 @@ struct edit_options {
 using edit = comm::rounds<axis::every, axis::consecutive, axis::penalised_mean, axis::outer_unless_zero<optim::nesterov>>;
 CAUSEWAY_DECL [[nodiscard]] edit make(const edit_options& o);
 
-/// A-EDiT (Cheng et al. 2024): EDiT whose peers exchange when T seconds have passed since they last met, whatever number of
-/// steps each has made, unless all together made fewer than a least number: then time begins anew. So quick peers do not
-/// wait for slow ones but for one step. A peer that has made the steps of its run goes on meeting the others until all
-/// have; it counts for nothing once it has no steps that were not exchanged (its authors' code does not say: it stops all
-/// at once). Where peers come and go they train on until they have made the least number, instead of beginning time anew,
-/// and each meeting is an exchange of those who are there. Not here: what is not in presets::edit, and weights with a share
-/// for steps, which are off in that code, too.
+/// A-EDiT (Cheng et al. 2024): EDiT whose peers exchange when they have trained for T seconds since they last met,
+/// whatever number of steps each has made, unless all together made fewer than a least number: then time begins anew. So
+/// quick peers do not wait for slow ones but for one step. T is time for local updates: what an exchange takes is not of
+/// it, or peers would meet after nearly every step on slow lines (its authors' code counts from before the exchange). A
+/// peer that has made the steps of its run goes on meeting the others until all have; it counts for nothing once it has
+/// no steps that were not exchanged (its authors' code does not say: it stops all at once). Where peers come and go they
+/// train on until they have made the least number, instead of beginning time anew, and each meeting is an exchange of
+/// those who are there. Not here: what is not in presets::edit, and weights with a share for steps, which are off in
+/// that code, too.
 ///
 /// Formula:
-///   T seconds after the last meeting, each peer on its own clock: s = Σ steps since the last exchange;  s < s_min: T anew
+///   T seconds of training after the last meeting, by each peer's own clock: s = Σ steps since the last exchange;
+///   s < s_min: T anew
 ///   else as EDiT: of each layer Δ_i = x̄ − x_i, w_i = exp(−|Δ_i|/τ) / Σ exp(−|Δ_j|/τ) over those that are no outliers
 ///   Δ = Σ w_i·Δ_i;  Δ ← Δ·min(1, φ/(|Δ| + 1e-6));  v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
 /// Sent: 16 bytes to each other peer at a meeting; then as with presets::edit.
 struct a_edit_options {
-  double seconds = 600;              ///< T
+  double seconds = 600;              ///< T, of training
   std::uint64_t fewest_steps = 100;  ///< s_min, of all peers together
   std::uint32_t warm_up = 120;       ///< rounds before a pseudo-gradient can be an outlier, at least 2
   double decay = 0.02;               ///< α of the moving mean and variance of norms

@@ -5,12 +5,15 @@ what they wrote down. docs/how_to/kill_storm.md says how to read what it prints.
 
 usage: kill_storm.py PATH_OF_CAUSEWAY [--kills 200] [--peers 8] [--seed 1] [--policy diloco] [--keep FOLDER] [-- causeway settings]
        kill_storm.py PATH_OF_CAUSEWAY --storm SECONDS [--every 15] [--peers 8] [--seed 1] [--policy diloco] [-- causeway settings]
+       kill_storm.py PATH_OF_CAUSEWAY --all [--storm SECONDS] [--every SECONDS] [--peers 8] [--seed 1] [-- causeway settings]
        kill_storm.py PATH_OF_CAUSEWAY --not-finite 200 [--every 10] [--peers 8] [--policy diloco] [-- causeway settings]
 
 Without --storm: --kills kills of 1 to peers-1 victims at once; where the policy has a hub, it is among them in every fourth wave
 at least. Status 1 if a rule was broken: a round lost, two states for one
 round, a survivor's training thrown away, a run that does not go on.
 With --storm: one kill every --every seconds, and a run without kills over as many tokens; prints both validation losses.
+With --all: such storms of the ten policies of docs/benchmarks-reliability.md, each as there unless told otherwise, and a table
+of them. Status 1 if a ratio of losses is above 1.02, or nobody trained to the end.
 With --not-finite: a run of so many rounds, in every --every-th of which one peer's parameters become NaN, and a run without that
 peer over as many tokens. Status 1 if a round was lost, a peer ended before the end, or the losses differ by more than 1 %.
 """
@@ -22,6 +25,20 @@ SMALL = ["--model.layers", "2", "--model.width", "32", "--model.heads", "2", "--
          "--train.batch", "4", "--train.evaluate_tokens", "1024", "--comm.local_steps", "10"]
 POINTS = ["joining", "fetching", "fetched", "before_ready", "entered", "mid_exchange", "exchanged", "before_store", "stored", "voted",
           "committed"]
+# Of the policies of docs/benchmarks-reliability.md: seconds, seconds from kill to kill, settings.
+STORMS = {
+    "streaming_diloco": (100, 1.4, []),
+    "eager_diloco": (100, 1.4, ["--comm.outer_momentum", "0.6"]),
+    "sparse_loco": (130, 1.3, []),
+    "cocktail_sgd": (100, 1.4, []),
+    "dedloc": (160, 2, ["--comm.batch_samples", "96", "--train.learning_rate", "0.01"]),
+    "moshpit_sgd": (100, 1.4, []),
+    "noloco": (100, 1.4, []),
+    "sparta": (100, 1.4, []),
+    "demo": (100, 1.4, []),
+    "decoupled_diloco": (100, 1.4, ["--comm.fragments", "4"]),
+}
+MOST = 1.02  # validation loss of a storm / without one
 PATIENCE = 120  # seconds without a commit after which a run counts as stuck
 
 
@@ -329,6 +346,7 @@ def report(args, run, killed, stuck, everybody):
 
 
 def storm_against_calm(args, folder):
+    """What there was of both runs, as cells of a table, and the ratio of their losses; None if nobody trained to the end."""
     losses = {}
     steps = args.steps or calibrate(args, os.path.join(folder, "speed"))
     for name in ["storm", "calm"]:
@@ -343,13 +361,31 @@ def storm_against_calm(args, folder):
                 kill_one(run, draw)
         losses[name] = results(run)
         if not losses[name]:
-            print(f"{name}: nobody trained to the end")
-            return 1
+            return print(f"{name}: nobody trained to the end")
+        if name == "storm":
+            cells = [str(kills), f"{run.newest():,}", f"{steps * run.peers:,}", f"{len(losses[name])} of {run.peers}"]
         print(f"{name}: {time.monotonic() - begin:.0f} s, {kills} kills, {run.newest()} rounds, {len(losses[name])} of {run.peers} peers "
               f"trained to the end, {steps * run.peers} inner steps of samples, validation loss {statistics.mean(losses[name]):.4f}")
     ratio = statistics.mean(losses["storm"]) / statistics.mean(losses["calm"])
     print(f"validation loss of the storm / of the calm: {ratio:.4f}")
-    return 0
+    return [*cells, f"{statistics.mean(losses['storm']):.4f}, {statistics.mean(losses['calm']):.4f}"], ratio
+
+
+def all_storms(args, folder):
+    bad, rows = False, []
+    for policy, (seconds, every, settings) in STORMS.items():
+        print(f"---- {policy}", flush=True)
+        one = argparse.Namespace(**{**vars(args), "storm": args.storm or seconds, "every": args.every or every,
+                                    "settings": ["--comm.policy", policy, *settings, *args.settings]})
+        found = storm_against_calm(one, os.path.join(folder, policy))
+        bad |= found is None or not found[1] <= MOST
+        cells, ratio = found or (["", "", "", "none", ""], float("nan"))
+        rows.append([f"`{policy}`", *cells, f"{ratio:.4f}", "yes" if ratio <= MOST else "no"])
+    head = ["policy", "kills", "rounds", "inner steps of samples", "trained to the end", "validation loss with, without", "ratio",
+            f"at most {MOST}"]
+    for row in [head, ["---"] * len(head), *rows]:
+        print("| " + " | ".join(row) + " |")
+    return 1 if bad else 0
 
 
 def one_not_finite(args, folder):
@@ -415,12 +451,15 @@ def read_arguments(arguments):
     parser.add_argument("--policy")
     parser.add_argument("--storm", type=float)
     parser.add_argument("--every", type=float)
+    parser.add_argument("--all", action="store_true")
     parser.add_argument("--not-finite", type=int)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--keep")
     args = parser.parse_args(arguments[:cut])
     args.settings = ["--comm.policy", args.policy] if args.policy else []
     args.settings += arguments[cut + 1:]
+    if args.all and (args.policy or args.not_finite):
+        parser.error("--all has policies of its own, and is of storms; leave the other one out")
     return args
 
 
@@ -432,7 +471,11 @@ def main():
         try:
             if args.not_finite:
                 return one_not_finite(args, folder)
-            return storm_against_calm(args, folder) if args.storm else storm_of_kills(args, folder)
+            if args.all:
+                return all_storms(args, folder)
+            if args.storm:
+                return 0 if storm_against_calm(args, folder) else 1
+            return storm_of_kills(args, folder)
         except KeyboardInterrupt:
             for process in Run.launched:
                 process.send_signal(signal.SIGINT)  # a launcher ends its peers

@@ -26,10 +26,10 @@ struct every_seconds_options {
 
 /// A peer that has trained for T seconds since the peers met last goes to meet them again after its step, and waits there:
 /// no longer than the longest step of another peer takes, as all began to count together. Neither waiting there nor an
-/// exchange is of these T, so that on slow lines as many steps lie between two exchanges as on quick ones (its authors' code
-/// counts from the moment before an exchange). Clocks are never compared. Those who meet add up the steps that they made
-/// since their last exchange, so all decide alike: all fragments are exchanged, or they were fewer than `fewest_steps`, and
-/// only the time counts anew. Rows count by the samples behind them.
+/// exchange is of these T, so that on slow lines as many steps lie between two exchanges as on quick ones (its authors'
+/// code counts from the moment before an exchange). Clocks are never compared. Those who meet add up the steps that they
+/// made since their last exchange, so all decide alike: all fragments are exchanged, or they were fewer than
+/// `fewest_steps`, and only the time counts anew. Rows count by the samples behind them.
 ///
 /// A peer that has ended its training goes to each meeting at once, until all have ended; it counts for nothing once it has
 /// no steps that were not exchanged. The last meeting, of peers that have all ended, exchanges what is left, however few

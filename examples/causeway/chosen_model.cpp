@@ -3,13 +3,18 @@
 
 #include <causeway/kernels/backend.hpp>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "chosen_schedule.hpp"
 #include "generate.hpp"
 #include "model_options.hpp"
+#include "policies.hpp"
 #include "stand_in.hpp"
 
 namespace app {
@@ -118,6 +123,32 @@ result<chosen_model> make_model(const settings& s, std::int64_t vocabulary, caus
   }
   if (s.model.family == "llama") return make<causeway::nn::llama>(llama_options_of(s, vocabulary), s, std::move(part));
   return make<causeway::nn::gpt>(gpt_options_of(s, vocabulary), s, std::move(part));
+}
+
+namespace {
+
+// Of one with few values: how many tensors there are follows from the number of blocks alone.
+std::size_t tensors_with(settings s, std::int64_t layers) {
+  auto& m = s.model;
+  m.layers = layers, m.heads = 1, m.kv_heads = 0, m.width = 8, m.hidden = 0, m.context = 8, m.vocabulary = 0;
+  m.rope_scaling.clear();
+  s.parallel.recovery = settings{}.parallel.recovery;
+  s.net.threads = 1;
+  auto model = make_model(s, 2);
+  return model ? model->parameters().segments().size() : SIZE_MAX;
+}
+
+}  // namespace
+
+std::size_t fewest_tensors(const settings& s) {
+  if (has_servers(s)) return SIZE_MAX;
+  const std::size_t one = tensors_with(s, 1), block = tensors_with(s, 2) - one;
+  const auto layers = static_cast<std::size_t>(std::max<std::int64_t>(1, s.model.layers));
+  if (!has_stages(s)) return one + (layers - 1) * block;
+  if (is_elastic_pipeline(s) || !s.parallel.cuts.empty()) return block;
+  const std::size_t chunks = is_swarm(s) ? 1 : chosen_schedule{s.parallel.schedule}.chunks();
+  const std::size_t ranks = s.parallel.stages > 0 ? s.parallel.stages : is_swarm(s) ? 2 : std::max(1U, s.net.peers);
+  return std::max<std::size_t>(1, layers / (ranks * chunks) * chunks) * block;
 }
 
 chosen_model make_stand_in(const settings& s) {

@@ -72,11 +72,11 @@ struct elastic_place {
 /// turns. Peers with stages have the same ones, by step: 0.
 inline std::uint64_t quota_of(const settings& s) { return has_stages(s) ? 0 : samples_at_hand(s); }
 
+/// Of all peers that hold the model, each with one.
+inline std::uint64_t samples_of_step(const settings& s) { return static_cast<std::uint64_t>(s.train.batch) * s.net.peers; }
+
 /// Samples of the whole run; 0: they are not handed out.
-inline std::uint64_t budget_of(const settings& s) {
-  if (has_stages(s)) return 0;
-  return s.train.steps * static_cast<std::uint64_t>(s.train.batch) * s.net.peers;
-}
+inline std::uint64_t budget_of(const settings& s) { return has_stages(s) ? 0 : s.train.steps * samples_of_step(s); }
 
 /// What the settings say of the membership.
 inline causeway::member_options member_options_of(const settings& s, std::uint64_t run_id) {

@@ -68,7 +68,7 @@ causeway::result<int> run_joiner(settings s, bool new_here, stop_watch& watch) {
   return run_peer(s, folder, std::move(mine), false, watch, std::move(there));
 }
 
-causeway::result<int> run_sibling(settings s, const origins& from, stop_watch& watch) {
+causeway::result<int> run_sibling(settings s, const origins& from, stop_watch& watch, bool launched) {
   const std::string folder = run_folder(s);
   CAUSEWAY_TRY(check_run_name(s));
   const auto known = kept_settings(folder);
@@ -76,7 +76,11 @@ causeway::result<int> run_sibling(settings s, const origins& from, stop_watch& w
   CAUSEWAY_TRY(take_over(s, from, *known, "the run in " + folder));
   CAUSEWAY_ASSIGN(peer_folder mine, peer_folder::claim(folder, s.net.index));
   const bool first = s.net.index == 0;
-  return run_peer(s, folder, std::move(mine), first, watch);
+  const std::string path = mine.path();
+  auto status = run_peer(std::move(s), folder, std::move(mine), first, watch);
+  if (status || !launched || !is_refusal(status.error().code)) return status;
+  CAUSEWAY_TRY(note_refusal(path, status.error()));
+  return 2;
 }
 
 std::string join_command(const settings& s, const std::vector<std::string>& addresses) {

@@ -21,8 +21,9 @@ causeway::result<int> run_founder(settings s, stop_watch& watch);
 /// Joins the run at `s.net.join`, whose settings `s` has by now (join_run.hpp). `new_here`: this machine was not in it.
 causeway::result<int> run_joiner(settings s, bool new_here, stop_watch& watch);
 
-/// One of several peers that a launcher starts on this machine. The settings are in the run's folder.
-causeway::result<int> run_sibling(settings s, const origins& from, stop_watch& watch);
+/// One of several peers on this machine. The settings are in the run's folder. `launched`: by a launcher, which says
+/// itself why the peer refuses to begin (peer_folder.hpp).
+causeway::result<int> run_sibling(settings s, const origins& from, stop_watch& watch, bool launched);
 
 /// What joins the run at one of `addresses`, best first: lines for a person.
 std::string join_command(const settings& s, const std::vector<std::string>& addresses);

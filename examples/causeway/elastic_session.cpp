@@ -151,6 +151,7 @@ round_news elastic_session::news() {
   const double elapsed = causeway::seconds(now - mark_);
   round_news n;
   n.step = ctx().step();
+  n.of_run = has_stages() ? n.step : optimizer_steps(in_.s, place_.group->samples_done() / samples_of_step(in_.s));
   n.round = round();
   n.state = place_.group->state_hash();
   n.peers = trainer_.peers();

@@ -153,7 +153,7 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
   }
   if (line.command == "watch") return watch_run(s);
   if (line.command == "report") return report_run(s);
-  if (line.command == "peer") return run_sibling(std::move(s), from, watch);
+  if (line.command == "peer") return run_sibling(std::move(s), from, watch, !line.positional.empty());
   if (line.command == "server") return serve_run(std::move(s), from, watch);
   if (line.command == "tokenize") return tokenize(std::move(s), line.positional);
   if (line.command == "export") return export_to(std::move(s), from, line.positional);
@@ -170,6 +170,9 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
   if (line.command == "serve") return serve(std::move(s), from, watch);
   const bool starts = (line.command == "train" && s.net.join.empty()) || line.command == "simulate";
   if (starts) CAUSEWAY_TRY(take_init(s, from));
+  if (line.command == "simulate" && !from.contains("comm.fragments")) {  // of the stand-in, a tensor for each block
+    s.comm.fragments = static_cast<std::uint32_t>(std::min<std::int64_t>(s.comm.fragments, s.model.layers + 1));
+  }
   CAUSEWAY_TRY(validate(s));
   if (line.command == "generate") return generate(s, from);
   if (line.command == "simulate" && s.fault.policy == "restart") {

@@ -37,6 +37,7 @@ struct round_news {
   std::vector<std::uint32_t> shares{};  ///< in a swarm: each of those peers' micro-batches of the step
   std::uint64_t bytes_received = 0;
   std::int64_t parameters = 0;  ///< that this peer holds
+  std::uint64_t of_run = 0;     ///< steps that the whole run has come to: quick peers take more, and slow ones fewer
 };
 
 /// Who a peer is, as its first line says.

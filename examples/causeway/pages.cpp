@@ -73,8 +73,8 @@ bool takes(const std::string& comm, std::string_view parallel, std::string_view 
   s.fault.policy = fault;
   s.parallel.stages = parallel == "data" ? 0 : 2;
   s.net.peers = 8;
-  take_policy_defaults(s, {{"comm.policy", "here"}});
   s.comm.local_steps = 10;
+  take_policy_defaults(s, {{"comm.policy", "here"}, {"comm.local_steps", "here"}});
   s.train.steps = 10 * steps_of_round(s);
   return static_cast<bool>(validate(s));
 }

@@ -14,6 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "text_file.hpp"
+
 namespace app {
 namespace {
 
@@ -100,6 +102,28 @@ causeway::result<void> peer_folder::set_address(const std::string& address) {
   const std::string text = address + " " + std::to_string(getpid()) + "\n";
   causeway::io::posix_storage storage;
   return storage.write_atomic(path_ + "/address", causeway::io::produce(text));
+}
+
+bool is_refusal(errc code) {
+  return code == errc::invalid_argument || code == errc::unsupported || code == errc::wrong_model;
+}
+
+causeway::result<void> note_refusal(const std::string& peer, const causeway::error& why) {
+  return write_text(peer + "/refusal", std::to_string(static_cast<int>(why.code)) + "\n" + why.where + "\n" + why.message);
+}
+
+std::optional<causeway::error> read_refusal(const std::string& peer) {
+  std::ifstream file{peer + "/refusal"};
+  int code = 0;
+  std::string where, message;
+  if (!(file >> code) || !std::getline(file.ignore(), where)) return std::nullopt;
+  std::getline(file, message, '\0');
+  return fail(static_cast<errc>(code), where, message);
+}
+
+void forget_refusal(const std::string& peer) {
+  std::error_code ignored;
+  fs::remove(peer + "/refusal", ignored);
 }
 
 std::vector<sibling> peers_on_disk(const std::string& run) {

@@ -5,6 +5,7 @@
 // The folder of one peer of a run, `peer-N`: whoever has it is that peer. One process at a time; a lock that the kernel
 // drops when the process dies says which.
 
+#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 
 #include <sys/types.h>
@@ -39,6 +40,13 @@ class peer_folder {
   std::uint32_t index_;
   int lock_;
 };
+
+/// Why no process can be this peer: with these settings, text or build none could train. Its launcher says so instead of
+/// starting it again.
+[[nodiscard]] bool is_refusal(causeway::errc code);
+causeway::result<void> note_refusal(const std::string& peer, const causeway::error& why);
+[[nodiscard]] std::optional<causeway::error> read_refusal(const std::string& peer);
+void forget_refusal(const std::string& peer);
 
 /// What the other peers of a run on this machine have written down.
 struct sibling {

@@ -41,9 +41,9 @@ std::string to_line(const round_news& n) {
   char text[512];
   std::snprintf(text, sizeof text,
                 "{\"round\":%llu,\"step\":%llu,\"state\":\"%016llx\",\"peers\":%u,\"loss\":%.6g,\"validation\":%.9g,"
-                "\"tokens_per_second\":%.6g,\"bytes_sent\":%llu,\"blocked_seconds\":%.6g",
+                "\"tokens_per_second\":%.6g,\"bytes_sent\":%llu,\"blocked_seconds\":%.6g,\"of_run\":%llu",
                 ull(n.round), ull(n.step), ull(n.state), n.peers, n.loss, n.validation, n.tokens_per_second,
-                ull(n.bytes_sent), n.blocked_seconds);
+                ull(n.bytes_sent), n.blocked_seconds, ull(n.of_run));
   std::string line{text};
   for (std::size_t p = 0; p < n.shares.size(); ++p) line += (p == 0 ? ",\"shares\":[" : ",") + std::to_string(n.shares[p]);
   return line + (n.shares.empty() ? "}" : "]}");
@@ -61,6 +61,7 @@ std::optional<round_news> parse_round(const std::string& line) {
   n.tokens_per_second = number(line, "tokens_per_second");
   n.bytes_sent = whole(line, "bytes_sent");
   n.blocked_seconds = number(line, "blocked_seconds");
+  n.of_run = after(line, "of_run") != nullptr ? whole(line, "of_run") : n.step;
   return n;
 }
 
@@ -151,7 +152,7 @@ void peer_report::tell(const round_news& n) {
 
 void peer_report::show(const round_news& n) {
   if (n.validation > 0) validation_ = n.validation;
-  line_.show({.step = n.step,
+  line_.show({.step = n.of_run,
               .round = n.round,
               .loss = n.loss,
               .validation = validation_,

@@ -95,6 +95,23 @@ bool of_some_policies(std::string_view setting) {
          std::any_of(all.begin(), all.end(), [&](const policy& p) { return sets_by_itself(p.name, setting); });
 }
 
+std::size_t most_fragments(const settings& s) {
+  const policy* const p = find_policy(s.comm.policy);
+  const std::size_t tensors = fewest_tensors(s);
+  return p != nullptr && p->in_turn ? std::min<std::size_t>(tensors, s.comm.local_steps) : tensors;
+}
+
+causeway::result<void> check_policy(const settings& s) {
+  const bool cut = sets_by_itself(s.comm.policy, "comm.fragments");
+  if (cut && (s.comm.fragments == 0 || s.comm.fragments > fewest_tensors(s))) {
+    return causeway::fail(causeway::errc::invalid_argument, "comm.fragments",
+                          std::to_string(s.comm.fragments) + " of " + std::to_string(fewest_tensors(s)) +
+                              " tensors, which is what the model, or a peer's part of it, has; use 1 to " +
+                              std::to_string(most_fragments(s)) + ", or leave it out");
+  }
+  return find_policy(s.comm.policy)->check(s);
+}
+
 bool steps_alone(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
   const bool may = is_swarm(s) || is_elastic_pipeline(s);
@@ -125,14 +142,15 @@ std::uint64_t most_steps_between(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
   const std::uint64_t later = sets_by_itself(s.comm.policy, "comm.overlap_steps") ? s.comm.overlap_steps : 0;
   const std::uint64_t rounds =
-      p == nullptr ? 1 : std::max<std::uint64_t>(p->traits.rounds_at_hand * p->longest_round, p->longest_record);
+      p == nullptr ? 1 : std::max<std::uint64_t>(p->traits.rounds_at_hand * p->longest_round, p->record_rounds(s));
   return steps_of_round(s) * rounds + later;
 }
 
 std::uint64_t samples_at_hand(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
   if (p != nullptr && p->traits.gathers_samples) return s.comm.batch_samples;
-  const std::uint64_t rounds = p == nullptr ? 1 : p->traits.rounds_at_hand * p->longest_round;
+  const std::uint64_t rounds =  // quick peers train on for two shares of a record
+      p == nullptr ? 1 : std::max<std::uint64_t>(p->traits.rounds_at_hand * p->longest_round, 2 * p->record_rounds(s));
   if (p != nullptr && p->traits.rounds_by_clock) {  // nobody knows how many steps that will be: an eighth of the run's
     const std::uint64_t steps = std::max<std::uint64_t>(s.comm.fewest_steps, s.train.steps / 8);
     return std::max<std::uint64_t>(1, steps) * static_cast<std::uint64_t>(s.train.batch);

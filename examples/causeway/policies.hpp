@@ -11,6 +11,7 @@
 #include <causeway/policy/traits.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -45,9 +46,13 @@ struct policy {
   causeway::comm_traits traits;                               ///< of its type
   bool has_local_steps;  ///< comm.local_steps means something to it; else there is an exchange in every step
   std::function<causeway::result<session_summary>(chosen_model, training)> train;
-  std::uint64_t longest_round = 1;   ///< where rounds grow: in first rounds
-  std::uint64_t longest_record = 0;  ///< of hubs of hubs: rounds from one record to the next, at most
-  bool composed = false;             ///< by compose.hpp, with any comm.codec
+  std::uint64_t longest_round = 1;  ///< where rounds grow: in first rounds
+  /// Of hubs of hubs: rounds of everybody from one record to the next; else 0.
+  std::function<std::uint64_t(const settings&)> record_rounds = [](const settings&) { return 0; };
+  bool composed = false;       ///< by compose.hpp, with any comm.codec
+  bool in_turn = false;        ///< each fragment has a step of a round to itself
+  /// errc::invalid_argument: with these settings no peer could begin.
+  std::function<causeway::result<void>(const settings&)> check = [](const settings&) { return causeway::result<void>{}; };
 
   /// Whether fixed peers may hold stages of pipelines that make the same steps: not where replicas go at their own pace,
   /// for the session of a stage meets those of all others.
@@ -90,6 +95,14 @@ std::string swarm_policy_names();
 bool sets_by_itself(std::string_view name, std::string_view setting);
 /// Whether a setting means nothing but to the policies that have a value for it.
 bool of_some_policies(std::string_view setting);
+
+/// Tensors of the smallest part of the model that a peer holds, each of which is in one fragment. With servers it is known
+/// to them alone, and this is the largest number there is.
+std::size_t fewest_tensors(const settings& s);
+/// Where comm.fragments means something: there are no more.
+std::size_t most_fragments(const settings& s);
+/// Whether that many fragments, and what else the policy is told, can begin.
+causeway::result<void> check_policy(const settings& s);
 
 /// Inner steps between exchanges; where fragments take turns, between those of one of them.
 std::uint64_t steps_of_round(const settings& s);

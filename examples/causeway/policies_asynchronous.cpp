@@ -70,8 +70,8 @@ std::vector<policy> asynchronous_policies() {
             if (one_batch) o.multiple = static_cast<std::uint32_t>(s.train.batch / s.train.micro_batches);
           }),
   };
-  for (policy& p : all) {  // of regions of one peer
-    if (p.name == "halos") p.longest_record = presets::halos_options{}.pushes;
+  for (policy& p : all) {
+    if (p.name == "halos") p.record_rounds = [](const settings& s) { return rounds_of_pushes({}, s); };
   }
   return all;
 }

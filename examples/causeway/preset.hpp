@@ -5,14 +5,17 @@
 // A preset of the library becomes a policy of the program, by its name. What its options are called alike in the settings
 // is set by itself.
 
+#include <causeway/axis/every.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -81,6 +84,33 @@ policy_defaults usual_defaults(Options o) {
   return all;
 }
 
+/// How many fragments the blocks of the model make, where they are cut at blocks; else as many as are wanted.
+template <class Options>
+std::size_t fragments_of(const Options& o, const settings& s) {
+  if constexpr (requires { o.blocks_in_fragment; }) {
+    const std::int64_t each = std::max<std::int64_t>(1, o.blocks_in_fragment);
+    return 1 + static_cast<std::size_t>((s.model.layers + each - 1) / each);  // what is in no block is one, too
+  }
+  return s.comm.fragments;
+}
+
+/// What no peer could begin with: `take` as below.
+template <class Options, class Take>
+causeway::result<void> check_options(const settings& s, const Take& take) {
+  Options o;
+  for_usual(o, s, [](const char*, auto& value, const auto& given) { value = given; });
+  take(s, o);
+  [[maybe_unused]] const auto made = make(o);
+  if constexpr (requires { made.trigger().check(1); }) {
+    const auto begins = made.trigger().check(fragments_of(o, s));
+    if (begins) return {};
+    std::string of = "comm.local_steps, comm.fragments";
+    if constexpr (requires { o.blocks_in_fragment; }) of = "comm.local_steps, comm.fragment_blocks";
+    return causeway::fail(begins.error().code, s.comm.policy, begins.error().message + " (" + of + ")");
+  }
+  return {};
+}
+
 /// Of `Options`: `defaults` are of settings with other names, which `take(settings, options)` reads.
 template <class Options, class Take>
 policy preset(std::string name, std::string help, pace moves, const policy_defaults& defaults, Take take) {
@@ -104,7 +134,13 @@ policy preset(std::string name, std::string help, pace moves, const policy_defau
   };
   const auto is_steps = [](const auto& one) { return one.first == "comm.local_steps"; };
   const bool has_steps = std::any_of(all.begin(), all.end(), is_steps);
-  return {std::move(name), std::move(help), std::move(all), type::traits, has_steps, train};
+  policy made{std::move(name), std::move(help), std::move(all), type::traits, has_steps, train};
+  if constexpr (requires(const type& p) { p.trigger(); }) {
+    using trigger = std::remove_cvref_t<decltype(std::declval<const type&>().trigger())>;
+    made.in_turn = std::is_same_v<trigger, causeway::axis::staggered>;
+  }
+  made.check = [take](const settings& s) { return check_options<Options>(s, take); };
+  return made;
 }
 template <class Options>
 policy preset(std::string name, std::string help, pace moves, const policy_defaults& defaults = {}) {

@@ -107,6 +107,9 @@ void take_policy_defaults(settings& s, const origins& from) {
     setting* const item = find(all, name);
     if (item != nullptr && !from.contains(name)) item->set(value);
   }
+  if (sets_by_itself(s.comm.policy, "comm.fragments") && !from.contains("comm.fragments")) {
+    s.comm.fragments = static_cast<std::uint32_t>(std::min<std::size_t>(s.comm.fragments, most_fragments(s)));
+  }
 }
 
 causeway::result<void> take_settings(const command_line& line, settings& s, origins& from) {

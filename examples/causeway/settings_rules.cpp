@@ -392,6 +392,7 @@ causeway::result<void> validate(const settings& s) {
   if (s.train.added_apart && s.parallel.policy != "data") {
     return bad("train.added_apart", "is for peers that each hold the model: use --parallel.policy data, or leave it out");
   }
+  CAUSEWAY_TRY(check_policy(s));
   return check_run_name(s);
 }
 

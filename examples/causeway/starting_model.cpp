@@ -77,6 +77,7 @@ causeway::result<void> take_init(settings& s, const origins& from) {
   if (s.model.init.empty()) return {};
   settings given = s;
   CAUSEWAY_TRY(take_shape(s, from));
+  take_policy_defaults(s, from);  // some follow the shape
   CAUSEWAY_TRY(take_tokenizer(s, from));
   CAUSEWAY_ASSIGN(const auto files, formats::weight_files::open(s.model.init));
   s.model.start = hash_of(files);

@@ -77,8 +77,10 @@ class supervisor {
     }
     CAUSEWAY_ASSIGN(const page_server page, serve_page(s_, folder_));
     find_running();
-    CAUSEWAY_TRY(start_missing());
-    while (std::any_of(places_.begin(), places_.end(), [](const place& p) { return p.running() || p.start_at; })) {
+    const auto began = start_missing();
+    if (!began && !refusal_) return began.error();
+    while (!refusal_ &&
+           std::any_of(places_.begin(), places_.end(), [](const place& p) { return p.running() || p.start_at; })) {
       std::this_thread::sleep_for(look_every);
       reap();
       CAUSEWAY_TRY(restart_due());
@@ -86,6 +88,7 @@ class supervisor {
       show_rounds();
       say_why_it_stands();
     }
+    if (refusal_) return end_refused();
     show_rounds();
     line_.finish();
     if (const auto written = write_report(folder_); !written) {
@@ -143,7 +146,9 @@ class supervisor {
 
   causeway::result<void> start(place& p) {
     if (stop_requested()) return {};
+    forget_refusal(folder_of(p));
     std::vector<std::string> command{"peer",
+                                     "launched",
                                      "--run.name",
                                      s_.run.name,
                                      "--net.index",
@@ -211,7 +216,7 @@ class supervisor {
       p.process = 0;
     }
     p.done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (p.done || p.too_late || stop_requested()) return;
+    if (p.done || p.too_late || stop_requested() || refused(p)) return;
     const std::string how = WIFSIGNALED(status) ? "was killed by signal " + std::to_string(WTERMSIG(status))
                                                 : "ended with status " + std::to_string(WEXITSTATUS(status));
     died(p, " (pid " + std::to_string(pid) + ") " + how);
@@ -220,7 +225,23 @@ class supervisor {
   void foreign_ended(place& p) {
     p.foreign = false;
     p.done = read_result(folder_of(p)).has_value();
-    if (!p.done && !stop_requested()) died(p, " ended");
+    if (!p.done && !stop_requested() && !refused(p)) died(p, " ended");
+  }
+
+  // Or another peer did: all have the same settings, so none could train.
+  bool refused(const place& p) {
+    if (!refusal_) refusal_ = read_refusal(folder_of(p));
+    return refusal_.has_value();
+  }
+
+  causeway::error end_refused() {
+    stop_all();
+    while (std::any_of(places_.begin(), places_.end(), [](const place& p) { return p.process != 0; })) {
+      std::this_thread::sleep_for(look_every);
+      reap();
+    }
+    line_.finish();
+    return *refusal_;
   }
 
   void died(place& p, const std::string& what) {
@@ -306,7 +327,7 @@ class supervisor {
     standing_.goes_on();
     shown_ = std::max(shown_, n.round);
     reached_ = std::max(reached_, n.round);
-    line_.show({.step = n.step,
+    line_.show({.step = n.of_run,
                 .round = n.round,
                 .loss = n.loss,
                 .validation = validation_,
@@ -366,6 +387,7 @@ class supervisor {
   std::uint64_t reached_ = 0;  // also by earlier launchers
   std::uint64_t validated_ = 0;
   std::optional<clock::time_point> most_done_;
+  std::optional<causeway::error> refusal_;
   double validation_ = 0;
 };
 

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/axis/outer.hpp>
 
+#include <causeway/optim/basis_rotation.hpp>
+#include <causeway/optim/muon.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/optim/snoo.hpp>
+
+#include <utility>
+#include <vector>
 
 #include "support/catch.hpp"
 
@@ -24,6 +30,33 @@ TEST_CASE("outer: any optimizer with a rate; copies have options but no state", 
   shared = {5.0F};
   replace.step(pool, shared, mean, {});
   CHECK(shared[0] == 3.0F);
+}
+
+namespace {
+
+/// Products of matrices, by somebody who is known.
+struct named_gemm : kernels::default_gemm {
+  int label = 0;
+};
+
+}  // namespace
+
+TEST_CASE("outer: a copy has what its optimizer was made with besides options", "[axis][fast]") {
+  const auto copied = [](auto optimizer) { return axis::outer{1.0F, std::move(optimizer)}; };
+  named_gemm ours;
+  ours.label = 7;
+  const auto muon = copied(optim::muon<named_gemm>{{.momentum = 0.5F}, ours});
+  const auto of_muon = muon;
+  CHECK(of_muon.optimizer().gemm().label == 7);
+  CHECK(of_muon.optimizer().options().momentum == 0.5F);
+  const auto rotation = copied(optim::basis_rotation<named_gemm>{{.period = 3}, ours});
+  const auto of_rotation = rotation;
+  CHECK(of_rotation.optimizer().gemm().label == 7);
+  CHECK(of_rotation.optimizer().options().period == 3);
+  const auto snoo = copied(optim::snoo<optim::muon<named_gemm>>{{.local_steps = 4}, optim::muon<named_gemm>{{}, ours}});
+  const auto of_snoo = snoo;
+  CHECK(of_snoo.optimizer().inner().gemm().label == 7);
+  CHECK(of_snoo.optimizer().options().local_steps == 4);
 }
 
 TEST_CASE("outer: gossip Nesterov pulls toward the group", "[axis][fast]") {

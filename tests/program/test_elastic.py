@@ -162,6 +162,43 @@ class Training(Elastic):
         self.assertRegex(self.said(p, "err"), r"peer 2 \(pid \d+\) was killed by signal 9; the others go on")
         self.journals_hold()
 
+    def test_the_steps_that_are_shown_are_the_whole_runs(self):
+        p = self.start("--peers", "4", "--steps", "100", "--train.evaluate_every", "10", env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:2@3"))
+        self.ends(p)
+        last = self.lines(0)[-1]
+        self.assertGreater(last["step"], 100)  # the others made the lost one's as well
+        self.assertEqual(last["of_run"], 100)
+        shown = [int(n) for n in re.findall(r"step (\d+) ", self.said(p))]
+        self.assertGreater(len(shown), 3)
+        self.assertLessEqual(max(shown), 100)
+
+    def test_what_no_peer_can_begin_with_is_refused_before_any_is_started(self):
+        for args, parts in [(["--comm.fragments", "11"], ["11 fragments in 10 inner steps", "comm.fragments"]),
+                            (["--comm.fragments", "99", "--comm.local_steps", "200"], ["comm.fragments", "99 of 28 tensors", "use 1 to 28"]),
+                            (["--comm.policy", "streaming_diloco", "--comm.local_steps", "1"], ["2 fragments in 1", "comm.fragment_blocks"])]:
+            with self.subTest(args):
+                p = self.start("--peers", "2", "--steps", "20", "--comm.policy", "decoupled_diloco", *args, "--restart", "true")
+                self.ends(p, 2)
+                self.assertEqual(self.said(p, "err").count("causeway:"), 1)
+                for part in [*parts, "[invalid_argument]"]:
+                    self.assertIn(part, self.said(p, "err"))
+                self.assertFalse(os.path.exists(self.folder(0)))
+
+    def test_what_only_a_peer_can_find_ends_the_run_once(self):
+        args = ["--peers", "3", "--steps", "40"]
+        self.ends(self.start(*args))
+        with open(os.path.join(self.dir, "runs", "causeway", "text.hash"), "w") as f:
+            f.write("1\n")
+        p = self.start(*args, "--restart", "true")
+        self.ends(p, 1)
+        self.assertEqual(self.said(p, "err").count("\n"), 1, self.said(p, "err"))
+        self.assertIn("data.path: this is another text", self.said(p, "err"))
+
+    def test_peers_with_regional_hubs_have_the_samples_of_a_record(self):
+        p = self.start("--peers", "4", "--steps", "64", "--comm.policy", "halos", "--comm.local_steps", "1")
+        self.ends(p)
+        self.assertLessEqual(self.results()[0]["round"], 6)  # a record after 32 pushes to a hub: 16 steps of each of its two
+
     def test_the_founder_may_die_and_the_killed_are_started_again(self):
         p = self.start("--peers", "4", *LONG, "--restart", "true")
         for victim in [0, 3]:

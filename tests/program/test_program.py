@@ -105,7 +105,7 @@ class Training(Program):
                 with self.subTest(name + " " + fault):
                     local = [] if self.has_no_local_steps(name) else ["--comm.local_steps", "8"]
                     r = self.run_it("--peers", "3", "--steps", "24", "--comm.policy", name, "--fault.policy", fault, *local,
-                                    "--comm.batch_samples", "24", *(["--comm.fragments", "4"] if name == "decoupled_diloco" else []),
+                                    "--comm.batch_samples", "24",
                                     *(["--comm.seconds", "0.05", "--comm.fewest_steps", "10"] if name == "a_edit" else []),
                                     *(["--comm.group_size", "2"] if name == "gaia_asp" and fault == "fail_stop" else []),
                                     where=name + fault)

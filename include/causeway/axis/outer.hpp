@@ -47,7 +47,7 @@ class outer {
   explicit outer(float learning_rate = 0.7F, O optimizer = O{})
       : prototype_{std::move(optimizer)}, learning_rate_{learning_rate} {}
   // Copies have the options, not the state: buffers are not copied by accident.
-  outer(const outer& other) : outer{other.learning_rate_, anew(other.prototype_)} {}
+  outer(const outer& other) : outer{other.learning_rate_, optim::anew(other.prototype_)} {}
   outer(outer&&) noexcept = default;
   outer& operator=(const outer& other) { return *this = outer{other}; }
   outer& operator=(outer&&) noexcept = default;
@@ -73,15 +73,6 @@ class outer {
   void serialize(auto& ar) { ar(prototype_); }
 
  private:
-  /// One with the same options and no state: optimizers that need more than these for it have `anew`.
-  static O anew(const O& optimizer) {
-    if constexpr (requires { optimizer.anew(); }) {
-      return optimizer.anew();
-    } else {
-      return O{optimizer.options()};
-    }
-  }
-
   O prototype_;
   float learning_rate_;
 };

@@ -73,6 +73,8 @@ class basis_rotation {
   }
 
   [[nodiscard]] const basis_rotation_options& options() const noexcept { return options_; }
+  [[nodiscard]] const Gemm& gemm() const noexcept { return gemm_; }
+  [[nodiscard]] basis_rotation anew() const { return basis_rotation{options_, gemm_}; }
 
   void reset(std::int64_t length) {
     first_ = state_buffer{length};

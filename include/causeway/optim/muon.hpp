@@ -62,6 +62,8 @@ class muon {
   explicit muon(muon_options options = {}, Gemm gemm = Gemm{}) : options_{options}, gemm_{std::move(gemm)} {}
 
   [[nodiscard]] const muon_options& options() const noexcept { return options_; }
+  [[nodiscard]] const Gemm& gemm() const noexcept { return gemm_; }
+  [[nodiscard]] muon anew() const { return muon{options_, gemm_}; }
 
   void reset(std::int64_t length) {
     first_ = state_buffer{length};

@@ -17,6 +17,7 @@
 #include <span>
 #include <stdexcept>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
@@ -38,6 +39,29 @@ concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_vi
   { o.reset(std::int64_t{}) } -> std::same_as<void>;
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
+
+namespace detail {
+/// Any argument of a constructor.
+struct anything {
+  template <class T>
+  operator T() const;  // NOLINT: that is what it is for
+};
+}  // namespace detail
+
+/// One with the same options and no state. An optimizer whose constructor takes more than its options says itself how, by
+/// `anew()`.
+template <class O>
+O anew(const O& optimizer) {
+  if constexpr (requires { optimizer.anew(); }) {
+    return optimizer.anew();
+  } else {
+    static_assert(
+        !std::is_constructible_v<O, decltype(optimizer.options()), detail::anything>,
+        "causeway-P12: this optimizer is made of more than its options, which a copy of it would be without; give "
+        "it `anew()`, which makes one with all of that and no state");
+    return O{optimizer.options()};
+  }
+}
 
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.

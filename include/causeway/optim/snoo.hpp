@@ -38,6 +38,7 @@ class snoo {
   }
 
   [[nodiscard]] const snoo_options& options() const noexcept { return options_; }
+  [[nodiscard]] snoo anew() const { return snoo{options_, optim::anew(inner_)}; }
   [[nodiscard]] const Inner& inner() const noexcept { return inner_; }
 
   void reset(std::int64_t length) {

@@ -68,6 +68,8 @@ class held_samples {
   [[nodiscard]] std::span<const std::uint64_t> drawn() const noexcept { return drawn_; }
   /// Whether every sample of the run is in a commit.
   [[nodiscard]] bool complete() const noexcept { return as_of_.complete(); }
+  /// How many are.
+  [[nodiscard]] std::uint64_t done() const noexcept { return as_of_.done(); }
 
  private:
   net::peer_id self_;

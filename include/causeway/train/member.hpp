@@ -96,6 +96,8 @@ class basic_member final : public elastic_group {
   }
 
   [[nodiscard]] bool budget_used() const override { return held_.samples().complete(); }
+  /// Samples of the run that are in commits, of all peers.
+  [[nodiscard]] std::uint64_t samples_done() const { return held_.samples().done(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
   void leave() override {

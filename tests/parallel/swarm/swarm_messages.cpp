@@ -21,7 +21,7 @@ std::vector<message> one_of_each() {
   s.sums[0] = {8, 1.5, {2.5, 0.5}};
   s.part = 8, s.committed = 7;
   s.decided = {7, 0.0, {3.5}};
-  s.module_path = 3, s.on_path = 1;
+  s.module_path = 3, s.on_path = 1, s.paths = 4;
   return {s,
           claim{5},
           report{5, 8, some, batch_set{70}, {1.0, 2.0}},

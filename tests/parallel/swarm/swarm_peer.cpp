@@ -139,6 +139,27 @@ TEST_CASE("swarm peer: what cannot be decoded is refused, its sender sent away, 
   CHECK(text.find("peer 1 is sent away: micro-batch 3") != std::string::npos);
 }
 
+TEST_CASE("swarm peer: who trains another number of paths is sent away, and told so", "[parallel][fast]") {
+  sim::world world{{.seed = 1}};
+  for (int h = 0; h < 2; ++h) (void)world.add_host();
+  std::string text;
+  for (std::uint32_t h = 0; h < 2; ++h) {
+    world.boot(h, [&, h](sim::process& p) {
+      parallel::swarm_options o{.run = 5, .stage = h, .stages = 2, .micro_batches = 6};
+      o.dial = {world.address(1 - h)};
+      peer_type peer{p.make_fabric(h + 1), o, stage::routing::least_load{},
+                     log_sink{[&](severity, std::string_view line) { text.append(line).append("\n"); }}};
+      peer.open(0);
+      REQUIRE(peer.shares_paths(2 + h, {}, {}));
+      counting_stage stage{h == 0, h == 1};
+      (void)peer.run(0, stage);
+    });
+  }
+  world.run_until(time_point{20s});
+  CHECK(text.find("peer 2 is sent away: it trains 3 paths, and this peer 2") != std::string::npos);
+  CHECK(text.find("peer 1 is sent away: it trains 2 paths, and this peer 3") != std::string::npos);
+}
+
 TEST_CASE("swarm peer: another codec or number of micro-batches is another run", "[parallel][fast]") {
   for (const bool other_codec : {true, false}) {
     sim::world world{{.seed = 1}};

@@ -58,10 +58,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     const net::peer_id from = directory_.at(link);
     if (from == 0) return;  // it is down already
     auto m = swarm_wire::decode(this->run_, bytes);
-    if (!m) {
-      log_(severity::warning, "peer " + std::to_string(from) + " is sent away: " + m.error().text());
-      return fabric_->close(link, m.error().message);
-    }
+    if (!m) return send_away(link, from, m.error().message);
     directory_.peers()[from].heard = fabric_->now();
     std::visit([&](auto& what) { take(link, from, what); }, *m);
     this->after_event();
@@ -106,8 +103,21 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
       announcements_;  // whose data is not expected yet
 
  private:
-  void take(net::peer_index, net::peer_id from, const swarm_wire::status& s) {
+  void send_away(net::peer_index link, net::peer_id who, const std::string& why) {
+    log_(severity::warning, "peer " + std::to_string(who) + " is sent away: " + why);
+    fabric_->close(link, why);
+  }
+
+  /// Through the model of modules, which whoever serves, or has begun, knows.
+  [[nodiscard]] bool differs_in_paths(const swarm_wire::status& s) const {
+    return s.paths != this->paths_ && (s.paths > 0 || s.serving != 0) && (this->paths_ > 0 || this->serving_);
+  }
+
+  void take(net::peer_index link, net::peer_id from, const swarm_wire::status& s) {
     if (s.stage >= options_.stages) return;
+    if (differs_in_paths(s))
+      return send_away(link, from,
+                       "it trains " + std::to_string(s.paths) + " paths, and this peer " + std::to_string(this->paths_));
     const bool fresh = !directory_.peers()[from].said;
     directory_.take(from, s, fabric_->now());
     if (fresh && from == followed_.id) {  // it took this peer for lost
@@ -143,8 +153,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     const std::size_t most = announced_each * options_.most_micro_batches();
     if (++announced_[link] <= most && announcements_.size() < announced_in_all * most)
       return announcements_.emplace_back(link, p), void();
-    log_(severity::warning, "peer " + std::to_string(from) + " is sent away: it announced more tensors than a turn has");
-    fabric_->close(link, "more tensors were announced than a turn has, " + std::to_string(most) + " at most");
+    send_away(link, from, "it announced more tensors than a turn has, " + std::to_string(most) + " at most");
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::probe& p) { this->post(from, swarm_wire::echo{p.mark}); }
   void take(net::peer_index, net::peer_id from, const swarm_wire::echo& e) {

@@ -114,10 +114,11 @@ struct status {
   /// Of a model of modules: the path that it was on last, and whether it is in this round; else it takes any.
   std::uint32_t module_path = no_module_path;
   std::uint8_t on_path = 0;
+  std::uint32_t paths = 0;  ///< that there are; equal on all peers
 
   void fields(auto& wire) {
     wire(net::below{stage, most_stages}, net::below{serving, 2}, turn, term, net::below{coordinates, 2}, queued, seconds,
-         sums[0], sums[1], part, committed, decided, module_path, net::below{on_path, 2});
+         sums[0], sums[1], part, committed, decided, module_path, net::below{on_path, 2}, paths);
   }
 };
 

@@ -80,7 +80,7 @@ CAUSEWAY_DECL void order::path_field::get(net::byte_reader& in) const {
 }
 
 inline constexpr net::envelope::kind messages{
-    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 6};
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 7};
 
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
   return net::envelope::seal(messages, run, m);

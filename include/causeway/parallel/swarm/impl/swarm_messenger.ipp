@@ -42,7 +42,8 @@ CAUSEWAY_DECL swarm_wire::status swarm_messenger::own_status() const {
           committed_,
           own_decided_,
           module_path_,
-          on_path_ ? std::uint8_t{1} : std::uint8_t{0}};
+          on_path_ ? std::uint8_t{1} : std::uint8_t{0},
+          paths_};
 }
 
 CAUSEWAY_DECL void swarm_messenger::round_is_over(bool for_all) {

@@ -49,8 +49,8 @@ struct policy {
   std::uint64_t longest_round = 1;  ///< where rounds grow: in first rounds
   /// Of hubs of hubs: rounds of everybody from one record to the next; else 0.
   std::function<std::uint64_t(const settings&)> record_rounds = [](const settings&) { return 0; };
-  bool composed = false;       ///< by compose.hpp, with any comm.codec
-  bool in_turn = false;        ///< each fragment has a step of a round to itself
+  bool composed = false;  ///< by compose.hpp, with any comm.codec
+  bool in_turn = false;   ///< each fragment has a step of a round to itself
   /// errc::invalid_argument: with these settings no peer could begin.
   std::function<causeway::result<void>(const settings&)> check = [](const settings&) { return causeway::result<void>{}; };
 

@@ -9,56 +9,98 @@
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/recovery_morph.hpp>
+#include <causeway/stage/recovery_neighbour.hpp>
 #include <causeway/stage/recovery_proactive.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
 #include <causeway/stage/recovery_templates.hpp>
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "settings.hpp"
 
 namespace app {
 
-/// All but `redundant_forward`, `neighbour_init` and `swapped_neighbours`, which make trainers of other types.
-class chosen_recovery {
+inline causeway::stage::neighbour_options neighbours_of(const settings& s) {
+  using causeway::stage::neighbour_weights;
+  return {.stages = stages_wanted(s),
+          .rate_factor = s.parallel.neighbour_rate,
+          .weights = s.parallel.neighbour_weights == "clipped_norms" ? neighbour_weights::clipped_norms
+                                                                     : neighbour_weights::squared_norms};
+}
+
+/// One of `Recoveries`; where none of them is chosen, the first.
+template <class... Recoveries>
+class chosen_among {
+  template <class R>
+  static constexpr bool has = (std::is_same_v<R, Recoveries> || ...);
+
  public:
   static constexpr std::string_view name = "chosen";
-  static constexpr causeway::stage::recovery_traits traits{};
+  static constexpr causeway::stage::recovery_traits traits{.lost = causeway::stage::lost_blocks::neighbours,
+                                                           .cut_alike = (Recoveries::traits.cut_alike && ...)};
 
-  chosen_recovery() = default;
-  explicit chosen_recovery(const settings& s) {
+  chosen_among() = default;
+  explicit chosen_among(const settings& s) {
     using namespace causeway::stage::recovery;
     const std::int64_t stages = stages_wanted(s);
-    if (s.parallel.recovery == "regroup") it_ = regroup{stages};
-    if (s.parallel.recovery == "redundant") it_ = redundant{stages};
-    if (s.parallel.recovery == "templates") it_ = templates{{.most_peers = 2 * std::size_t{s.net.peers}}};
-    if (s.parallel.recovery == "morph") it_ = morph{};
-    if (s.parallel.recovery == "proactive") it_ = proactive{};
-    if (s.parallel.recovery == "reroute") it_ = reroute{stages};
+    take(s, regroup{stages});
+    take(s, morph{});
+    take(s, proactive{});
+    take(s, neighbour_init{neighbours_of(s)});
+    if constexpr (has<redundant>) take(s, redundant{stages});
+    if constexpr (has<templates>) take(s, templates{{.most_peers = 2 * std::size_t{s.net.peers}}});
+    if constexpr (has<reroute>) take(s, reroute{stages});
   }
 
   causeway::result<causeway::stage::layout> arrange(const causeway::stage::cluster_snapshot& g) {
     return std::visit([&](auto& r) { return r.arrange(g); }, it_);
   }
   /// Of a layout with stages without a peer, which `reroute` alone makes.
-  [[nodiscard]] causeway::result<causeway::plan::routed_schedule> order(const causeway::stage::layout& l) const {
+  [[nodiscard]] causeway::result<causeway::plan::routed_schedule> order(const causeway::stage::layout& l) const
+      requires(has<causeway::stage::recovery::reroute>) {
     return std::get<causeway::stage::recovery::reroute>(it_).order(l);
   }
   [[nodiscard]] std::uint64_t interval() const {
     return std::visit([](const auto& r) { return r.interval(); }, it_);
   }
+  /// What `neighbour_init` alone makes up.
+  [[nodiscard]] std::vector<causeway::stage::made_up_block> made_up(const causeway::stage::cluster_snapshot& g) const {
+    return std::visit([&](const auto& r) { return causeway::stage::made_up_by(r, g); }, it_);
+  }
+  [[nodiscard]] float rate_factor() const noexcept {
+    const auto* const r = std::get_if<causeway::stage::recovery::neighbour_init>(&it_);
+    return r != nullptr ? r->rate_factor() : 1.0F;
+  }
+  [[nodiscard]] std::uint64_t agreement() const noexcept {
+    const auto* const r = std::get_if<causeway::stage::recovery::neighbour_init>(&it_);
+    return r != nullptr ? r->agreement() : it_.index();
+  }
 
  private:
-  std::variant<causeway::stage::recovery::regroup, causeway::stage::recovery::redundant,
-               causeway::stage::recovery::templates, causeway::stage::recovery::morph, causeway::stage::recovery::proactive,
-               causeway::stage::recovery::reroute>
-      it_;
+  template <class Recovery>
+  void take(const settings& s, Recovery r) {
+    if (s.parallel.recovery == Recovery::name) it_ = std::move(r);
+  }
+
+  std::variant<Recoveries...> it_;
 };
-static_assert(causeway::stage::Rerouting<chosen_recovery>);
+
+/// Those whose pipelines are cut alike, for whatever is exchanged; and all others but `redundant_forward` and
+/// `swapped_neighbours`, which make trainers of other types.
+using chosen_alike = chosen_among<causeway::stage::recovery::regroup, causeway::stage::recovery::morph,
+                                  causeway::stage::recovery::proactive, causeway::stage::recovery::neighbour_init>;
+using chosen_recovery = chosen_among<causeway::stage::recovery::regroup, causeway::stage::recovery::redundant,
+                                     causeway::stage::recovery::templates, causeway::stage::recovery::morph,
+                                     causeway::stage::recovery::proactive, causeway::stage::recovery::reroute,
+                                     causeway::stage::recovery::neighbour_init>;
+static_assert(causeway::stage::Rerouting<chosen_recovery> && !causeway::stage::Rerouting<chosen_alike>);
 
 }  // namespace app
 

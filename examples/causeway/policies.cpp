@@ -121,6 +121,11 @@ bool steps_alone(const settings& s) {
 
 bool joins_ends(const settings& s) { return is_elastic_pipeline(s) && s.parallel.recovery == "swapped_neighbours"; }
 
+bool cuts_apart(const settings& s) {
+  const auto& r = s.parallel.recovery;
+  return r == "redundant" || r == "redundant_forward" || r == "templates" || r == "reroute";
+}
+
 bool exchanges_gradients(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
   return (is_elastic_pipeline(s) || is_swarm(s)) && !steps_alone(s) &&

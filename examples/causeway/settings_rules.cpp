@@ -108,6 +108,7 @@ causeway::result<void> validate_swaps(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   if (s.parallel.schedule != "1f1b")
     return bad("parallel.schedule", "swapped_neighbours has an order of its own; use 1f1b");
+  if (is_async_pipeline(s)) return bad("parallel.recovery", "swapped_neighbours has an order of its own; use a pipeline");
   if (s.parallel.stages != 0 && s.parallel.stages < 4) {
     return bad("parallel.stages", "the first two stages swap, and the last two; use 4 or more");
   }
@@ -127,15 +128,10 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if (s.comm.policy == "halos" && s.net.region >= 0)
     return bad("net.region", "pipelines share the regions out, whatever place their peers are in; leave it out");
   if (steps_alone(s) || steps_of_round(s) > 1) CAUSEWAY_TRY(validate_rounds(s));
-  if (steps_alone(s) && s.parallel.recovery != "regroup") {
-    return bad("parallel.recovery", "pipelines that take steps of their own are cut alike; use regroup, or every_step");
-  }
-  const bool alike =
-      s.parallel.recovery == "regroup" || s.parallel.recovery == "morph" || s.parallel.recovery == "proactive";
-  if (exchanges_gradients(s) && !alike) {
+  if ((steps_alone(s) || exchanges_gradients(s)) && cuts_apart(s)) {
     return bad("parallel.recovery",
-               "pipelines that exchange gradients by " + s.comm.policy +
-                   " are cut alike; use regroup, morph or proactive, or every_step without comm.codec");
+               "pipelines that take steps of their own, or exchange gradients by " + s.comm.policy +
+                   " with a codec, are cut alike; use regroup, morph, proactive, neighbour_init or swapped_neighbours");
   }
   if (!moves_with_stages(s.train.optimizer)) {
     return bad("train.optimizer", "the state that moves with a stage is AdamW's, LAMB's or SGD's; use adamw or lamb");

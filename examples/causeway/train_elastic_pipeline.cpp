@@ -5,8 +5,6 @@
 #include <causeway/io/storage.hpp>
 #include <causeway/parallel/async_pipeline.hpp>
 #include <causeway/parallel/pipeline.hpp>
-#include <causeway/stage/recovery.hpp>
-#include <causeway/stage/recovery_neighbour.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_swapped.hpp>
 #include <causeway/stage/schedules.hpp>
@@ -27,14 +25,6 @@
 namespace app {
 
 namespace {
-
-causeway::stage::neighbour_options neighbours_of(const settings& s) {
-  using causeway::stage::neighbour_weights;
-  return {.stages = stages_wanted(s),
-          .rate_factor = s.parallel.neighbour_rate,
-          .weights = s.parallel.neighbour_weights == "clipped_norms" ? neighbour_weights::clipped_norms
-                                                                     : neighbour_weights::squared_norms};
-}
 
 constexpr causeway::comm_traits by_blocks{
     .tolerates = causeway::peers::elastic, .exchanges_gradients = true, .moves_with_blocks = true};
@@ -77,23 +67,23 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, tra
     return causeway::parallel::pipeline{cut, std::move(schedule), forgetful_of(s, width)};
   };
   const chosen_schedule schedule{p.schedule};
+  // Recoveries that have an order of their own are those by their types.
+  using causeway::stage::one_f_one_b;
+  const recovery::swapped_neighbours swaps{neighbours_of(s)};
   if (steps_alone(s)) {
     chosen_comm<of_local_steps> exchange{std::move(comm)};
-    const recovery::regroup regroup{stages_wanted(s)};
-    if (!is_async_pipeline(s)) return train(std::move(exchange), in_order(schedule), regroup);
+    if (joins_ends(s)) return train(std::move(exchange), in_order(one_f_one_b{}), swaps);
+    if (!is_async_pipeline(s)) return train(std::move(exchange), in_order(schedule), chosen_alike{s});
     const causeway::parallel::async_pipeline_options late{.cut = cut, .stashing = p.stashing, .ahead = p.ahead};
-    return train(std::move(exchange), causeway::parallel::async_pipeline{late, forgetful_of(s, width)}, regroup);
+    return train(std::move(exchange), causeway::parallel::async_pipeline{late, forgetful_of(s, width)}, chosen_alike{s});
   }
   if (exchanges_gradients(s)) {
-    return train(chosen_comm<by_blocks>{std::move(comm)}, in_order(schedule), chosen_recovery{s});
+    chosen_comm<by_blocks> exchange{std::move(comm)};
+    if (joins_ends(s)) return train(std::move(exchange), in_order(one_f_one_b{}), swaps);
+    return train(std::move(exchange), in_order(schedule), chosen_alike{s});
   }
   const causeway::comm::every_step<> sum;
-  // Recoveries that make up what is lost, or keep work and have an order of their own, are those by their types.
-  using causeway::stage::one_f_one_b;
-  if (p.recovery == "neighbour_init") {
-    return train(sum, in_order(schedule), recovery::neighbour_init{neighbours_of(s)});
-  }
-  if (joins_ends(s)) return train(sum, in_order(one_f_one_b{}), recovery::swapped_neighbours{neighbours_of(s)});
+  if (joins_ends(s)) return train(sum, in_order(one_f_one_b{}), swaps);
   if (p.recovery != "redundant_forward") return train(sum, in_order(schedule), chosen_recovery{s});
   return train(sum, in_order(one_f_one_b{}), recovery::redundant_forward{stages_wanted(s)});
 }

@@ -53,6 +53,13 @@ TEST_CASE("rules: exchanges of stages come after the same steps at all their hol
   STATIC_REQUIRE(rules::c6({}, {}));
 }
 
+TEST_CASE("rules: rows of a stage are of the same blocks at all its holders", "[policy][fast]") {
+  STATIC_REQUIRE(rules::c8({}, {}));
+  STATIC_REQUIRE(!rules::c8({.exchanges_gradients = true, .moves_with_blocks = true}, {.cut_apart = true}));
+  STATIC_REQUIRE(!rules::c8({.moves_with_blocks = true}, {.moves_blocks = true, .cut_apart = true}));
+  STATIC_REQUIRE(rules::c8({.exchanges_gradients = true, .sums_gradients = true}, {.cut_apart = true}));
+}
+
 TEST_CASE("rules: what a policy keeps goes with the blocks that move", "[policy][fast]") {
   STATIC_REQUIRE(!rules::c7({.allows_late_steps = true}, {.moves_blocks = true}));
   STATIC_REQUIRE(rules::c7({.moves_with_blocks = true}, {.moves_blocks = true}));

@@ -4,19 +4,31 @@
 
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/rounds.hpp>
+#include <causeway/compress/block_int8.hpp>
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/fault/quorum.hpp>
 #include <causeway/fault/restart.hpp>
 #include <causeway/parallel/async_pipeline.hpp>
 #include <causeway/parallel/data_parallel.hpp>
+#include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/policy/executor.hpp>
 #include <causeway/policy/rules.hpp>
+#include <causeway/stage/recovery_morph.hpp>
+#include <causeway/stage/recovery_neighbour.hpp>
+#include <causeway/stage/recovery_proactive.hpp>
+#include <causeway/stage/recovery_redundant.hpp>
+#include <causeway/stage/recovery_redundant_forward.hpp>
+#include <causeway/stage/recovery_reroute.hpp>
+#include <causeway/stage/recovery_swapped.hpp>
+#include <causeway/stage/recovery_templates.hpp>
 #include <causeway/train/pipeline_executors.hpp>
 #include <causeway/train/swarm_executors.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -25,6 +37,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/elastic_presets.hpp"
@@ -128,7 +141,8 @@ constexpr const char* verdict_on(const comm_traits& c, const composition& at) {
   if (!rules::c4(c, at.parallel)) return "C4";
   if (!rules::c5(c, at.parallel)) return "C5";
   if (!rules::c6(c, at.parallel)) return "C6";
-  return rules::c7(c, at.parallel) ? "yes" : "C7";
+  if (!rules::c7(c, at.parallel)) return "C7";
+  return rules::c8(c, at.parallel) ? "yes" : "C8";
 }
 std::string outcome(const preset& p, const place& where) { return verdict_on(p.traits, at(p, where)); }
 
@@ -148,6 +162,48 @@ std::size_t count(std::string_view what) {
   }
   return found;
 }
+
+// ---- what becomes of lost stages, by what pipelines exchange -----------------------------------------------------------
+
+/// A row of the second table: what the rules say for gradients that are added up, gradients that the policy exchanges, and
+/// local steps; and why not, of the latter two.
+struct recovery_row {
+  std::string_view name;
+  const char* verdicts[3];
+  const char* why[2] = {"", ""};
+};
+
+template <class Recovery, class Comm>
+constexpr const char* verdict_with = verdict_on(Comm::traits,
+                                                {executor_of<parallel::pipeline<>, Comm, fault::quorum<Recovery>>::traits,
+                                                 fault::quorum<Recovery>::traits});
+
+template <class Recovery>
+constexpr recovery_row with(const char* why_not_rows = "", const char* why_not_steps = "") {
+  using rows = comm::every_step<compress::block_int8>;
+  return {Recovery::name,
+          {verdict_with<Recovery, sums>, verdict_with<Recovery, rows>, verdict_with<Recovery, steps_alone>},
+          {why_not_rows, why_not_steps}};
+}
+
+constexpr const char* two_stages = "not built: after a loss a peer has two stages, which would be two rows";
+constexpr recovery_row recoveries[] = {
+    with<stage::recovery::regroup>(),
+    with<stage::recovery::redundant>(two_stages, two_stages),
+    with<stage::recovery::redundant_forward>(two_stages, two_stages),
+    with<stage::recovery::templates>("not built: pipelines are cut differently; rows would be of single blocks",
+                                     "not built: likewise"),
+    with<stage::recovery::morph>(),
+    with<stage::recovery::proactive>(),
+    with<stage::recovery::reroute>(
+        "not built: a row would count by the micro-batches that went through its peer",
+        "a micro-batch that goes through another pipeline meets another replica's parameters: its gradient is of no loss"),
+    with<stage::recovery::neighbour_init>(),
+    with<stage::recovery::swapped_neighbours>(),
+};
+// Where they are tested.
+constexpr std::string_view recovery_tests[3] = {"elastic_*.cpp", "elastic_gradient_recoveries.cpp",
+                                                "local_pipeline_recoveries.cpp"};
 
 constexpr const char* introduction =
     R"(# Which presets go with which parallelism, under which fault policy
@@ -180,10 +236,93 @@ std::string page() {
     for (const place& where : places) out << ' ' << (is_tested(p, where) ? "tested" : outcome(p, where)) << " |";
     out << '\n';
   }
+  out << "\n## Recoveries\n\nWhat `fault::quorum{recovery}` goes with, by what pipelines exchange; rule [C8](rules.md#c8) "
+         "refuses the "
+         "others. *tested*: a peer is killed at\nnetwork calls all over a run, and a stage that nobody has is made up or "
+         "waited "
+         "for, in `tests/parallel/elastic`.\n\n| | gradients, added up (`";
+  out << recovery_tests[0] << "`) | gradients, exchanged by the policy (`" << recovery_tests[1] << "`) | local steps (`"
+      << recovery_tests[2] << "`) |\n|---|---|---|---|\n";
+  for (const recovery_row& r : recoveries) {
+    out << "| `" << r.name << "` |";
+    for (std::size_t c = 0; c < 3; ++c) {
+      const bool goes = r.verdicts[c] == std::string_view{"yes"};
+      out << ' ' << (goes || c == 0 ? (goes ? "tested" : r.verdicts[c]) : r.why[c - 1]) << " |";
+    }
+    out << '\n';
+  }
   return out.str();
 }
 
+/// What `r` makes of a cluster, and of what is left of it without any one peer, or two: whether all of these layouts have
+/// the same stages in all pipelines, one for each peer.
+template <class Recovery>
+bool always_alike(Recovery r) {
+  stage::cluster_snapshot all;
+  all.layers = 6;
+  all.micro_batches = 12;
+  for (std::uint64_t id = 1; id <= 9; ++id) all.peers.push_back({.id = id, .holds = {{0, all.layers}}});
+  const auto first = r.arrange(all);
+  REQUIRE(first);
+  bool alike = parallel::check_alike(*first, Recovery::name).has_value();
+  all.step = 1;
+  for (stage::present_peer& p : all.peers) {
+    stage::layout::place at;
+    const stage::assignment* const a = first->find(p.id, &at);
+    p.holds = a != nullptr ? a->held() : std::vector<nn::block_range>{};
+    if (a != nullptr) p.computes = a->computes, p.replica = static_cast<std::uint32_t>(at.replica);
+  }
+  for (std::uint64_t lost = 1; lost <= 9; ++lost) {
+    for (std::uint64_t other = lost; other <= 9; ++other) {
+      stage::cluster_snapshot left = all;
+      std::erase_if(left.peers, [=](const stage::present_peer& p) { return p.id == lost || p.id == other; });
+      const auto next = r.arrange(left);
+      REQUIRE(next);
+      alike = alike && parallel::check_alike(*next, Recovery::name);
+    }
+  }
+  return alike;
+}
+template <class Recovery>
+bool says_what_it_does(Recovery r) {
+  return always_alike(std::move(r)) == Recovery::traits.cut_alike;
+}
+
 }  // namespace
+
+TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the table what the rules say of that",
+          "[presets][fast]") {
+  using namespace stage::recovery;
+  CHECK(says_what_it_does(regroup{3}));
+  CHECK(says_what_it_does(redundant{3}));
+  CHECK(says_what_it_does(redundant_forward{3}));
+  CHECK(says_what_it_does(templates{{.failures = 1, .most_peers = 9, .model = {}, .kind = {.memory = 3}}}));
+  CHECK(says_what_it_does(morph{{.calibration = {}, .device_memory = 4}}));
+  CHECK(says_what_it_does(proactive{{.device_memory = 2, .samples = 8}}));
+  CHECK(says_what_it_does(reroute{3}));
+  CHECK(says_what_it_does(neighbour_init{}));
+  CHECK(says_what_it_does(swapped_neighbours{}));
+  std::string tests[3];
+  const auto folder = std::filesystem::path{__FILE__}.parent_path().parent_path() / "parallel/elastic";
+  const auto read = [&](const std::string& file) {
+    std::ostringstream text;
+    text << std::ifstream{folder / file}.rdbuf();
+    return text.str();
+  };
+  for (const auto* file : {"elastic_recovery.cpp", "elastic_subspace.cpp", "elastic_swapped.cpp"}) tests[0] += read(file);
+  for (std::size_t c : {1U, 2U}) tests[c] = read(std::string{recovery_tests[c]}) + read("local_pipeline_world.hpp");
+  for (const recovery_row& r : recoveries) {
+    INFO(r.name);
+    CHECK(r.verdicts[0] == std::string_view{"yes"});
+    for (std::size_t c = 0; c < 3; ++c) {
+      const bool goes = r.verdicts[c] == std::string_view{"yes"};
+      CHECK((goes || r.verdicts[c] == std::string_view{"C8"}));
+      CHECK((tests[c].find(std::string{r.name} + "{") != std::string::npos ||
+             tests[c].find("_block_" + std::string{r.name}) != std::string::npos) == goes);
+      if (c > 0) CHECK((r.why[c - 1] == std::string_view{}) == goes);
+    }
+  }
+}
 
 TEST_CASE("compositions: the page says what the rules say", "[presets][fast]") {
   support::check_written_page(__FILE__, "docs/reference/compositions.md", page());

@@ -2,9 +2,8 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 
-// Pipelines that are laid out anew when peers come and go. Each attempt at a step begins with who is there and what they
-// hold; a recovery policy makes a layout of it, and blocks move to who is to have them. A lost peer costs the step that was
-// under way (with a policy that keeps work, what it alone had of that), and nothing that was committed.
+// Pipelines that are laid out anew when peers come and go: a recovery policy makes a layout of who is there and what they
+// hold. A lost peer costs the step that was under way, or what it alone had of that, and nothing that was committed.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -64,14 +63,13 @@ struct elastic_pipeline_options {
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
 /// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
-/// residual; pipelines are cut alike then (regroup, morph, proactive). Where its results are a step late, a peer sends the
-/// row of the step before, unless it has other blocks now.
-/// One that gathers them until all peers together have enough samples (axis::global_samples) adds up those of its stage
-/// over several steps, in one layout. The parameters move once for all of these; meanwhile nothing is voted on.
+/// residual; pipelines are cut alike then (rule C8). Where its results are a step late, a peer sends the row of the step
+/// before, unless it has other blocks now. One that gathers samples (axis::global_samples) adds gradients up over several
+/// steps, in one layout; the parameters move once for all of these, and nothing is voted on before.
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, a tied table's
 /// over those of the first and the last; about 100 to everybody. On a change: 12 a parameter of each block that moves
-/// (AdamW). Memory: as the layout says; while it changes, both parts, and what this peer gives away.
+/// (AdamW). Memory: the layout's part; while it changes, both parts, and what this peer gives away.
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class elastic_pipeline {
@@ -82,8 +80,11 @@ class elastic_pipeline {
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .gathers_together = true};
+  static constexpr parallel_traits traits{.staged = true,
+                                          .reroutes = true,
+                                          .shares_gradient = true,
+                                          .gathers_together = true,
+                                          .cut_apart = stage::cut_apart<Recovery>};
   static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
@@ -144,9 +145,8 @@ class elastic_pipeline {
     return codec_.commit_step();
   }
 
-  /// Every peer calls it with the same batch, as often before the same step, and gets the same mean; any number of
-  /// sequences. Boundaries cross as f32, whatever the codec. errc::cancelled where there is no outcome to be had, because
-  /// the others are through with it, or some block is missing: train on.
+  /// Every peer calls it with the same batch, of any size, as often before the same step, and gets the same mean.
+  /// Boundaries cross as f32. errc::cancelled: the others are through with it, or some block is missing; train on.
   result<double> evaluate(auto& ctx, const batch& b) {
     const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
     CAUSEWAY_TRY(check_batch(name, b, pieces));
@@ -196,8 +196,7 @@ class elastic_pipeline {
   static_assert(stage::WorkKeeping<Recovery> == Recovery::traits.keeps_work, "see stage::WorkKeeping");
 
   result<void> begin(auto& ctx) {
-    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
-    CAUSEWAY_TRY((peer_.template check_recovery<Recovery, Schedule>(name, ctx.model().joined_ends())));
+    CAUSEWAY_TRY((peer_.template check<Recovery, Schedule>(name, ctx, options_.micro_batches, order_.chunks())));
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(computes_, replica_);

@@ -62,18 +62,14 @@ struct local_pipeline_options {
 /// After DiLoCo (Douillard et al., arXiv 2311.08105), with a pipeline for each of its workers. In a round, replica r takes
 /// H inner steps on its share of every global batch, clipped by the norm of its own gradient; then the holders of each
 /// block exchange what theirs moved, weighted by the replicas' micro-batches, by the communication policy. No paper has the
-/// rules for peers that are lost; docs/design/local_pipelines.md derives them:
-/// - a replica that is whole loses nothing, whoever else is lost, but the step under way;
-/// - a replica that lost a peer gives its round up. If its peers and spare ones make another, that one begins the round
-///   from the shared parameters, on the same micro-batches, and the others wait for it at the exchange: the same result.
-///   Else the round counts without that share;
-/// - if no replica is whole, the round begins anew, laid out for who is there.
+/// rules for peers that are lost (docs/design/local_pipelines.md). A replica that is whole loses the step under way. One
+/// that lost a peer gives its round up: another of its peers and spare ones makes it, or it counts without that share. If
+/// none is whole, the round begins anew, laid out for who is there.
 ///
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
 /// begins anew. Needs an environment whose group is a pipeline_group, the same object here, fault::quorum, an inner
-/// optimizer whose state can be divided (optim::Divisible), a recovery whose replicas are cut alike (regroup, morph,
-/// proactive), and a policy with comm_traits::moves_with_blocks (rule C7). Untied embeddings. The trainer stays where it is
-/// once it started.
+/// optimizer whose state can be divided (optim::Divisible), a recovery whose replicas are cut alike (rule C8), and a policy
+/// with comm_traits::moves_with_blocks (rule C7). Untied embeddings. The trainer stays where it is once it started.
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
@@ -90,7 +86,11 @@ class local_pipeline {
 
  public:
   static constexpr std::string_view name = replica_steps<Schedule>::type::name;
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .sums_over_stages = true, .moves_blocks = true};
+  static constexpr parallel_traits traits{.staged = true,
+                                          .reroutes = true,
+                                          .sums_over_stages = true,
+                                          .moves_blocks = true,
+                                          .cut_apart = stage::cut_apart<Recovery>};
   static constexpr std::uint32_t state_version = 4;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
@@ -126,6 +126,7 @@ class local_pipeline {
 
   /// A disk that fails costs the copy, not the round.
   result<void> after_step(auto& ctx) {
+    if constexpr (stage::MakingUp<Recovery>) peer_.note_movement(ctx);
     if (std::exchange(saves_, false)) {
       if (const auto saved = save_blocks(ctx); !saved)
         ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
@@ -167,19 +168,15 @@ class local_pipeline {
   /// it.
   [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
-  /// Blocks that this peer has received since it was built.
+  /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return peer_.received_blocks; }
+  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return peer_.made_up_blocks; }
   /// Steps of rounds that this peer had begun and gave up.
   [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return progress_.given_up_steps(); }
 
  private:
-  static_assert(!stage::Rerouting<Recovery> && !Recovery::traits.keeps_work &&
-                    Recovery::traits.lost == stage::lost_blocks::wait,
-                "micro-batches and work of a replica that takes steps of its own cannot pass to another: use "
-                "stage::recovery::regroup, morph or proactive");
-
   result<void> begin(auto& ctx) {
-    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, steps_.chunks()));
+    CAUSEWAY_TRY((peer_.template check<Recovery, Schedule>(name, ctx, options_.micro_batches, steps_.chunks())));
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
@@ -210,7 +207,8 @@ class local_pipeline {
     auto made =
         arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, policy.batch_parts, policy.parts_for);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
-    if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
+    const auto lost = stage::lost_for_good(inventory.snapshot, stage::made_up_by(recovery_, inventory.snapshot));
+    if (lost.size() > 0) return go_back(ctx, missing(lost));
     peer_.layout = std::move(made->layout);
     const auto assigned = take_assignment(ctx, inventory, members, made->names);
     if (begins_anew_ && ends_step) peer_.group->finished_by_others();
@@ -267,7 +265,8 @@ class local_pipeline {
     const bool goes_on = was_assigned && cohort != 0 && names[peer_.place.replica] == cohort;
     if (!goes_on) give_up();
     shared_blocks blocks{ctx, peer_.group->state()};
-    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
+    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, 0, stage::made_up_by(recovery_, inventory.snapshot)));
+    if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
@@ -369,6 +368,7 @@ class local_pipeline {
   void applied(auto& ctx, const step_record& record) {
     if (record.step != ctx.step() + 1) ctx.resume_at(record.step);
     peer_.held.moved_to(record.state, {});
+    if constexpr (stage::MakingUp<Recovery>) peer_.note_shared(ctx);
     progress_.exchanged(record.state);
     steps_.forget();
     gathered_ = false;

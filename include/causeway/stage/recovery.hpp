@@ -82,6 +82,9 @@ struct recovery_traits {
   lost_blocks lost = lost_blocks::wait;
   bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
   bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
+  /// All pipelines of a layout are cut alike, and each peer has one stage: so the holders of a stage can exchange rows of
+  /// it (rule C8). Else they can only add up, block by block.
+  bool cut_alike = false;
 };
 
 /// - `arrange(snapshot)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
@@ -94,6 +97,9 @@ concept Recovery = Movable<R> && DefaultInitializable<R> && requires(R& r, const
   { r.arrange(g) } -> std::same_as<result<layout>>;
   { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
 };
+
+template <Recovery R>
+inline constexpr bool cut_apart = !R::traits.cut_alike;
 
 /// A policy whose layouts may have stages without a peer: `order(layout)` is what all peers do then, by their places in
 /// layout::assigned.
@@ -176,7 +182,7 @@ CAUSEWAY_DECL [[nodiscard]] error too_few(std::size_t peers, std::int64_t needed
 class regroup {
  public:
   static constexpr std::string_view name = "regroup";
-  static constexpr recovery_traits traits{};
+  static constexpr recovery_traits traits{.cut_alike = true};
 
   explicit regroup(std::int64_t stages = 2) : stages_{stages} {}
 

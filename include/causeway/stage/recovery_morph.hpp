@@ -34,7 +34,7 @@ struct morph_options {
 class morph {
  public:
   static constexpr std::string_view name = "morph";
-  static constexpr recovery_traits traits{};
+  static constexpr recovery_traits traits{.cut_alike = true};
 
   CAUSEWAY_DECL explicit morph(morph_options options = {});
 

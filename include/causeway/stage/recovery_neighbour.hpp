@@ -47,7 +47,7 @@ namespace recovery {
 class neighbour_init {
  public:
   static constexpr std::string_view name = "neighbour_init";
-  static constexpr recovery_traits traits{lost_blocks::neighbours};
+  static constexpr recovery_traits traits{.lost = lost_blocks::neighbours, .cut_alike = true};
 
   explicit neighbour_init(neighbour_options options = {}) : options_{options}, even_{options.stages} {}
 

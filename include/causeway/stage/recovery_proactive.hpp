@@ -51,7 +51,7 @@ struct proactive_options {
 class proactive {
  public:
   static constexpr std::string_view name = "proactive";
-  static constexpr recovery_traits traits{};
+  static constexpr recovery_traits traits{.cut_alike = true};
 
   CAUSEWAY_DECL explicit proactive(proactive_options options = {});
 

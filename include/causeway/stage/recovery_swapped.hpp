@@ -31,7 +31,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 class swapped_neighbours {
  public:
   static constexpr std::string_view name = "swapped_neighbours";
-  static constexpr recovery_traits traits{.lost = lost_blocks::neighbours, .joined_ends = true};
+  static constexpr recovery_traits traits{.lost = lost_blocks::neighbours, .joined_ends = true, .cut_alike = true};
 
   explicit swapped_neighbours(neighbour_options options = {.stages = 4}) : options_{options} {}
 

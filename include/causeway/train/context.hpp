@@ -255,9 +255,9 @@ class training_context {
     return {.channel = channel, .step = entry().round | part << 40U, .parent = entry().parent};
   }
 
-  /// Of the inner step that comes next.
+  /// Of the inner step that comes next; its factors, the policy's and a stage's, are not in a checkpoint.
   [[nodiscard]] float next_learning_rate() const { return inner_.next_learning_rate(options_, step_); }
-  void multiply_learning_rate(float factor) noexcept { inner_.multiply_learning_rate(factor); }  ///< not in a checkpoint
+  void multiply_learning_rate(float by, bool of_stage = false) noexcept { inner_.multiply_learning_rate(by, of_stage); }
   /// Where the schedule of the learning rate is, whatever the steps: where the inner optimizer moves once a round.
   void schedule_at(std::uint64_t step) noexcept { inner_.schedule_at(step); }
 

@@ -30,9 +30,9 @@ class inner_steps {
   [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }  ///< of the last step
   [[nodiscard]] float learning_rate() const noexcept { return rate_; }           ///< of the last step
   [[nodiscard]] float next_learning_rate(const trainer_options& options, std::uint64_t step) const {
-    return rate_factor_ * options.learning_rate.at(scheduled_at_.value_or(step));
+    return rate_factor_ * stage_factor_ * options.learning_rate.at(scheduled_at_.value_or(step));
   }
-  void multiply_learning_rate(float factor) noexcept { rate_factor_ = factor; }
+  void multiply_learning_rate(float factor, bool of_stage) noexcept { (of_stage ? stage_factor_ : rate_factor_) = factor; }
   void schedule_at(std::uint64_t step) noexcept { scheduled_at_ = step; }
 
   /// See training_context.
@@ -74,7 +74,7 @@ class inner_steps {
 
   Inner inner_;
   std::span<float> updates_;
-  float gradient_norm_ = 0, rate_ = 0, rate_factor_ = 1;
+  float gradient_norm_ = 0, rate_ = 0, rate_factor_ = 1, stage_factor_ = 1;
   std::optional<std::uint64_t> scheduled_at_;
   std::uint32_t without_gradient_ = 0;  // steps in a row
   bool skip_ = false;

@@ -8,8 +8,11 @@
 #include <causeway/train/trainer.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/pipelines.hpp"
@@ -112,4 +115,31 @@ TEST_CASE("block ownership: what is saved says when its optimizer began", "[para
   CHECK(held.began(part) == 8);
   REQUIRE(held.count_steps(blocks, taken));
   CHECK(t.context().inner().steps() == 1);
+}
+
+TEST_CASE("block ownership: what another block is made up of are the shared parameters and what the policy keeps for them",
+          "[parallel][fast]") {
+  const nn::model_part part{{1, 3}};
+  auto t = trainer_of(part);
+  std::vector<float> shared(t.context().parameters().size(), 3.0F), velocity(shared.size(), 4.0F);
+  parallel::exchange_state state;
+  state.rows = [&] { return std::vector<parameter_row>{{{shared}}, {{velocity}}}; };
+  parallel::shared_blocks blocks{t.context(), state};
+  parallel::block_ownership held;
+  held.begin(part, 4, {});
+  const parallel::step_record taken{.step = 21, .state = 70, .updates = 7};
+  held.moved_to(taken.state, {});
+  t.context().inner().resume(shared.size(), 7);
+  for (const auto& moment : t.context().inner().moments()) std::fill(moment.begin(), moment.end(), 2.0F);
+
+  const auto sources = held.sources(blocks, 2);
+  REQUIRE(sources);
+  const auto length = static_cast<std::size_t>(t.model().block_length(2));
+  REQUIRE(sources->size() == 2 * length);
+  CHECK(held.sources_size(blocks, 2) == 2 * length);
+  CHECK(all_are(std::span{*sources}.first(length), 3.0F));
+  CHECK(all_are(std::span{*sources}.subspan(length), 4.0F));
+  held.begin_optimizer(blocks, 7);
+  CHECK(all_are(t.context().inner().moments()[1], 0.0F));
+  CHECK(all_are(velocity, 4.0F));  // the outer optimizer goes on
 }

@@ -124,11 +124,12 @@ TEST_CASE("cohorts: what a peer says that cannot be is no cohort", "[parallel][f
   CHECK(round.arranged().names == std::vector<std::uint64_t>{0, 0});
 }
 
-TEST_CASE("cohorts: replicas that are cut in different ways are refused with what to use", "[parallel][fast]") {
+TEST_CASE("cohorts: replicas that are cut in different ways, against their recovery's word, are refused",
+          "[parallel][fast]") {
   const stage::layout uneven{{{{{1, {0, 2}}, {2, {2, 4}}}, 1}, {{{3, {0, 3}}, {4, {3, 4}}}, 1}}};
   const auto refused = parallel::check_alike(uneven, "templates");
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().text().find("use regroup") != std::string::npos);
+  CHECK(refused.error().text().find("cut_alike") != std::string::npos);
 }
 
 TEST_CASE("cohorts: the holders of a stage exchange by their replicas' micro-batches, empty slots left out",

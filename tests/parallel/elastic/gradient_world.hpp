@@ -31,7 +31,7 @@ auto inner_of() {
   }
 }
 
-/// `Policy::make()` gives the policy of a peer.
+/// `Policy::make()` gives the policy of a peer, and `Policy::recovery()`, if there is one, what becomes of lost stages.
 template <class Policy>
 class gradient_world : public any_elastic_world {
  public:
@@ -41,14 +41,15 @@ class gradient_world : public any_elastic_world {
             [checkpoints](const elastic_world_options& o, const std::shared_ptr<causeway::pipeline_group>& group,
                           causeway::environment env, causeway::parallel::elastic_pipeline_options po) {
               po.steps = o.steps;
-              causeway::parallel::elastic_pipeline<> pipeline{group, std::move(po), causeway::stage::recovery::regroup{2}};
+              auto recovery = recovery_of<Policy>();
+              causeway::parallel::elastic_pipeline<decltype(recovery)> pipeline{group, std::move(po), std::move(recovery)};
               return peer(o, group, std::move(env), std::move(pipeline), checkpoints);
             }} {}
 
  private:
+  template <class Pipeline>
   static std::unique_ptr<elastic_peer> peer(const elastic_world_options& o, std::shared_ptr<causeway::pipeline_group> group,
-                                            causeway::environment env, causeway::parallel::elastic_pipeline<> pipeline,
-                                            local_checkpoints* checkpoints) {
+                                            causeway::environment env, Pipeline pipeline, local_checkpoints* checkpoints) {
     const std::uint64_t id = group->identity();
     const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
     const auto part = saved ? checkpoints->by_peer.at(id).part : causeway::nn::model_part{{0, 1}};

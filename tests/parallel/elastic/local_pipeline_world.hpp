@@ -39,6 +39,16 @@ struct local_checkpoints {
   std::map<std::uint64_t, of_peer> by_peer{};
 };
 
+/// What becomes of lost stages: regroup in two, unless `Of` says otherwise.
+template <class Of>
+auto recovery_of() {
+  if constexpr (requires { Of::recovery(); }) {
+    return Of::recovery();
+  } else {
+    return causeway::stage::recovery::regroup{2};
+  }
+}
+
 /// The pipelines that a policy is tried with: of two stages each, as its options say, or what these make themselves.
 template <class Options>
 auto pipelines_with(std::shared_ptr<causeway::pipeline_group> group, causeway::parallel::local_pipeline_options po) {
@@ -48,7 +58,8 @@ auto pipelines_with(std::shared_ptr<causeway::pipeline_group> group, causeway::p
   } else if constexpr (requires { typename Options::pipeline; }) {
     return typename Options::pipeline{std::move(group), std::move(po), stage::recovery::regroup{2}};
   } else {
-    return parallel::local_pipeline<>{std::move(group), std::move(po), stage::recovery::regroup{2}};
+    auto recovery = recovery_of<Options>();
+    return parallel::local_pipeline<decltype(recovery)>{std::move(group), std::move(po), std::move(recovery)};
   }
 }
 
@@ -63,7 +74,9 @@ auto local_trainer(const elastic_world_options& o, std::shared_ptr<causeway::pip
   to.learning_rate = optim::constant{0.01F};
   to.clip_norm = o.clip_norm;
   const nn::model_part part = saved != nullptr ? saved->part : nn::model_part{{0, 1}};
-  auto model = nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}, part);
+  auto gpt = small_gpt(o.layers);
+  gpt.joined_ends = o.joined_ends;
+  auto model = nn::gpt::create(gpt, kernels::cpu_backend{1}, part);
   auto trainer = make_trainer(std::move(*model), std::move(env), to, std::move(comm), optim::adamw{}, fault::quorum{},
                               std::move(pipeline));
   if (saved != nullptr) load(trainer, saved->state);
@@ -89,6 +102,7 @@ class local_peer_of final : public elastic_peer {
   void count(elastic_result& out) override {
     out.received = trainer_.parallel().received_blocks();
     out.resumed = trainer_.parallel().given_up_steps();
+    out.made_up = trainer_.parallel().interpolated_blocks();
   }
 
  private:
@@ -334,6 +348,44 @@ void lost_stages_come_back(std::uint64_t every, double most = 0) {
     }
   }
   CHECK(went_back > 0);
+}
+
+/// The victim dies when it is about to make its step `at`. `all`: the world, as soon as there is one.
+inline void dies_before_step(elastic_world_options& o, any_elastic_world*& all, std::uint64_t at) {
+  o.dies_at = UINT64_MAX;
+  o.before_step = [&all, victim = o.victim, at](std::uint32_t host, std::uint64_t step) {
+    if (host != victim || step != at) return;
+    all->world().after(std::chrono::milliseconds{1}, [&all, victim] { all->world().kill(victim); });
+  };
+}
+
+/// Rings of four stages and the ends, with swapped_neighbours. Of two rings and a spare peer none makes anything up; of
+/// one, the stage that nobody has any more, unless it is the ends, without which the run stands.
+template <class World>
+void rings_go_on() {
+  elastic_world_options o;
+  o.layers = 4;
+  o.joined_ends = true;
+  o.steps = 9;
+  o.hosts = GENERATE(6U, 11U);
+  o.victim = GENERATE(2U, 4U);
+  CAPTURE(o.hosts, o.victim);
+  any_elastic_world* all = nullptr;
+  dies_before_step(o, all, 4);
+  World w{o};
+  all = &w;
+  w.wanted = o.hosts - 1;
+  w.boot();
+  w.run(std::chrono::minutes{2});
+  CHECK(errors_of(w, o.hosts).empty());
+  const auto* assignment = w.last_assignment(o.victim);
+  REQUIRE(assignment != nullptr);
+  std::uint64_t made_up = 0;
+  for (std::uint32_t h = 0; h < o.hosts; ++h) made_up += w.at(h).made_up;
+  const bool alone = o.hosts == 6, ends = assignment->computes.first == 0;
+  CHECK(w.finished() == (alone && ends ? 0 : o.hosts - 1));
+  CHECK(made_up == (alone && !ends ? 1 : 0));
+  holders_agree(w, o.hosts);
 }
 
 }  // namespace support

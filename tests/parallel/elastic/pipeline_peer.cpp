@@ -66,6 +66,30 @@ TEST_CASE("pipeline peer: without a membership, or with a schedule of several ch
   CHECK(pipeline_peer::check_ends("it", false, true).error().code == errc::invalid_argument);
 }
 
+TEST_CASE("pipeline peer: where replicas take steps of their own, what counts of a block is how far an exchange moved it",
+          "[parallel][fast]") {
+  const auto group = std::make_shared<lone_group>();
+  auto t = small_trainer();
+  std::vector<float> shared(t.context().parameters().size(), 3.0F);
+  group->kept.rows = [&] { return std::vector<parameter_row>{{{shared}}}; };
+  pipeline_peer peer{group};
+  peer.begin(t.model().part(), 2, {}, "blocks");
+  group->now = {.step = 3, .state = 30};
+  peer.held.assigned({0, 2}, 0);
+  peer.held.moved_to(30, {});
+  const auto squares = [&] { return peer.held.described(group->now, 2).squares; };
+  CHECK(squares() == std::vector<double>{0, 0});
+  peer.note_shared(t.context());
+  for (float& v : parallel::blocks_in(std::span{shared}, t.model().parameters().segments(), {1, 2}, 2)) v += 0.5F;
+  peer.note_movement(t.context());
+  const auto length = static_cast<double>(t.model().block_length(1));
+  REQUIRE(squares().size() == 2);
+  CHECK(squares()[0] == 0);
+  CHECK(squares()[1] == Approx(length / 4));
+  peer.note_movement(t.context());  // nothing was exchanged since
+  CHECK(squares()[1] == Approx(length / 4));
+}
+
 TEST_CASE("pipeline peer: it knows another attempt from the one that is under way", "[parallel][fast]") {
   const auto group = std::make_shared<lone_group>();
   pipeline_peer peer{group};

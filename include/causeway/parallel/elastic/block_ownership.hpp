@@ -94,12 +94,27 @@ class block_ownership {
     began_[static_cast<std::size_t>(block)] = static_cast<std::uint64_t>(std::clamp(contents.back(), 0.0F, latest));
   }
 
+  /// What another block can be made up of: as `contents`, without what the inner optimizer has. `ctx`: a shared_blocks.
+  result<block_contents> sources(auto& ctx, std::int64_t block) {
+    CAUSEWAY_ASSIGN(block_contents all, contents(ctx, block));
+    const auto row = ctx.model().block_length(block);
+    all.erase(all.begin() + row, all.begin() + row * static_cast<std::ptrdiff_t>(1 + ctx.inner().own));
+    all.pop_back();
+    return all;
+  }
+  [[nodiscard]] static std::size_t sources_size(auto& ctx, std::int64_t block) {
+    const auto inner = ctx.inner();
+    return static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + inner.rows.size() - inner.own);
+  }
+
   /// The inner optimizer knows nothing of what is held, after that update of the run's parameters.
   void begin_optimizer(auto& ctx, std::uint64_t update) {
+    auto inner = ctx.inner();
+    inner.rows.resize(inner.own);
     for (std::size_t b = 0; b < began_.size(); ++b) {
       const auto block = static_cast<std::int64_t>(b);
       if (!ctx.model().part().holds(block)) continue;
-      for (const auto& moment : ctx.inner().moments()) {
+      for (const auto& moment : inner.rows) {
         for_pieces_of(ctx.model(), moment, block, [](std::span<float> m) { std::fill(m.begin(), m.end(), 0.0F); });
       }
       began_[b] = update;
@@ -154,6 +169,8 @@ class block_ownership {
   /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
   /// new state, the rest of the old one.
   CAUSEWAY_DECL void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
+  /// What is known of these only later, where replicas take steps of their own: how far the shared parameters moved.
+  void note_squares(std::map<std::int64_t, double> squares) { squares_ = std::move(squares); }
 
   template <class Archive>
   void serialize(Archive& ar) {

@@ -106,6 +106,7 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
                                       const parts_by_speed& parts_for = {}) {
   CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
   cohort_layout made = standing_cohorts(g, members, state, paths);
+  for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
     CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));

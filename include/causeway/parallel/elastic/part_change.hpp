@@ -70,9 +70,7 @@ class part_change {
     }
     for (const block_move& m : sources_) {
       if (m.from != inventory_.self) continue;
-      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
-      all.resize(length_of(ctx, m.block));
-      source_outward_[m.block] = std::move(all);
+      CAUSEWAY_ASSIGN(source_outward_[m.block], held_.sources(ctx, m.block));
     }
     return {};
   }
@@ -91,25 +89,37 @@ class part_change {
       if (m.to != inventory_.self) continue;
       block_contents& room = source_inward_[m.block];
       if (m.from == inventory_.self) room = source_outward_.at(m.block);
-      room.resize(length_of(ctx, m.block));
+      room.resize(held_.sources_size(ctx, m.block));
     }
     std::vector<block_move> between = sources_;
     std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
     return exchange(roads_.sources, between, source_outward_, source_inward_);
   }
 
-  // A stage has one optimizer: where blocks of it are made up, it begins anew for all of them.
+  // A stage has one inner optimizer: where blocks of it are made up, it begins anew for all of them. What the communication
+  // policy keeps is made up as the parameters are.
   void make_up(auto& ctx, const nn::model_part& part) {
     for (const stage::made_up_block& m : made_) {
       if (!part.holds(m.block)) continue;
-      block_contents all = made_up(m, length_of(ctx, m.block), source_inward_.at(m.before), source_inward_.at(m.behind));
-      all.resize(held_.contents_size(ctx, m.block));
+      const std::size_t row = length_of(ctx, m.block);
+      const auto inner = ctx.inner();
+      block_contents all;
+      for (std::size_t r = 0; r <= inner.rows.size() - inner.own; ++r) {
+        const block_contents one = made_up(m, row, source_row(ctx, m.before, r), source_row(ctx, m.behind, r));
+        all.insert(all.end(), one.begin(), one.end());
+        if (r == 0) all.resize(row * (1 + inner.own));
+      }
+      all.push_back(0);
       held_.put(ctx, m.block, all);
       ++made_up_;
     }
     if (made_up_ > 0) held_.begin_optimizer(ctx, record_.updates);
   }
 
+  [[nodiscard]] std::span<const float> source_row(auto& ctx, std::int64_t block, std::size_t row) const {
+    const std::size_t length = length_of(ctx, block);
+    return std::span{source_inward_.at(block)}.subspan(row * length, length);
+  }
   [[nodiscard]] static std::size_t length_of(auto& ctx, std::int64_t block) {
     return static_cast<std::size_t>(ctx.model().block_length(block));
   }

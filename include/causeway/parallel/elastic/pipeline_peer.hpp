@@ -20,6 +20,7 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/assigned_work.hpp>
 #include <causeway/parallel/elastic/block_ownership.hpp>
+#include <causeway/parallel/elastic/block_sums.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/exchange_arrivals.hpp>
@@ -84,8 +85,9 @@ struct pipeline_peer {
   std::uint64_t sums = 0;                 ///< of this attempt, by `sum`: names their messages
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
-  exchange_arrivals arrivals{};  ///< where replicas take steps of their own
-  std::uint64_t in_vain = 0;     ///< the state of the run in which it was called away last
+  std::vector<float> shared_before{};  ///< see note_shared
+  exchange_arrivals arrivals{};        ///< where replicas take steps of their own
+  std::uint64_t in_vain = 0;           ///< the state of the run in which it was called away last
 
   [[nodiscard]] const step_record& record() const { return group->record(); }
   [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
@@ -99,8 +101,9 @@ struct pipeline_peer {
   CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
   /// And whether the schedule is one that the recovery policy can do with.
   template <class Recovery, class Schedule>
-  [[nodiscard]] static result<void> check_recovery(std::string_view who, bool joined_ends) {
-    CAUSEWAY_TRY(check_ends(who, joined_ends, Recovery::traits.joined_ends));
+  result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) const {
+    CAUSEWAY_TRY(check(who, ctx.elastic(), micro_batches, chunks));
+    CAUSEWAY_TRY(check_ends(who, ctx.model().joined_ends(), Recovery::traits.joined_ends));
     const bool has_order = Recovery::traits.keeps_work || Recovery::traits.joined_ends;
     if (!has_order || std::is_same_v<Schedule, stage::one_f_one_b>) return {};
     return fail(errc::unsupported, std::string{who},
@@ -198,8 +201,27 @@ struct pipeline_peer {
   /// From here on a stage that was made up makes steps by its own count, and of its own size.
   result<void> take_rate(auto& ctx, auto& blocks, float factor) {
     if (assignment == nullptr) return {};
-    ctx.multiply_learning_rate(held.began(blocks.model().part()) > 0 ? factor : 1.0F);
+    ctx.multiply_learning_rate(held.began(blocks.model().part()) > 0 ? factor : 1.0F, true);
     return held.count_steps(blocks, record());
+  }
+
+  /// Where replicas take steps of their own, how far an exchange moved the shared parameters stands for the gradient of a
+  /// step: from here, before it is applied,
+  void note_shared(auto& ctx) {
+    const auto now = shared_blocks{ctx, group->state()}.parameters();
+    shared_before.assign(now.begin(), now.end());
+  }
+  /// to here.
+  void note_movement(auto& ctx) {
+    shared_blocks blocks{ctx, group->state()};
+    const std::span<const float> now = blocks.parameters();
+    std::vector<float> moved = std::exchange(shared_before, {});
+    if (moved.empty() || now.size() != moved.size()) return;
+    for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = now[i] - moved[i];
+    block_squares squares;
+    for (const nn::block_range& run : blocks.model().part().ranges(blocks.model().blocks()))
+      add_squares(squares, ctx, moved, run, false);
+    held.note_squares(std::move(squares.of));
   }
 
   // ---- what an assigned peer does ------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -37,11 +38,13 @@ class shared_blocks {
 
   struct optimizers {
     std::vector<parameter_row> rows;
+    std::size_t own = 0;  ///< the first are the inner optimizer's; the others the communication policy's
     [[nodiscard]] std::vector<parameter_row> moments() const { return rows; }
   };
   [[nodiscard]] optimizers inner() {
     optimizers all;
     for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back({{moment}});
+    all.own = all.rows.size();
     const auto kept = rows();
     if (!kept.empty()) all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
     return all;

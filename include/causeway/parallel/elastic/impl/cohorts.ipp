@@ -191,8 +191,8 @@ CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view 
     if (plain && detail::cut_of(r) == detail::cut_of(l.replicas.front())) continue;
     return fail(
         errc::unsupported, std::string{recovery},
-        "where a communication policy exchanges rows between replicas they must be cut alike, with one stage for each "
-        "peer; use regroup, or morph or proactive");
+        "its traits say cut_alike, and here is a layout with a peer that has other blocks than those in its place in other "
+        "pipelines, or none in a place");
   }
   return {};
 }

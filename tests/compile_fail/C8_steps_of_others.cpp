@@ -1,0 +1,13 @@
+// expect: causeway-C8
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/comm/rounds.hpp>
+#include <causeway/fault/quorum.hpp>
+#include <causeway/parallel/pipeline.hpp>
+#include <causeway/stage/recovery_reroute.hpp>
+#include <causeway/train/pipeline_executors.hpp>
+
+#include "common.hpp"
+
+causeway::trainer<support::quadratic, causeway::comm::rounds<>, causeway::parallel::pipeline<>,
+                  causeway::fault::quorum<causeway::stage::recovery::reroute>>
+    mixed{support::quadratic{}};

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recoveries whose layouts are cut alike, with replicas that take steps of their own.
+#include <causeway/parallel/local_pipeline.hpp>
+
+#include <causeway/presets/local_updates.hpp>
+#include <causeway/stage/recovery_neighbour.hpp>
+#include <causeway/stage/recovery_swapped.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "parallel/elastic/elastic_cases.hpp"
+#include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
+#include "support/catch.hpp"
+
+using namespace causeway;
+using support::elastic_world_options;
+using support::local_world;
+
+namespace {
+
+struct morphing : presets::diloco_options {
+  static auto recovery() { return support::two_block_morph(); }
+};
+struct proactive : presets::diloco_options {
+  static auto recovery() { return support::two_block_proactive(3); }
+};
+struct two_neighbours : presets::diloco_options {
+  static auto recovery() { return stage::recovery::neighbour_init{{.stages = 2}}; }
+};
+struct three_neighbours : presets::diloco_options {
+  static auto recovery() { return stage::recovery::neighbour_init{}; }
+};
+struct rings : presets::diloco_options {
+  static auto recovery() { return stage::recovery::swapped_neighbours{}; }
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("local pipeline recoveries: the run goes on, whoever is killed at whichever network call",
+                   "[parallel][elastic][fast]", morphing, proactive, two_neighbours) {
+  support::goes_on_whoever_is_killed<TestType>(97, 0.03);
+}
+
+TEMPLATE_TEST_CASE("local pipeline recoveries: whoever is killed, at network calls all over the run",
+                   "[parallel][elastic][every_call]", morphing, proactive, two_neighbours) {
+  support::goes_on_whoever_is_killed<TestType>(41, 0.03);
+}
+
+TEMPLATE_TEST_CASE("local pipeline recoveries: a peer may come in every step", "[parallel][elastic][fast]", morphing,
+                   proactive) {
+  support::newcomer_in_each_step<local_world<TestType>>(4, 12, support::make_two_pipelines);
+}
+
+TEMPLATE_TEST_CASE("local pipeline recoveries: checkpoints go on with the same bits", "[parallel][elastic][fast]", morphing,
+                   proactive, two_neighbours) {
+  support::goes_on_from_checkpoints<TestType>();
+}
+
+TEST_CASE("local pipeline recoveries: a stage that nobody has any more is made up from its neighbours",
+          "[parallel][elastic][fast]") {
+  std::string said;
+  elastic_world_options o = support::three_stages_lose_one(GENERATE(0U, 1U, 2U, 3U), said);
+  o.steps = 9;
+  const std::uint64_t step = GENERATE(4U, 5U);  // of the second round
+  CAPTURE(step);
+  support::any_elastic_world* all = nullptr;
+  support::dies_before_step(o, all, step);
+  local_world<three_neighbours> w{o};
+  all = &w;
+  w.wanted = 3;
+  w.boot();
+  w.run(std::chrono::minutes{2});
+  support::check_made_up(w, o, said);
+  support::holders_agree(w, o.hosts);
+}
+
+TEST_CASE("local pipeline recoveries: rings go on, or make up what they lose", "[parallel][elastic][fast]") {
+  support::rings_go_on<local_world<rings>>();
+}

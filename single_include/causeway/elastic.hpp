@@ -1249,15 +1249,21 @@ struct list {
 
 #endif  // CAUSEWAY_NET_FIELDS_HPP
 
-// ---- causeway/membership/packing.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_PACKING_HPP
-#define CAUSEWAY_MEMBERSHIP_PACKING_HPP
+// ---- causeway/membership/records.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+#define CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+
+// What the members of a run agree on, and what a quorum is. A commit record is complete when it is put to the vote: it
+// holds the next membership and what becomes of the samples, so that nobody decides anything after the votes. The chain
+// value of a record names it and all records before it; it is the parent of the next.
+
+#include <compare>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 // Bytes for long lists that hardly change: ids of peers as differences to a list that both sides have, and counts that are
 // mostly alike. A thousand members that stay are four bytes. Ids and hashes have 256 bits on the wire and on disk, so that
 // keys and longer hashes find room; in memory they have 64 for now, and a reader refuses others.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 /// An id or a hash: its 64 bits, low byte first, then 24 zero bytes.
 CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value);
@@ -1298,172 +1304,6 @@ CAUSEWAY_DECL void put_counts(net::byte_writer& out, std::span<const std::uint64
 CAUSEWAY_DECL std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_PACKING_HPP
-
-// ---- causeway/membership/impl/packing.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_PACKING_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_PACKING_IPP
-
-// Bodies of membership/packing.hpp.
-
-#include <algorithm>
-#include <map>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value) {
-  out.put(value).put(std::uint64_t{0}).put(std::uint64_t{0}).put(std::uint64_t{0});
-}
-
-CAUSEWAY_DECL std::uint64_t get_wide(net::byte_reader& in) {
-  const auto value = in.get<std::uint64_t>();
-  std::uint64_t rest = 0;
-  for (int i = 0; i < 3; ++i) rest |= in.get<std::uint64_t>();
-  if (rest != 0) in.refuse();
-  return rest == 0 ? value : 0;
-}
-
-CAUSEWAY_DECL void put_trimmed(net::byte_writer& out, std::uint64_t value) {
-  const auto bytes = static_cast<unsigned>((std::bit_width(value) + 7) / 8);
-  out.put(static_cast<std::uint8_t>(bytes));
-  for (unsigned i = 0; i < bytes; ++i) out.put(static_cast<std::uint8_t>(value >> (8 * i)));
-}
-
-CAUSEWAY_DECL std::uint64_t get_trimmed(net::byte_reader& in) {
-  const unsigned bytes = in.get<std::uint8_t>();
-  if (bytes > sizeof(std::uint64_t)) in.refuse();
-  std::uint64_t value = 0;
-  for (unsigned i = 0; in.ok() && i < bytes; ++i) value |= std::uint64_t{in.get<std::uint8_t>()} << (8 * i);
-  if (static_cast<unsigned>((std::bit_width(value) + 7) / 8) != bytes) in.refuse();
-  return value;
-}
-
-CAUSEWAY_DECL void put_varint(net::byte_writer& out, std::uint64_t value) {
-  for (; value >= 0x80U; value >>= 7U) out.put(static_cast<std::uint8_t>(value | 0x80U));
-  out.put(static_cast<std::uint8_t>(value));
-}
-
-CAUSEWAY_DECL std::uint64_t get_varint(net::byte_reader& in) {
-  std::uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64; shift += 7) {
-    const auto byte = in.get<std::uint8_t>();
-    const std::uint64_t bits = byte & 0x7FU;
-    if (shift == 63 && bits > 1) break;
-    value |= bits << shift;
-    if ((byte & 0x80U) == 0) return value;
-  }
-  in.refuse();
-  return 0;
-}
-
-CAUSEWAY_DECL void put_list(net::byte_writer& out, std::span<const net::peer_id> list, std::span<const net::peer_id> base) {
-  std::map<net::peer_id, std::size_t> places;
-  for (std::size_t i = 0; i < base.size(); ++i) places.emplace(base[i], i);
-  put_varint(out, list.size());
-  for (std::size_t i = 0; i < list.size();) {
-    const auto at = places.find(list[i]);
-    const std::size_t from = at == places.end() ? 0 : at->second;
-    std::size_t n = 1;
-    if (at != places.end()) {
-      while (i + n < list.size() && from + n < base.size() && list[i + n] == base[from + n]) ++n;
-      put_varint(out, 2 * n);
-      put_varint(out, from);
-    } else {
-      while (i + n < list.size() && !places.contains(list[i + n])) ++n;
-      put_varint(out, 2 * n + 1);
-      for (std::size_t k = i; k < i + n; ++k) put_trimmed(out, list[k]);
-    }
-    i += n;
-  }
-}
-
-CAUSEWAY_DECL std::vector<net::peer_id> get_list(net::byte_reader& in, std::span<const net::peer_id> base,
-                                                 std::size_t most) {
-  std::vector<net::peer_id> list;
-  const std::uint64_t size = get_varint(in);
-  if (size > most) in.refuse();
-  while (in.ok() && list.size() < size) {
-    const std::uint64_t part = get_varint(in);
-    const std::uint64_t n = part / 2;
-    const bool spelled = part % 2 == 1;
-    const std::uint64_t from = spelled ? 0 : get_varint(in);
-    const bool fits = n > 0 && n <= size - list.size() &&
-                      (spelled ? n <= in.remaining() : from <= base.size() && n <= base.size() - from);
-    if (!fits) in.refuse();
-    for (std::uint64_t i = 0; fits && i < n; ++i) list.push_back(spelled ? get_trimmed(in) : base[from + i]);
-  }
-  return list;
-}
-
-CAUSEWAY_DECL void put_counts(net::byte_writer& out, std::span<const std::uint64_t> values) {
-  net::byte_writer runs;
-  for (std::size_t i = 0; i < values.size();) {
-    std::size_t n = 1;
-    while (i + n < values.size() && values[i + n] == values[i]) ++n;
-    put_varint(runs, n);
-    put_varint(runs, values[i]);
-    i += n;
-  }
-  const std::uint64_t least = values.empty() ? 0 : *std::min_element(values.begin(), values.end());
-  const std::uint64_t most = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-  const auto width = static_cast<unsigned>(std::bit_width(most - least));
-  const bool packed = width < 57 && (values.size() * width + 7) / 8 + 10 < runs.bytes().size();
-  out.put(static_cast<std::uint8_t>(packed ? width + 1 : 0));
-  if (!packed) {
-    for (const std::byte b : runs.bytes()) out.put(static_cast<std::uint8_t>(b));
-    return;
-  }
-  put_varint(out, least);
-  std::uint64_t held = 0;
-  unsigned bits = 0;
-  for (const std::uint64_t v : values) {
-    held |= (v - least) << bits;
-    for (bits += width; bits >= 8; bits -= 8, held >>= 8U) out.put(static_cast<std::uint8_t>(held));
-  }
-  if (bits > 0) out.put(static_cast<std::uint8_t>(held));
-}
-
-CAUSEWAY_DECL std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n) {
-  std::vector<std::uint64_t> values;
-  values.reserve(n);
-  const unsigned mode = in.get<std::uint8_t>();
-  if (mode > 57) in.refuse();
-  while (mode == 0 && in.ok() && values.size() < n) {
-    const std::uint64_t run = get_varint(in);
-    if (run == 0 || run > n - values.size()) in.refuse();
-    const std::uint64_t value = get_varint(in);
-    if (in.ok()) values.insert(values.end(), run, value);
-  }
-  const std::uint64_t least = mode > 0 ? get_varint(in) : 0;
-  std::uint64_t held = 0;
-  unsigned bits = 0;
-  while (mode > 0 && in.ok() && values.size() < n) {
-    const unsigned width = mode - 1;
-    for (; bits < width; bits += 8) held |= std::uint64_t{in.get<std::uint8_t>()} << bits;
-    values.push_back(least + (held & ((std::uint64_t{1} << width) - 1)));
-    held >>= width;
-    bits -= width;
-  }
-  values.resize(n);
-  return values;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_PACKING_IPP
-#endif
-
-// ---- causeway/membership/records.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_RECORDS_HPP
-#define CAUSEWAY_MEMBERSHIP_RECORDS_HPP
-
-// What the members of a run agree on, and what a quorum is. A commit record is complete when it is put to the vote: it
-// holds the next membership and what becomes of the samples, so that nobody decides anything after the votes. The chain
-// value of a record names it and all records before it; it is the parent of the next.
-
-#include <compare>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -1638,6 +1478,148 @@ struct record_field {
 // Bodies of membership/records.hpp.
 
 #include <algorithm>
+#include <map>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value) {
+  out.put(value).put(std::uint64_t{0}).put(std::uint64_t{0}).put(std::uint64_t{0});
+}
+
+CAUSEWAY_DECL std::uint64_t get_wide(net::byte_reader& in) {
+  const auto value = in.get<std::uint64_t>();
+  std::uint64_t rest = 0;
+  for (int i = 0; i < 3; ++i) rest |= in.get<std::uint64_t>();
+  if (rest != 0) in.refuse();
+  return rest == 0 ? value : 0;
+}
+
+CAUSEWAY_DECL void put_trimmed(net::byte_writer& out, std::uint64_t value) {
+  const auto bytes = static_cast<unsigned>((std::bit_width(value) + 7) / 8);
+  out.put(static_cast<std::uint8_t>(bytes));
+  for (unsigned i = 0; i < bytes; ++i) out.put(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+
+CAUSEWAY_DECL std::uint64_t get_trimmed(net::byte_reader& in) {
+  const unsigned bytes = in.get<std::uint8_t>();
+  if (bytes > sizeof(std::uint64_t)) in.refuse();
+  std::uint64_t value = 0;
+  for (unsigned i = 0; in.ok() && i < bytes; ++i) value |= std::uint64_t{in.get<std::uint8_t>()} << (8 * i);
+  if (static_cast<unsigned>((std::bit_width(value) + 7) / 8) != bytes) in.refuse();
+  return value;
+}
+
+CAUSEWAY_DECL void put_varint(net::byte_writer& out, std::uint64_t value) {
+  for (; value >= 0x80U; value >>= 7U) out.put(static_cast<std::uint8_t>(value | 0x80U));
+  out.put(static_cast<std::uint8_t>(value));
+}
+
+CAUSEWAY_DECL std::uint64_t get_varint(net::byte_reader& in) {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    const auto byte = in.get<std::uint8_t>();
+    const std::uint64_t bits = byte & 0x7FU;
+    if (shift == 63 && bits > 1) break;
+    value |= bits << shift;
+    if ((byte & 0x80U) == 0) return value;
+  }
+  in.refuse();
+  return 0;
+}
+
+CAUSEWAY_DECL void put_list(net::byte_writer& out, std::span<const net::peer_id> list, std::span<const net::peer_id> base) {
+  std::map<net::peer_id, std::size_t> places;
+  for (std::size_t i = 0; i < base.size(); ++i) places.emplace(base[i], i);
+  put_varint(out, list.size());
+  for (std::size_t i = 0; i < list.size();) {
+    const auto at = places.find(list[i]);
+    const std::size_t from = at == places.end() ? 0 : at->second;
+    std::size_t n = 1;
+    if (at != places.end()) {
+      while (i + n < list.size() && from + n < base.size() && list[i + n] == base[from + n]) ++n;
+      put_varint(out, 2 * n);
+      put_varint(out, from);
+    } else {
+      while (i + n < list.size() && !places.contains(list[i + n])) ++n;
+      put_varint(out, 2 * n + 1);
+      for (std::size_t k = i; k < i + n; ++k) put_trimmed(out, list[k]);
+    }
+    i += n;
+  }
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> get_list(net::byte_reader& in, std::span<const net::peer_id> base,
+                                                 std::size_t most) {
+  std::vector<net::peer_id> list;
+  const std::uint64_t size = get_varint(in);
+  if (size > most) in.refuse();
+  while (in.ok() && list.size() < size) {
+    const std::uint64_t part = get_varint(in);
+    const std::uint64_t n = part / 2;
+    const bool spelled = part % 2 == 1;
+    const std::uint64_t from = spelled ? 0 : get_varint(in);
+    const bool fits = n > 0 && n <= size - list.size() &&
+                      (spelled ? n <= in.remaining() : from <= base.size() && n <= base.size() - from);
+    if (!fits) in.refuse();
+    for (std::uint64_t i = 0; fits && i < n; ++i) list.push_back(spelled ? get_trimmed(in) : base[from + i]);
+  }
+  return list;
+}
+
+CAUSEWAY_DECL void put_counts(net::byte_writer& out, std::span<const std::uint64_t> values) {
+  net::byte_writer runs;
+  for (std::size_t i = 0; i < values.size();) {
+    std::size_t n = 1;
+    while (i + n < values.size() && values[i + n] == values[i]) ++n;
+    put_varint(runs, n);
+    put_varint(runs, values[i]);
+    i += n;
+  }
+  const std::uint64_t least = values.empty() ? 0 : *std::min_element(values.begin(), values.end());
+  const std::uint64_t most = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+  const auto width = static_cast<unsigned>(std::bit_width(most - least));
+  const bool packed = width < 57 && (values.size() * width + 7) / 8 + 10 < runs.bytes().size();
+  out.put(static_cast<std::uint8_t>(packed ? width + 1 : 0));
+  if (!packed) {
+    for (const std::byte b : runs.bytes()) out.put(static_cast<std::uint8_t>(b));
+    return;
+  }
+  put_varint(out, least);
+  std::uint64_t held = 0;
+  unsigned bits = 0;
+  for (const std::uint64_t v : values) {
+    held |= (v - least) << bits;
+    for (bits += width; bits >= 8; bits -= 8, held >>= 8U) out.put(static_cast<std::uint8_t>(held));
+  }
+  if (bits > 0) out.put(static_cast<std::uint8_t>(held));
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n) {
+  std::vector<std::uint64_t> values;
+  values.reserve(n);
+  const unsigned mode = in.get<std::uint8_t>();
+  if (mode > 57) in.refuse();
+  while (mode == 0 && in.ok() && values.size() < n) {
+    const std::uint64_t run = get_varint(in);
+    if (run == 0 || run > n - values.size()) in.refuse();
+    const std::uint64_t value = get_varint(in);
+    if (in.ok()) values.insert(values.end(), run, value);
+  }
+  const std::uint64_t least = mode > 0 ? get_varint(in) : 0;
+  std::uint64_t held = 0;
+  unsigned bits = 0;
+  while (mode > 0 && in.ok() && values.size() < n) {
+    const unsigned width = mode - 1;
+    for (; bits < width; bits += 8) held |= std::uint64_t{in.get<std::uint8_t>()} << bits;
+    values.push_back(least + (held & ((std::uint64_t{1} << width) - 1)));
+    held >>= width;
+    bits -= width;
+  }
+  values.resize(n);
+  return values;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -3728,111 +3710,20 @@ CAUSEWAY_DECL duration wait_times::part_of(duration whole, double part) {
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_ATTEMPT_IPP
 #endif
 
-// ---- causeway/membership/decision.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_DECISION_HPP
-#define CAUSEWAY_MEMBERSHIP_DECISION_HPP
+// ---- causeway/membership/peer_table.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_PEER_TABLE_HPP
+#define CAUSEWAY_MEMBERSHIP_PEER_TABLE_HPP
 
-// What a leader may propose, given what the members reported: the heart of the protocol's safety, kept apart and pure.
+// What the parts of a protocol share: the peers met so far, the acceptor, and the way out. A message to ourselves waits in
+// a queue until the current event is done, so that a leader is a member like any other.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+#include <deque>
 
-/// What one member said of its vote for the round in question, after it was barred from all ballots below the next one.
-struct statement {
-  net::peer_id peer = 0;
-  const acceptance* accepted = nullptr;  ///< nullptr: none
-};
-
-/// What may be proposed next.
-struct proposal_rule {
-  enum kind {
-    wait,  ///< too few statements, or more than one value may have been chosen: more members have to be heard
-    free,  ///< no value was or can be chosen in an earlier ballot: anything may be proposed
-    bound  ///< `value` may have been chosen: nothing else may be proposed
-  };
-  kind is = wait;
-  const commit_record* value = nullptr;  ///< bound: the value. free: a value somebody voted for, which may be proposed too
-};
-
-/// The rule of Paxos, phase 2a, for `members`. A ballot has one value, unless replicas that must be equal were not: then
-/// the members voted for different hashes in it. Only a value that a quorum may have voted for, heard or not, binds. Cost:
-/// O(n log n).
-CAUSEWAY_DECL [[nodiscard]] proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
-                                                               std::span<const statement> statements);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_DECISION_HPP
-
-// ---- causeway/membership/impl/decision.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_DECISION_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_DECISION_IPP
-
-// Bodies of membership/decision.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
-                                                 std::span<const statement> statements) {
-  std::vector<net::peer_id> heard;
-  ballot highest;
-  bool any = false;
-  for (const statement& s : statements) {
-    heard.push_back(s.peer);
-    if (s.accepted == nullptr) continue;
-    highest = any ? std::max(highest, s.accepted->at) : s.accepted->at;
-    any = true;
-  }
-  if (!is_quorum(members, heard)) return {};
-  if (!any) return {proposal_rule::free, nullptr};
-
-  // Candidates are the values of the highest ballot: had another been chosen below it, they would be that one. A member
-  // that voted for one of them in a lower ballot counts as well: its vote may have been what got the value chosen.
-  std::map<std::uint64_t, std::pair<const commit_record*, std::vector<net::peer_id>>> values;  // by chain
-  for (const statement& s : statements) {
-    if (s.accepted != nullptr && s.accepted->at == highest) values[s.accepted->value.chain()].first = &s.accepted->value;
-  }
-  for (const statement& s : statements) {
-    if (s.accepted == nullptr) continue;
-    const auto at = values.find(s.accepted->value.chain());
-    if (at != values.end()) at->second.second.push_back(s.peer);
-  }
-  std::vector<net::peer_id> silent;
-  std::sort(heard.begin(), heard.end());
-  for (const net::peer_id id : members) {
-    if (!std::binary_search(heard.begin(), heard.end(), id)) silent.push_back(id);
-  }
-  proposal_rule rule{proposal_rule::free, nullptr};
-  std::size_t most = 0;
-  for (auto& [chain, entry] : values) {
-    auto& [value, voters] = entry;
-    const std::size_t count = voters.size();
-    voters.insert(voters.end(), silent.begin(), silent.end());
-    if (is_quorum(members, voters)) {
-      if (rule.is == proposal_rule::bound) return {};
-      rule = {proposal_rule::bound, value};
-    } else if (rule.is == proposal_rule::free && count > most) {
-      rule.value = value;
-      most = count;
-    }
-  }
-  return rule;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_DECISION_IPP
-#endif
-
-// ---- causeway/membership/term_limit.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_TERM_LIMIT_HPP
-#define CAUSEWAY_MEMBERSHIP_TERM_LIMIT_HPP
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 // How quickly the term of a peer may grow. Terms are numbered through once in the life of a run, so whoever could make them
 // jump could end it. Honest terms grow by about one for each election: they pass at once. A larger jump passes as well, but
 // only after as many heartbeats as it is too large, so that no honest peer is shut out for ever.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 /// A regular value. Forgets everything with the process.
 class term_limit {
@@ -3858,60 +3749,6 @@ class term_limit {
   time_point refused_since_;
   time_point last_refused_;
 };
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_TERM_LIMIT_HPP
-
-// ---- causeway/membership/impl/term_limit.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TERM_LIMIT_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TERM_LIMIT_IPP
-
-// Bodies of membership/term_limit.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-CAUSEWAY_DECL bool term_limit::allow(std::uint32_t known, std::uint32_t wanted, time_point now) {
-  if (wanted <= known) return true;
-  refill(now);
-  const std::uint64_t growth = wanted - known;
-  if (growth > saved_ && now - last_refused_ > longest_between * heartbeat_) refused_since_ = now;
-  if (growth > saved_ + beats(now - refused_since_)) {
-    last_refused_ = now;
-    return false;
-  }
-  saved_ -= std::min(saved_, growth);
-  refused_since_ = last_refused_ = now;
-  return true;
-}
-
-CAUSEWAY_DECL std::uint64_t term_limit::beats(duration d) const {
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(d / std::max(heartbeat_, duration{1}), 0));
-}
-
-CAUSEWAY_DECL void term_limit::refill(time_point now) {
-  const std::uint64_t more = beats(now - filled_);
-  if (more == 0) return;
-  saved_ = std::min(burst, saved_ + more);
-  filled_ = now;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TERM_LIMIT_IPP
-#endif
-
-// ---- causeway/membership/peer_table.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_PEER_TABLE_HPP
-#define CAUSEWAY_MEMBERSHIP_PEER_TABLE_HPP
-
-// What the parts of a protocol share: the peers met so far, the acceptor, and the way out. A message to ourselves waits in
-// a queue until the current event is done, so that a leader is a member like any other.
-
-#include <deque>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 /// What we know of one peer. Down, and nothing said, in the beginning.
 struct peer_entry {
@@ -4071,6 +3908,31 @@ class peer_table {
 // Bodies of membership/peer_table.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL bool term_limit::allow(std::uint32_t known, std::uint32_t wanted, time_point now) {
+  if (wanted <= known) return true;
+  refill(now);
+  const std::uint64_t growth = wanted - known;
+  if (growth > saved_ && now - last_refused_ > longest_between * heartbeat_) refused_since_ = now;
+  if (growth > saved_ + beats(now - refused_since_)) {
+    last_refused_ = now;
+    return false;
+  }
+  saved_ -= std::min(saved_, growth);
+  refused_since_ = last_refused_ = now;
+  return true;
+}
+
+CAUSEWAY_DECL std::uint64_t term_limit::beats(duration d) const {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(d / std::max(heartbeat_, duration{1}), 0));
+}
+
+CAUSEWAY_DECL void term_limit::refill(time_point now) {
+  const std::uint64_t more = beats(now - filled_);
+  if (more == 0) return;
+  saved_ = std::min(burst, saved_ + more);
+  filled_ = now;
+}
 
 CAUSEWAY_DECL peer_table::peer_table(options o, durable_record record, effects& fx)
     : settings{std::move(o)},
@@ -4296,88 +4158,17 @@ CAUSEWAY_DECL std::size_t peer_table::call_the_lost(std::size_t called) {
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_PEER_TABLE_IPP
 #endif
 
-// ---- causeway/membership/roll_call.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
-#define CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
+// ---- causeway/membership/proposal.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
+#define CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
 
-// Who answers a leader's heartbeats. A machine that loses its power says nothing, and its connections stand until its
-// silence has lasted for seconds. Of hundreds of peers, one often has just gone in that way: an attempt that it is let into
-// hangs for as long. The others have answered the last heartbeat by then, so it can be left out of this one.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-/// The last two calls, and how long answers take. Regular; for the leader alone, who answers itself.
-class roll_call {
- public:
-  explicit roll_call(duration every) : times_{{.floor = every / 2, .cap = every}} {}
-
-  CAUSEWAY_DECL void called(time_point now);
-  /// Somebody answers the last call.
-  void answered(time_point now) noexcept { times_.observe(now - last_); }
-
-  /// By when whoever is there has answered the last call.
-  [[nodiscard]] time_point due() const noexcept { return times_.deadline(last_); }
-  /// The first of them that has not answered the last call yet; 0: nobody.
-  CAUSEWAY_DECL [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const;
-  /// It should have answered by now. It may only be slow: nothing that lasts follows from that.
-  CAUSEWAY_DECL [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const;
-  /// It has said nothing from one call to the next.
-  [[nodiscard]] bool has_missed(const peer_table& t, net::peer_id id) const { return silent_since(t, id, before_); }
-
- private:
-  CAUSEWAY_DECL static bool silent_since(const peer_table& t, net::peer_id id, time_point call);
-
-  net::arrival_statistics times_;
-  time_point before_;
-  time_point last_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
-
-// ---- causeway/membership/impl/roll_call.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_ROLL_CALL_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_ROLL_CALL_IPP
-
-// Bodies of membership/roll_call.hpp.
+// What a leader puts to the vote: who will be a member, whose samples count, and whose go back to the pool; and what peers
+// check of it before they take part.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-CAUSEWAY_DECL void roll_call::called(time_point now) {
-  before_ = last_;
-  last_ = now;
-}
-
-CAUSEWAY_DECL net::peer_id roll_call::owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const {
-  const auto owes = [&](net::peer_id id) { return silent_since(t, id, last_); };
-  const auto at = std::find_if(who.begin(), who.end(), owes);
-  return at == who.end() ? 0 : *at;
-}
-
-CAUSEWAY_DECL bool roll_call::is_overdue(const peer_table& t, net::peer_id id) const {
-  return silent_since(t, id, t.now >= due() ? last_ : before_);
-}
-
-CAUSEWAY_DECL bool roll_call::silent_since(const peer_table& t, net::peer_id id, time_point call) {
-  const peer_entry* const p = t.find(id);
-  return id != t.self && (p == nullptr || p->heard < call);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_ROLL_CALL_IPP
-#endif
-
-// ---- causeway/membership/takeover.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
-#define CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
 
 // The end of a budget: all samples are handed out, and some of those who hold them are late, hang or are gone, while the
 // others have nothing to train. When a leader lets the others take over what is missing.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 /// Whether every sample of the budget is done or held by somebody: a round whose peers bring nothing changes nothing,
 /// unless it takes samples from those who are not there.
@@ -4403,14 +4194,60 @@ CAUSEWAY_DECL [[nodiscard]] std::uint64_t median(std::vector<std::uint64_t> brou
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
-#endif  // CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
-// ---- causeway/membership/impl/takeover.ipp ----
+// What a leader may propose, given what the members reported: the heart of the protocol's safety, kept apart and pure.
+
+/// What one member said of its vote for the round in question, after it was barred from all ballots below the next one.
+struct statement {
+  net::peer_id peer = 0;
+  const acceptance* accepted = nullptr;  ///< nullptr: none
+};
+
+/// What may be proposed next.
+struct proposal_rule {
+  enum kind {
+    wait,  ///< too few statements, or more than one value may have been chosen: more members have to be heard
+    free,  ///< no value was or can be chosen in an earlier ballot: anything may be proposed
+    bound  ///< `value` may have been chosen: nothing else may be proposed
+  };
+  kind is = wait;
+  const commit_record* value = nullptr;  ///< bound: the value. free: a value somebody voted for, which may be proposed too
+};
+
+/// The rule of Paxos, phase 2a, for `members`. A ballot has one value, unless replicas that must be equal were not: then
+/// the members voted for different hashes in it. Only a value that a quorum may have voted for, heard or not, binds. Cost:
+/// O(n log n).
+CAUSEWAY_DECL [[nodiscard]] proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
+                                                               std::span<const statement> statements);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+/// What peers that are ready bring, in their order.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who);
+
+/// A round would change nothing: nobody brings anything, there is nothing to hand out, and nobody wants to go.
+CAUSEWAY_DECL [[nodiscard]] bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who);
+
+/// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave. A
+/// round of peers out of work is a takeover: all that anybody holds goes back to the pool, and is dealt out among them.
+CAUSEWAY_DECL [[nodiscard]] commit_record propose(const peer_table& t, const view& who);
+
+/// For who takes part: weights are what the record counts, and only who takes part can be a member afterwards.
+CAUSEWAY_DECL [[nodiscard]] bool adds_up(const go& m);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
+
+// ---- causeway/membership/impl/proposal.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TAKEOVER_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TAKEOVER_IPP
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
 
-// Bodies of membership/takeover.hpp.
+// Bodies of membership/proposal.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -4435,16 +4272,129 @@ CAUSEWAY_DECL std::uint64_t median(std::vector<std::uint64_t> brought) {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TAKEOVER_IPP
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
+                                                 std::span<const statement> statements) {
+  std::vector<net::peer_id> heard;
+  ballot highest;
+  bool any = false;
+  for (const statement& s : statements) {
+    heard.push_back(s.peer);
+    if (s.accepted == nullptr) continue;
+    highest = any ? std::max(highest, s.accepted->at) : s.accepted->at;
+    any = true;
+  }
+  if (!is_quorum(members, heard)) return {};
+  if (!any) return {proposal_rule::free, nullptr};
+
+  // Candidates are the values of the highest ballot: had another been chosen below it, they would be that one. A member
+  // that voted for one of them in a lower ballot counts as well: its vote may have been what got the value chosen.
+  std::map<std::uint64_t, std::pair<const commit_record*, std::vector<net::peer_id>>> values;  // by chain
+  for (const statement& s : statements) {
+    if (s.accepted != nullptr && s.accepted->at == highest) values[s.accepted->value.chain()].first = &s.accepted->value;
+  }
+  for (const statement& s : statements) {
+    if (s.accepted == nullptr) continue;
+    const auto at = values.find(s.accepted->value.chain());
+    if (at != values.end()) at->second.second.push_back(s.peer);
+  }
+  std::vector<net::peer_id> silent;
+  std::sort(heard.begin(), heard.end());
+  for (const net::peer_id id : members) {
+    if (!std::binary_search(heard.begin(), heard.end(), id)) silent.push_back(id);
+  }
+  proposal_rule rule{proposal_rule::free, nullptr};
+  std::size_t most = 0;
+  for (auto& [chain, entry] : values) {
+    auto& [value, voters] = entry;
+    const std::size_t count = voters.size();
+    voters.insert(voters.end(), silent.begin(), silent.end());
+    if (is_quorum(members, voters)) {
+      if (rule.is == proposal_rule::bound) return {};
+      rule = {proposal_rule::bound, value};
+    } else if (rule.is == proposal_rule::free && count > most) {
+      rule.value = value;
+      most = count;
+    }
+  }
+  return rule;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who) {
+  std::vector<std::uint64_t> samples;
+  for (const net::peer_id id : who) samples.push_back(t.find(id)->said->samples);
+  return samples;
+}
+
+CAUSEWAY_DECL bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who) {
+  const auto brings_nothing = [&](net::peer_id id) {
+    const report& said = *t.find(id)->said;
+    return said.samples == 0 && !said.leaving;
+  };
+  return handed_out(t.votes.durable().samples) && std::all_of(who.begin(), who.end(), brings_nothing);
+}
+
+CAUSEWAY_DECL commit_record propose(const peer_table& t, const view& who) {
+  commit_record r;
+  r.run = t.settings.run;
+  r.round = who.round;
+  r.parent = who.parent;
+  r.at = who.at;
+  for (const view_member& m : who.members) {
+    if (m.samples > 0) r.contributions.push_back({m.peer, m.samples});
+    if (!t.find(m.peer)->said->leaving) r.members.push_back(m.peer);
+  }
+  const bool all_leave = r.members.empty();
+  for (const view_member& m : who.members) {
+    if (all_leave) r.members.push_back(m.peer);
+    if (!all_leave && t.find(m.peer)->said->leaving) r.returned.push_back(m.peer);
+  }
+  std::vector<net::peer_id> here;
+  for (const view_member& m : who.members) here.push_back(m.peer);
+  const bool all_back = out_of_work(t, here);
+  std::sort(here.begin(), here.end());
+  for (const net::peer_id id : t.votes.durable().samples.holders()) {
+    const peer_entry* p = t.find(id);
+    const bool gone = p == nullptr || (!p->up && p->rounds_down > 0) || (p->up && p->said && p->said->leaving);
+    const bool away = gone && !std::binary_search(here.begin(), here.end(), id);
+    if ((away || all_back) && r.returned.size() < max_members) r.returned.push_back(id);
+  }
+  r.ledger = t.votes.hash_after(r);
+  return r;
+}
+
+CAUSEWAY_DECL bool adds_up(const go& m) {
+  std::vector<contribution> weights;
+  std::vector<net::peer_id> who;
+  for (const view_member& v : m.who.members) {
+    if (v.samples > 0) weights.push_back({v.peer, v.samples});
+    who.push_back(v.peer);
+  }
+  std::sort(who.begin(), who.end());
+  const auto takes_part = [&](net::peer_id id) { return std::binary_search(who.begin(), who.end(), id); };
+  return weights == m.proposal.contributions && std::adjacent_find(who.begin(), who.end()) == who.end() &&
+         std::all_of(m.proposal.members.begin(), m.proposal.members.end(), takes_part);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
 #endif
 
-// ---- causeway/membership/transfer/transfer_time.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_TIME_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_TIME_HPP
+// ---- causeway/membership/attendance.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_ATTENDANCE_HPP
+#define CAUSEWAY_MEMBERSHIP_ATTENDANCE_HPP
 
-// For how long a leader holds a round back for peers that cannot fetch the state as quickly as rounds follow each other.
+// Who could take part in a leader's next attempt, whether that is enough, and until when the others are waited for.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+// For how long a leader holds a round back for peers that cannot fetch the state as quickly as rounds follow each other.
 
 /// What a peer needs the next round to be held back for.
 struct transfer_need {
@@ -4501,83 +4451,37 @@ class transfer_time {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_TIME_HPP
-
-// ---- causeway/membership/transfer/impl/transfer_time.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_TIME_IPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_TIME_IPP
-
-// Bodies of membership/transfer/transfer_time.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
-CAUSEWAY_DECL transfer_time::transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
+// Who answers a leader's heartbeats. A machine that loses its power says nothing, and its connections stand until its
+// silence has lasted for seconds. Of hundreds of peers, one often has just gone in that way: an attempt that it is let into
+// hangs for as long. The others have answered the last heartbeat by then, so it can be left out of this one.
 
-CAUSEWAY_DECL void transfer_time::ask(net::peer_id id, const transfer_need& needs, time_point now) {
-  if (needs.takes <= duration{0}) return;
-  entry& e = asked_[id];
-  const duration takes = std::min(needs.takes, longest);
-  if (!e.until) {
-    e.needs = {takes, needs.worth};
-    e.asked_at = now;
-  } else {
-    const duration most = needs.worth > duration{0} ? std::min(takes, needs.worth) : takes;
-    e.until = std::max(*e.until, std::min(now + wait_for(most), e.latest));
-  }
-}
+/// The last two calls, and how long answers take. Regular; for the leader alone, who answers itself.
+class roll_call {
+ public:
+  explicit roll_call(duration every) : times_{{.floor = every / 2, .cap = every}} {}
 
-CAUSEWAY_DECL std::optional<duration> transfer_time::give(net::peer_id id, std::size_t ready, time_point now) {
-  const auto at = asked_.find(id);
-  if (at == asked_.end() || at->second.until || at->second.needs.takes == duration{0}) return std::nullopt;
-  entry& e = at->second;
-  const auto shares = static_cast<duration::rep>(2 * std::max<std::size_t>(ready, 1)) << std::min(e.in_vain, 6U);
-  const duration most = (now - last_) / shares;
-  const bool under_way = e.needs.worth > duration{0};
-  const duration left = under_way ? std::max(e.needs.takes - (now - e.asked_at), duration{0}) : e.needs.takes;
-  if (left > most || (under_way && left > e.needs.worth)) return std::nullopt;
-  e.until = now + wait_for(left);
-  e.latest = now + wait_for(most);
-  return left;
-}
+  CAUSEWAY_DECL void called(time_point now);
+  /// Somebody answers the last call.
+  void answered(time_point now) noexcept { times_.observe(now - last_); }
 
-CAUSEWAY_DECL time_point transfer_time::until(net::peer_id id, time_point now) {
-  const auto at = asked_.find(id);
-  if (at == asked_.end() || !at->second.until) return now;
-  if (*at->second.until > now) return *at->second.until;
-  at->second = {.in_vain = at->second.in_vain + 1};
-  last_ = now;
-  return now;
-}
+  /// By when whoever is there has answered the last call.
+  [[nodiscard]] time_point due() const noexcept { return times_.deadline(last_); }
+  /// The first of them that has not answered the last call yet; 0: nobody.
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const;
+  /// It should have answered by now. It may only be slow: nothing that lasts follows from that.
+  CAUSEWAY_DECL [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const;
+  /// It has said nothing from one call to the next.
+  [[nodiscard]] bool has_missed(const peer_table& t, net::peer_id id) const { return silent_since(t, id, before_); }
 
-CAUSEWAY_DECL void transfer_time::took_part(net::peer_id id, time_point now) {
-  const auto at = asked_.find(id);
-  if (at == asked_.end()) return;
-  if (at->second.until) last_ = now;
-  asked_.erase(at);
-}
+ private:
+  CAUSEWAY_DECL static bool silent_since(const peer_table& t, net::peer_id id, time_point call);
 
-CAUSEWAY_DECL void transfer_time::forget(net::peer_id id, time_point now) {
-  const auto at = asked_.find(id);
-  if (at == asked_.end()) return;
-  const bool waited = at->second.until.has_value();
-  if (waited) last_ = now;
-  at->second = {.in_vain = at->second.in_vain + (waited ? 1U : 0U)};
-  if (at->second.in_vain == 0) asked_.erase(at);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_TIME_IPP
-#endif
-
-// ---- causeway/membership/attendance.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_ATTENDANCE_HPP
-#define CAUSEWAY_MEMBERSHIP_ATTENDANCE_HPP
-
-// Who could take part in a leader's next attempt, whether that is enough, and until when the others are waited for.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+  net::arrival_statistics times_;
+  time_point before_;
+  time_point last_;
+};
 
 /// Of one leader. Not thread-safe.
 class attendance {
@@ -4666,6 +4570,80 @@ class attendance {
 // Bodies of membership/attendance.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL transfer_time::transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
+
+CAUSEWAY_DECL void transfer_time::ask(net::peer_id id, const transfer_need& needs, time_point now) {
+  if (needs.takes <= duration{0}) return;
+  entry& e = asked_[id];
+  const duration takes = std::min(needs.takes, longest);
+  if (!e.until) {
+    e.needs = {takes, needs.worth};
+    e.asked_at = now;
+  } else {
+    const duration most = needs.worth > duration{0} ? std::min(takes, needs.worth) : takes;
+    e.until = std::max(*e.until, std::min(now + wait_for(most), e.latest));
+  }
+}
+
+CAUSEWAY_DECL std::optional<duration> transfer_time::give(net::peer_id id, std::size_t ready, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end() || at->second.until || at->second.needs.takes == duration{0}) return std::nullopt;
+  entry& e = at->second;
+  const auto shares = static_cast<duration::rep>(2 * std::max<std::size_t>(ready, 1)) << std::min(e.in_vain, 6U);
+  const duration most = (now - last_) / shares;
+  const bool under_way = e.needs.worth > duration{0};
+  const duration left = under_way ? std::max(e.needs.takes - (now - e.asked_at), duration{0}) : e.needs.takes;
+  if (left > most || (under_way && left > e.needs.worth)) return std::nullopt;
+  e.until = now + wait_for(left);
+  e.latest = now + wait_for(most);
+  return left;
+}
+
+CAUSEWAY_DECL time_point transfer_time::until(net::peer_id id, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end() || !at->second.until) return now;
+  if (*at->second.until > now) return *at->second.until;
+  at->second = {.in_vain = at->second.in_vain + 1};
+  last_ = now;
+  return now;
+}
+
+CAUSEWAY_DECL void transfer_time::took_part(net::peer_id id, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end()) return;
+  if (at->second.until) last_ = now;
+  asked_.erase(at);
+}
+
+CAUSEWAY_DECL void transfer_time::forget(net::peer_id id, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end()) return;
+  const bool waited = at->second.until.has_value();
+  if (waited) last_ = now;
+  at->second = {.in_vain = at->second.in_vain + (waited ? 1U : 0U)};
+  if (at->second.in_vain == 0) asked_.erase(at);
+}
+
+CAUSEWAY_DECL void roll_call::called(time_point now) {
+  before_ = last_;
+  last_ = now;
+}
+
+CAUSEWAY_DECL net::peer_id roll_call::owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const {
+  const auto owes = [&](net::peer_id id) { return silent_since(t, id, last_); };
+  const auto at = std::find_if(who.begin(), who.end(), owes);
+  return at == who.end() ? 0 : *at;
+}
+
+CAUSEWAY_DECL bool roll_call::is_overdue(const peer_table& t, net::peer_id id) const {
+  return silent_since(t, id, t.now >= due() ? last_ : before_);
+}
+
+CAUSEWAY_DECL bool roll_call::silent_since(const peer_table& t, net::peer_id id, time_point call) {
+  const peer_entry* const p = t.find(id);
+  return id != t.self && (p == nullptr || p->heard < call);
+}
 
 CAUSEWAY_DECL attendance::attendance(peer_table& t) : waits{t.settings}, calls{t.settings.heartbeat}, t_{t} {}
 
@@ -4796,15 +4774,19 @@ CAUSEWAY_DECL void attendance::began(const std::vector<net::peer_id>& who, bool 
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_ATTENDANCE_IPP
 #endif
 
-// ---- causeway/membership/suspects.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
-#define CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
+// ---- causeway/membership/blame.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_BLAME_HPP
+#define CAUSEWAY_MEMBERSHIP_BLAME_HPP
+
+// Whose fault a failed attempt was, and who sits out for it. Evidence, the strongest first: a peer that does not come out
+// of the attempt while its connection stands (it hangs); one that took part and did not vote; what peers saw themselves of
+// each other; and where nobody saw anything, which halves of the peers attempts fail with.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 // Who has to sit out so that the next attempt does not fail as the last one did. A report "my link to s failed" is an edge
 // between two peers, one of which has to go; a peer that failed by itself is an edge to itself. The peers to leave out are
 // a small vertex cover of these edges.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 /// One complaint: `by` could not exchange with `about`. by == about: it failed by itself.
 struct complaint {
@@ -4831,65 +4813,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> explain(const std::vector<
                                                               const dispute_counts& disputes = {});
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
-
-// ---- causeway/membership/impl/suspects.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_SUSPECTS_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_SUSPECTS_IPP
-
-// Bodies of membership/suspects.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
-                                                const std::vector<net::peer_id>& order, net::peer_id spared,
-                                                const dispute_counts& disputes) {
-  const auto disputed = [&](net::peer_id id) { return disputes.contains(id) ? disputes.at(id) : 0U; };
-  std::vector<complaint> edges;
-  for (const complaint& c : complaints) {  // a link is one edge, whoever complains of it
-    if (contains(order, c.by) && contains(order, c.about)) {
-      edges.push_back({std::min(c.by, c.about), std::max(c.by, c.about)});
-    }
-  }
-  std::sort(edges.begin(), edges.end());
-  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-
-  std::vector<net::peer_id> out;
-  while (!edges.empty()) {
-    std::map<net::peer_id, std::size_t> weight;
-    for (const complaint& e : edges) {
-      weight[e.by] += e.by == e.about ? edges.size() + 1 : 1;
-      if (e.by != e.about) ++weight[e.about];
-    }
-    net::peer_id worst = 0;
-    for (const net::peer_id id : order) {
-      const std::size_t w = weight.contains(id) ? weight[id] : 0;
-      if (w == 0) continue;
-      const bool more = worst == 0 || w > weight[worst];
-      const bool equal = worst != 0 && w == weight[worst];
-      const bool as_often = disputed(id) == disputed(worst) && id != spared;
-      if (more || (equal && (disputed(id) > disputed(worst) || as_often))) worst = id;
-    }
-    std::erase_if(edges, [&](const complaint& e) { return e.by == worst || e.about == worst; });
-    out.push_back(worst);
-  }
-  return out;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_SUSPECTS_IPP
-#endif
-
-// ---- causeway/membership/blame.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_BLAME_HPP
-#define CAUSEWAY_MEMBERSHIP_BLAME_HPP
-
-// Whose fault a failed attempt was, and who sits out for it. Evidence, the strongest first: a peer that does not come out
-// of the attempt while its connection stands (it hangs); one that took part and did not vote; what peers saw themselves of
-// each other (suspects.hpp); and where nobody saw anything, which halves of the peers attempts fail with.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -5008,6 +4931,45 @@ class blame {
 #define CAUSEWAY_MEMBERSHIP_IMPL_BLAME_IPP
 
 // Bodies of membership/blame.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
+                                                const std::vector<net::peer_id>& order, net::peer_id spared,
+                                                const dispute_counts& disputes) {
+  const auto disputed = [&](net::peer_id id) { return disputes.contains(id) ? disputes.at(id) : 0U; };
+  std::vector<complaint> edges;
+  for (const complaint& c : complaints) {  // a link is one edge, whoever complains of it
+    if (contains(order, c.by) && contains(order, c.about)) {
+      edges.push_back({std::min(c.by, c.about), std::max(c.by, c.about)});
+    }
+  }
+  std::sort(edges.begin(), edges.end());
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+
+  std::vector<net::peer_id> out;
+  while (!edges.empty()) {
+    std::map<net::peer_id, std::size_t> weight;
+    for (const complaint& e : edges) {
+      weight[e.by] += e.by == e.about ? edges.size() + 1 : 1;
+      if (e.by != e.about) ++weight[e.about];
+    }
+    net::peer_id worst = 0;
+    for (const net::peer_id id : order) {
+      const std::size_t w = weight.contains(id) ? weight[id] : 0;
+      if (w == 0) continue;
+      const bool more = worst == 0 || w > weight[worst];
+      const bool equal = worst != 0 && w == weight[worst];
+      const bool as_often = disputed(id) == disputed(worst) && id != spared;
+      if (more || (equal && (disputed(id) > disputed(worst) || as_often))) worst = id;
+    }
+    std::erase_if(edges, [&](const complaint& e) { return e.by == worst || e.about == worst; });
+    out.push_back(worst);
+  }
+  return out;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -6194,102 +6156,6 @@ CAUSEWAY_DECL void evidence::tell_who_asked() {
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_EVIDENCE_IPP
 #endif
 
-// ---- causeway/membership/proposal.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
-#define CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
-
-// What a leader puts to the vote: who will be a member, whose samples count, and whose go back to the pool; and what peers
-// check of it before they take part.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-/// What peers that are ready bring, in their order.
-CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who);
-
-/// A round would change nothing: nobody brings anything, there is nothing to hand out, and nobody wants to go.
-CAUSEWAY_DECL [[nodiscard]] bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who);
-
-/// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave. A
-/// round of peers out of work is a takeover: all that anybody holds goes back to the pool, and is dealt out among them.
-CAUSEWAY_DECL [[nodiscard]] commit_record propose(const peer_table& t, const view& who);
-
-/// For who takes part: weights are what the record counts, and only who takes part can be a member afterwards.
-CAUSEWAY_DECL [[nodiscard]] bool adds_up(const go& m);
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
-
-// ---- causeway/membership/impl/proposal.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
-
-// Bodies of membership/proposal.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-CAUSEWAY_DECL std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who) {
-  std::vector<std::uint64_t> samples;
-  for (const net::peer_id id : who) samples.push_back(t.find(id)->said->samples);
-  return samples;
-}
-
-CAUSEWAY_DECL bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who) {
-  const auto brings_nothing = [&](net::peer_id id) {
-    const report& said = *t.find(id)->said;
-    return said.samples == 0 && !said.leaving;
-  };
-  return handed_out(t.votes.durable().samples) && std::all_of(who.begin(), who.end(), brings_nothing);
-}
-
-CAUSEWAY_DECL commit_record propose(const peer_table& t, const view& who) {
-  commit_record r;
-  r.run = t.settings.run;
-  r.round = who.round;
-  r.parent = who.parent;
-  r.at = who.at;
-  for (const view_member& m : who.members) {
-    if (m.samples > 0) r.contributions.push_back({m.peer, m.samples});
-    if (!t.find(m.peer)->said->leaving) r.members.push_back(m.peer);
-  }
-  const bool all_leave = r.members.empty();
-  for (const view_member& m : who.members) {
-    if (all_leave) r.members.push_back(m.peer);
-    if (!all_leave && t.find(m.peer)->said->leaving) r.returned.push_back(m.peer);
-  }
-  std::vector<net::peer_id> here;
-  for (const view_member& m : who.members) here.push_back(m.peer);
-  const bool all_back = out_of_work(t, here);
-  std::sort(here.begin(), here.end());
-  for (const net::peer_id id : t.votes.durable().samples.holders()) {
-    const peer_entry* p = t.find(id);
-    const bool gone = p == nullptr || (!p->up && p->rounds_down > 0) || (p->up && p->said && p->said->leaving);
-    const bool away = gone && !std::binary_search(here.begin(), here.end(), id);
-    if ((away || all_back) && r.returned.size() < max_members) r.returned.push_back(id);
-  }
-  r.ledger = t.votes.hash_after(r);
-  return r;
-}
-
-CAUSEWAY_DECL bool adds_up(const go& m) {
-  std::vector<contribution> weights;
-  std::vector<net::peer_id> who;
-  for (const view_member& v : m.who.members) {
-    if (v.samples > 0) weights.push_back({v.peer, v.samples});
-    who.push_back(v.peer);
-  }
-  std::sort(who.begin(), who.end());
-  const auto takes_part = [&](net::peer_id id) { return std::binary_search(who.begin(), who.end(), id); };
-  return weights == m.proposal.contributions && std::adjacent_find(who.begin(), who.end()) == who.end() &&
-         std::all_of(m.proposal.members.begin(), m.proposal.members.end(), takes_part);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
-#endif
-
 // ---- causeway/membership/follower.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
 #define CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
@@ -7028,7 +6894,7 @@ CAUSEWAY_DECL void finder::ask_some() {
 #define CAUSEWAY_MEMBERSHIP_LEADER_HPP
 
 // What a leader decides: who takes part in the next attempt and when it begins, when it has failed, and when a round is
-// committed. It may be wrong about anybody's health without harm: only quorums of votes commit (decision.hpp,
+// committed. It may be wrong about anybody's health without harm: only quorums of votes commit (proposal.hpp,
 // acceptor.hpp).
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
@@ -8474,13 +8340,14 @@ CAUSEWAY_DECL result<void> any_storage::write_atomic(const std::string& path, co
 #endif  // CAUSEWAY_IO_IMPL_STORAGE_IPP
 #endif
 
-// ---- causeway/io/section.hpp ----
-#ifndef CAUSEWAY_IO_SECTION_HPP
-#define CAUSEWAY_IO_SECTION_HPP
+// ---- causeway/io/section_file.hpp ----
+#ifndef CAUSEWAY_IO_SECTION_FILE_HPP
+#define CAUSEWAY_IO_SECTION_FILE_HPP
 
-// Named, versioned sections of raw bytes, and how a file of them is written: a header with a checksum of its own and one of
-// each section, then the sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md.
-// Little-endian.
+// Files of named, versioned sections of raw bytes: a header with a checksum of its own and one of each section, then the
+// sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md. Little-endian. Of a file that is
+// read nothing is given out before every byte was verified: header and sections must fit their checksums, and padding must
+// be zero.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -8563,94 +8430,6 @@ void append_object(byte_vector& out, const T& value) {
 CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
 
 }  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_SECTION_HPP
-
-// ---- causeway/io/impl/section.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_IO_IMPL_SECTION_IPP
-#define CAUSEWAY_IO_IMPL_SECTION_IPP
-
-// Bodies of io/section.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
-    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
-
-CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
-    : name_{std::move(name)}, version_{version}, content_{content} {}
-
-CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
-  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
-  return *std::get_if<std::span<const std::byte>>(&content_);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
-
-CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
-  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
-  std::size_t length = sizeof head + sizeof(std::uint64_t);
-  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
-  head.header_length = static_cast<std::uint32_t>(length);
-  head.section_count = static_cast<std::uint32_t>(sections.size());
-  head.file_length = length;
-  byte_vector table;
-  for (const section& s : sections) {
-    const std::uint64_t offset = align_section(head.file_length);
-    head.file_length = offset + s.bytes().size();
-    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
-                                       static_cast<std::uint32_t>(s.name().size())});
-    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
-    table.insert(table.end(), name.begin(), name.end());
-  }
-  byte_vector header;
-  append_object(header, head);
-  header.insert(header.end(), table.begin(), table.end());
-  append_object(header, hash_bytes(header));
-  return header;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
-  for (const section& s : sections) {
-    const auto same = [&](const section& other) { return other.name() == s.name(); };
-    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
-      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
-    }
-  }
-  constexpr std::array<std::byte, detail::section_alignment> zeros{};
-  const byte_vector header = detail::section_header(stamp, sections);
-  CAUSEWAY_TRY(sink(header));
-  std::uint64_t at = header.size();
-  for (const section& s : sections) {
-    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
-    CAUSEWAY_TRY(sink(s.bytes()));
-    at = detail::align_section(at) + s.bytes().size();
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_IMPL_SECTION_IPP
-#endif
-
-// ---- causeway/io/section_file.hpp ----
-#ifndef CAUSEWAY_IO_SECTION_FILE_HPP
-#define CAUSEWAY_IO_SECTION_FILE_HPP
-
-// Reads a file of sections (io/section.hpp). Nothing is given out before every byte of the file was verified: header and
-// sections must fit their checksums, and padding must be zero.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 /// A section that was read and verified. Starts on a 64-byte boundary of the file.
 struct section_view {
@@ -8745,6 +8524,71 @@ CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte>
 #define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
 
 // Bodies of io/section_file.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
+    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
+    : name_{std::move(name)}, version_{version}, content_{content} {}
+
+CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
+  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
+  return *std::get_if<std::span<const std::byte>>(&content_);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
+  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
+  std::size_t length = sizeof head + sizeof(std::uint64_t);
+  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
+  head.header_length = static_cast<std::uint32_t>(length);
+  head.section_count = static_cast<std::uint32_t>(sections.size());
+  head.file_length = length;
+  byte_vector table;
+  for (const section& s : sections) {
+    const std::uint64_t offset = align_section(head.file_length);
+    head.file_length = offset + s.bytes().size();
+    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
+                                       static_cast<std::uint32_t>(s.name().size())});
+    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
+    table.insert(table.end(), name.begin(), name.end());
+  }
+  byte_vector header;
+  append_object(header, head);
+  header.insert(header.end(), table.begin(), table.end());
+  append_object(header, hash_bytes(header));
+  return header;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
+  for (const section& s : sections) {
+    const auto same = [&](const section& other) { return other.name() == s.name(); };
+    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
+      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
+    }
+  }
+  constexpr std::array<std::byte, detail::section_alignment> zeros{};
+  const byte_vector header = detail::section_header(stamp, sections);
+  CAUSEWAY_TRY(sink(header));
+  std::uint64_t at = header.size();
+  for (const section& s : sections) {
+    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
+    CAUSEWAY_TRY(sink(s.bytes()));
+    at = detail::align_section(at) + s.bytes().size();
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
 
@@ -9872,6 +9716,51 @@ static_assert(default_chunk_bytes + transfer_overhead <= net::max_post_bytes);
 static_assert(8 * hashes_per_piece + transfer_overhead <= net::max_post_bytes);
 static_assert(8 * max_state_parts + transfer_overhead <= net::max_post_bytes);
 
+// Puts a manifest together, piece by piece from one holder, and believes it only when it gives the wanted root. Allocates
+// by the layout of the state here, never by what a message claims.
+
+class manifest_assembler {
+ public:
+  enum class outcome : std::uint8_t {
+    more,      ///< ask for next_piece()
+    complete,  ///< hashes() are those of the wanted state
+    bad,       ///< a piece that belongs to no manifest of this root; begins anew
+    foreign,   ///< the wanted state has another layout than the one here: see foreign_layout
+  };
+
+  manifest_assembler() = default;
+  CAUSEWAY_DECL manifest_assembler(const image_layout& local, std::uint64_t root);
+
+  [[nodiscard]] bool complete() const noexcept { return head_ && next_ == pieces(); }
+  [[nodiscard]] std::uint64_t next_piece() const noexcept { return next_; }
+  /// Pieces below this one may be asked for: the next two, so that a small manifest costs one trip there and back.
+  [[nodiscard]] std::uint64_t ask_before() const noexcept { return std::min(next_ + 2, pieces()); }
+  [[nodiscard]] const std::vector<std::uint64_t>& hashes() const noexcept { return hashes_; }
+  /// errc::wrong_model with both layouts.
+  [[nodiscard]] result<void> foreign_layout() const { return check_layout(local_, head_->layout); }
+
+  /// Another holder is asked now: pieces of different holders are never mixed, so that it is clear who sent a wrong one.
+  CAUSEWAY_DECL void restart();
+
+  /// Piece next_piece().
+  CAUSEWAY_DECL outcome take(std::span<const std::byte> content);
+
+ private:
+  [[nodiscard]] std::uint64_t pieces() const noexcept { return manifest_pieces(local_.chunks()); }
+
+  CAUSEWAY_DECL outcome take_head(std::span<const std::byte> content);
+
+  CAUSEWAY_DECL outcome take_hashes(std::span<const std::byte> content);
+
+  CAUSEWAY_DECL [[nodiscard]] outcome check() const;
+
+  image_layout local_;
+  std::uint64_t root_ = 0;
+  std::optional<manifest_head> head_;
+  std::vector<std::uint64_t> hashes_;
+  std::uint64_t next_ = 0;
+};
+
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_WIRE_HPP
@@ -9963,6 +9852,44 @@ CAUSEWAY_DECL std::vector<std::byte> encode_hashes(std::span<const std::uint64_t
   net::byte_writer out;
   for (const std::uint64_t hash : all.subspan(first, std::min(hashes_per_piece, all.size() - first))) out.put(hash);
   return std::move(out).take();
+}
+
+CAUSEWAY_DECL manifest_assembler::manifest_assembler(const image_layout& local, std::uint64_t root)
+    : local_{local}, root_{root} {}
+
+CAUSEWAY_DECL void manifest_assembler::restart() {
+  hashes_.clear();
+  next_ = head_ ? 1 : 0;  // the head was found right by itself
+}
+
+CAUSEWAY_DECL auto manifest_assembler::take(std::span<const std::byte> content) -> outcome {
+  const outcome how = next_ == 0 ? take_head(content) : take_hashes(content);
+  if (how == outcome::bad) restart();
+  return how;
+}
+
+CAUSEWAY_DECL auto manifest_assembler::take_head(std::span<const std::byte> content) -> outcome {
+  auto head = decode_manifest_head(content);
+  if (!head || head->root() != root_) return outcome::bad;
+  head_ = std::move(head).value();
+  if (head_->layout != local_) return outcome::foreign;
+  next_ = 1;
+  hashes_.reserve(local_.chunks());
+  return check();
+}
+
+CAUSEWAY_DECL auto manifest_assembler::take_hashes(std::span<const std::byte> content) -> outcome {
+  const std::size_t due = std::min(hashes_per_piece, local_.chunks() - hashes_.size());
+  if (content.size() != due * sizeof(std::uint64_t)) return outcome::bad;
+  net::byte_reader in{content};
+  for (std::size_t i = 0; i < due; ++i) hashes_.push_back(in.get<std::uint64_t>());
+  ++next_;
+  return check();
+}
+
+CAUSEWAY_DECL auto manifest_assembler::check() const -> outcome {
+  if (!complete()) return outcome::more;
+  return digest_of(hashes_) == head_->digest ? outcome::complete : outcome::bad;
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
@@ -10878,14 +10805,17 @@ CAUSEWAY_DECL void kept_for_us::send(net::peer_id to, std::uint64_t index) {
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_CATCH_UP_IPP
 #endif
 
-// ---- causeway/membership/transfer/transfer_holder.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDER_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDER_HPP
+// ---- causeway/membership/transfer/transfer_holders.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDERS_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDERS_HPP
+
+// All peers that a fetcher is connected with or was told of, and the questions about them together: who is left, who is
+// overdue next, and who could bring sooner what another was asked for.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 // What a fetcher knows about one holder of the state it wants: what was asked of it, how quickly it answers, and how far it
 // can be relied on. Requests are answered in order, so a holder is overdue when nothing at all came from it for too long.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 /// How many requests to keep out at one holder, and how long it may be silent. With n requests out, an answer that takes t
 /// tells a rate of n / t; that many in the time of the quickest answer fill the line (Little's law). The window is twice
@@ -10984,16 +10914,134 @@ struct transfer_holder {
   CAUSEWAY_DECL void forget(std::uint64_t key);
 };
 
+// Which chunks of a wanted state are still to be had, and which of them nobody is being asked for. A missing chunk is free,
+// or somebody is being asked for it, or both for a moment when an overdue request counts again.
+
+/// Cost of a call: O(1), but for `take`, which looks past the chunks that do not suit.
+class transfer_plan {
+ public:
+  transfer_plan() = default;
+
+  /// All chunks whose hashes differ are missing.
+  CAUSEWAY_DECL transfer_plan(const std::vector<std::uint64_t>& local, const std::vector<std::uint64_t>& wanted);
+
+  [[nodiscard]] std::size_t missing() const noexcept { return missing_; }
+  [[nodiscard]] bool is_missing(std::uint64_t chunk) const noexcept { return chunks_[chunk].missing; }
+  [[nodiscard]] unsigned askers(std::uint64_t chunk) const noexcept { return chunks_[chunk].askers; }
+
+  /// The first free chunk that `suits`; it is no longer free.
+  template <class Suits>
+  std::optional<std::uint64_t> take(Suits&& suits) {
+    for (auto at = free_.begin(); at != free_.end();) {
+      const std::uint64_t chunk = *at;
+      if (chunks_[chunk].missing && !suits(chunk)) {
+        ++at;
+        continue;
+      }
+      at = free_.erase(at);
+      chunks_[chunk].free = false;
+      if (chunks_[chunk].missing) return chunk;
+    }
+    return std::nullopt;
+  }
+
+  void asked(std::uint64_t chunk) noexcept { ++chunks_[chunk].askers; }
+
+  /// Somebody is no longer waited for; a missing chunk that nobody is waited for becomes free, ahead of all others.
+  CAUSEWAY_DECL void given_up(std::uint64_t chunk);
+
+  CAUSEWAY_DECL void done(std::uint64_t chunk) noexcept;
+
+ private:
+  struct state {
+    bool missing = false;
+    bool free = false;
+    std::uint16_t askers = 0;
+  };
+
+  std::vector<state> chunks_;
+  std::deque<std::uint64_t> free_;
+  std::size_t missing_ = 0;
+};
+
+class transfer_holders {
+ public:
+  /// What is left to hope for.
+  struct prospects {
+    bool eligible = false;      ///< somebody may have the state
+    bool within_reach = false;  ///< of those, somebody is connected
+    bool answers = false;       ///< of those, somebody was not overdue too often
+  };
+
+  CAUSEWAY_DECL explicit transfer_holders(const transfer_options& options);
+
+  [[nodiscard]] auto begin() noexcept { return all_.begin(); }
+  [[nodiscard]] auto end() noexcept { return all_.end(); }
+  [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return all_.end(); }
+
+  CAUSEWAY_DECL transfer_holder& known(net::peer_id peer);
+  CAUSEWAY_DECL [[nodiscard]] transfer_holder* find(net::peer_id peer);
+  CAUSEWAY_DECL void erase(net::peer_id peer);
+
+  /// For the next fetch: who is connected stays known, and nothing else.
+  CAUSEWAY_DECL void begin_anew();
+
+  CAUSEWAY_DECL [[nodiscard]] prospects outlook() const;
+
+  /// Why there is nobody left to ask for `round`.
+  CAUSEWAY_DECL [[nodiscard]] error none_left(std::uint64_t round, std::uint64_t newest_seen) const;
+
+  template <class F>
+  [[nodiscard]] bool any_other_usable(const transfer_holder& h, time_point now, F&& also) const {
+    return std::any_of(all_.begin(), all_.end(), [&](const auto& entry) {
+      return entry.first != h.id && entry.second.usable(now) && also(entry.second);
+    });
+  }
+
+  /// Who is most likely to answer; nullptr: nobody can be asked now.
+  CAUSEWAY_DECL [[nodiscard]] transfer_holder* best(time_point now);
+
+  // ---- times --------------------------------------------------------------------------------------------------------
+
+  /// Some holder's chunk came so long after the one before.
+  void observe(duration gap) noexcept { gaps_.observe(gap); }
+
+  /// When a holder that is waited for is overdue.
+  [[nodiscard]] time_point deadline(const transfer_holder& h) const { return h.waiting_since + patience(h); }
+
+  /// When somebody is overdue or may be asked again.
+  CAUSEWAY_DECL [[nodiscard]] time_point next_deadline(time_point now) const;
+
+  /// When nothing is left to ask for, a holder with room takes over what a slower one would bring later than it: which
+  /// chunk, if any. Cost: O(r^2) in requests out.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint64_t> worth_asking_twice(const transfer_holder& h,
+                                                                              const transfer_plan& plan,
+                                                                              time_point now) const;
+
+ private:
+  CAUSEWAY_DECL [[nodiscard]] bool any_listed(bool transfer_holder::*what) const;
+
+  // Before a holder's first chunk, the chunks of others tell what to expect of it.
+  CAUSEWAY_DECL [[nodiscard]] duration patience(const transfer_holder& h) const;
+
+  CAUSEWAY_DECL [[nodiscard]] time_point comes_at(const transfer_holder& h, const transfer_holder::request& r) const;
+
+  transfer_options options_;
+  std::map<net::peer_id, transfer_holder> all_;
+  net::arrival_statistics gaps_;  // between chunks, of all holders
+};
+
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDER_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDERS_HPP
 
-// ---- causeway/membership/transfer/impl/transfer_holder.ipp ----
+// ---- causeway/membership/transfer/impl/transfer_holders.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDER_IPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDER_IPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDERS_IPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDERS_IPP
 
-// Bodies of membership/transfer/transfer_holder.hpp.
+// Bodies of membership/transfer/transfer_holders.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -11080,80 +11128,6 @@ CAUSEWAY_DECL void transfer_holder::forget(std::uint64_t key) {
   at->second.at = standing::lost;
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDER_IPP
-#endif
-
-// ---- causeway/membership/transfer/transfer_plan.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_PLAN_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_PLAN_HPP
-
-// Which chunks of a wanted state are still to be had, and which of them nobody is being asked for. A missing chunk is free,
-// or somebody is being asked for it, or both for a moment when an overdue request counts again.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-/// Cost of a call: O(1), but for `take`, which looks past the chunks that do not suit.
-class transfer_plan {
- public:
-  transfer_plan() = default;
-
-  /// All chunks whose hashes differ are missing.
-  CAUSEWAY_DECL transfer_plan(const std::vector<std::uint64_t>& local, const std::vector<std::uint64_t>& wanted);
-
-  [[nodiscard]] std::size_t missing() const noexcept { return missing_; }
-  [[nodiscard]] bool is_missing(std::uint64_t chunk) const noexcept { return chunks_[chunk].missing; }
-  [[nodiscard]] unsigned askers(std::uint64_t chunk) const noexcept { return chunks_[chunk].askers; }
-
-  /// The first free chunk that `suits`; it is no longer free.
-  template <class Suits>
-  std::optional<std::uint64_t> take(Suits&& suits) {
-    for (auto at = free_.begin(); at != free_.end();) {
-      const std::uint64_t chunk = *at;
-      if (chunks_[chunk].missing && !suits(chunk)) {
-        ++at;
-        continue;
-      }
-      at = free_.erase(at);
-      chunks_[chunk].free = false;
-      if (chunks_[chunk].missing) return chunk;
-    }
-    return std::nullopt;
-  }
-
-  void asked(std::uint64_t chunk) noexcept { ++chunks_[chunk].askers; }
-
-  /// Somebody is no longer waited for; a missing chunk that nobody is waited for becomes free, ahead of all others.
-  CAUSEWAY_DECL void given_up(std::uint64_t chunk);
-
-  CAUSEWAY_DECL void done(std::uint64_t chunk) noexcept;
-
- private:
-  struct state {
-    bool missing = false;
-    bool free = false;
-    std::uint16_t askers = 0;
-  };
-
-  std::vector<state> chunks_;
-  std::deque<std::uint64_t> free_;
-  std::size_t missing_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_PLAN_HPP
-
-// ---- causeway/membership/transfer/impl/transfer_plan.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_PLAN_IPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_PLAN_IPP
-
-// Bodies of membership/transfer/transfer_plan.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
 CAUSEWAY_DECL transfer_plan::transfer_plan(const std::vector<std::uint64_t>& local,
                                            const std::vector<std::uint64_t>& wanted)
     : chunks_(wanted.size()) {
@@ -11177,101 +11151,6 @@ CAUSEWAY_DECL void transfer_plan::done(std::uint64_t chunk) noexcept {
   if (chunks_[chunk].missing) --missing_;
   chunks_[chunk].missing = false;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_PLAN_IPP
-#endif
-
-// ---- causeway/membership/transfer/transfer_holders.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDERS_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDERS_HPP
-
-// All peers that a fetcher is connected with or was told of, and the questions about them together: who is left, who is
-// overdue next, and who could bring sooner what another was asked for.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-class transfer_holders {
- public:
-  /// What is left to hope for.
-  struct prospects {
-    bool eligible = false;      ///< somebody may have the state
-    bool within_reach = false;  ///< of those, somebody is connected
-    bool answers = false;       ///< of those, somebody was not overdue too often
-  };
-
-  CAUSEWAY_DECL explicit transfer_holders(const transfer_options& options);
-
-  [[nodiscard]] auto begin() noexcept { return all_.begin(); }
-  [[nodiscard]] auto end() noexcept { return all_.end(); }
-  [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
-  [[nodiscard]] auto end() const noexcept { return all_.end(); }
-
-  CAUSEWAY_DECL transfer_holder& known(net::peer_id peer);
-  CAUSEWAY_DECL [[nodiscard]] transfer_holder* find(net::peer_id peer);
-  CAUSEWAY_DECL void erase(net::peer_id peer);
-
-  /// For the next fetch: who is connected stays known, and nothing else.
-  CAUSEWAY_DECL void begin_anew();
-
-  CAUSEWAY_DECL [[nodiscard]] prospects outlook() const;
-
-  /// Why there is nobody left to ask for `round`.
-  CAUSEWAY_DECL [[nodiscard]] error none_left(std::uint64_t round, std::uint64_t newest_seen) const;
-
-  template <class F>
-  [[nodiscard]] bool any_other_usable(const transfer_holder& h, time_point now, F&& also) const {
-    return std::any_of(all_.begin(), all_.end(), [&](const auto& entry) {
-      return entry.first != h.id && entry.second.usable(now) && also(entry.second);
-    });
-  }
-
-  /// Who is most likely to answer; nullptr: nobody can be asked now.
-  CAUSEWAY_DECL [[nodiscard]] transfer_holder* best(time_point now);
-
-  // ---- times --------------------------------------------------------------------------------------------------------
-
-  /// Some holder's chunk came so long after the one before.
-  void observe(duration gap) noexcept { gaps_.observe(gap); }
-
-  /// When a holder that is waited for is overdue.
-  [[nodiscard]] time_point deadline(const transfer_holder& h) const { return h.waiting_since + patience(h); }
-
-  /// When somebody is overdue or may be asked again.
-  CAUSEWAY_DECL [[nodiscard]] time_point next_deadline(time_point now) const;
-
-  /// When nothing is left to ask for, a holder with room takes over what a slower one would bring later than it: which
-  /// chunk, if any. Cost: O(r^2) in requests out.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint64_t> worth_asking_twice(const transfer_holder& h,
-                                                                              const transfer_plan& plan,
-                                                                              time_point now) const;
-
- private:
-  CAUSEWAY_DECL [[nodiscard]] bool any_listed(bool transfer_holder::*what) const;
-
-  // Before a holder's first chunk, the chunks of others tell what to expect of it.
-  CAUSEWAY_DECL [[nodiscard]] duration patience(const transfer_holder& h) const;
-
-  CAUSEWAY_DECL [[nodiscard]] time_point comes_at(const transfer_holder& h, const transfer_holder::request& r) const;
-
-  transfer_options options_;
-  std::map<net::peer_id, transfer_holder> all_;
-  net::arrival_statistics gaps_;  // between chunks, of all holders
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDERS_HPP
-
-// ---- causeway/membership/transfer/impl/transfer_holders.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDERS_IPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDERS_IPP
-
-// Bodies of membership/transfer/transfer_holders.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL transfer_holders::transfer_holders(const transfer_options& options)
     : options_{options}, gaps_{options.arrival} {}
@@ -11374,113 +11253,6 @@ CAUSEWAY_DECL time_point transfer_holders::comes_at(const transfer_holder& h, co
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDERS_IPP
-#endif
-
-// ---- causeway/membership/transfer/transfer_manifest.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_MANIFEST_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_MANIFEST_HPP
-
-// Puts a manifest together, piece by piece from one holder, and believes it only when it gives the wanted root. Allocates
-// by the layout of the state here, never by what a message claims.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-class manifest_assembler {
- public:
-  enum class outcome : std::uint8_t {
-    more,      ///< ask for next_piece()
-    complete,  ///< hashes() are those of the wanted state
-    bad,       ///< a piece that belongs to no manifest of this root; begins anew
-    foreign,   ///< the wanted state has another layout than the one here: see foreign_layout
-  };
-
-  manifest_assembler() = default;
-  CAUSEWAY_DECL manifest_assembler(const image_layout& local, std::uint64_t root);
-
-  [[nodiscard]] bool complete() const noexcept { return head_ && next_ == pieces(); }
-  [[nodiscard]] std::uint64_t next_piece() const noexcept { return next_; }
-  /// Pieces below this one may be asked for: the next two, so that a small manifest costs one trip there and back.
-  [[nodiscard]] std::uint64_t ask_before() const noexcept { return std::min(next_ + 2, pieces()); }
-  [[nodiscard]] const std::vector<std::uint64_t>& hashes() const noexcept { return hashes_; }
-  /// errc::wrong_model with both layouts.
-  [[nodiscard]] result<void> foreign_layout() const { return check_layout(local_, head_->layout); }
-
-  /// Another holder is asked now: pieces of different holders are never mixed, so that it is clear who sent a wrong one.
-  CAUSEWAY_DECL void restart();
-
-  /// Piece next_piece().
-  CAUSEWAY_DECL outcome take(std::span<const std::byte> content);
-
- private:
-  [[nodiscard]] std::uint64_t pieces() const noexcept { return manifest_pieces(local_.chunks()); }
-
-  CAUSEWAY_DECL outcome take_head(std::span<const std::byte> content);
-
-  CAUSEWAY_DECL outcome take_hashes(std::span<const std::byte> content);
-
-  CAUSEWAY_DECL [[nodiscard]] outcome check() const;
-
-  image_layout local_;
-  std::uint64_t root_ = 0;
-  std::optional<manifest_head> head_;
-  std::vector<std::uint64_t> hashes_;
-  std::uint64_t next_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_MANIFEST_HPP
-
-// ---- causeway/membership/transfer/impl/transfer_manifest.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_MANIFEST_IPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_MANIFEST_IPP
-
-// Bodies of membership/transfer/transfer_manifest.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL manifest_assembler::manifest_assembler(const image_layout& local, std::uint64_t root)
-    : local_{local}, root_{root} {}
-
-CAUSEWAY_DECL void manifest_assembler::restart() {
-  hashes_.clear();
-  next_ = head_ ? 1 : 0;  // the head was found right by itself
-}
-
-CAUSEWAY_DECL auto manifest_assembler::take(std::span<const std::byte> content) -> outcome {
-  const outcome how = next_ == 0 ? take_head(content) : take_hashes(content);
-  if (how == outcome::bad) restart();
-  return how;
-}
-
-CAUSEWAY_DECL auto manifest_assembler::take_head(std::span<const std::byte> content) -> outcome {
-  auto head = decode_manifest_head(content);
-  if (!head || head->root() != root_) return outcome::bad;
-  head_ = std::move(head).value();
-  if (head_->layout != local_) return outcome::foreign;
-  next_ = 1;
-  hashes_.reserve(local_.chunks());
-  return check();
-}
-
-CAUSEWAY_DECL auto manifest_assembler::take_hashes(std::span<const std::byte> content) -> outcome {
-  const std::size_t due = std::min(hashes_per_piece, local_.chunks() - hashes_.size());
-  if (content.size() != due * sizeof(std::uint64_t)) return outcome::bad;
-  net::byte_reader in{content};
-  for (std::size_t i = 0; i < due; ++i) hashes_.push_back(in.get<std::uint64_t>());
-  ++next_;
-  return check();
-}
-
-CAUSEWAY_DECL auto manifest_assembler::check() const -> outcome {
-  if (!complete()) return outcome::more;
-  return digest_of(hashes_) == head_->digest ? outcome::complete : outcome::bad;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_MANIFEST_IPP
 #endif
 
 // ---- causeway/membership/transfer/transfer_fetcher.hpp ----
@@ -12078,10 +11850,16 @@ struct comm_traits {
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
+  bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
+  bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
+  bool replays = false;          ///< a round that this peer missed can be made again from its mean (`replay`)
+  bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
+  bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
+  bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
+  bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -12094,6 +11872,7 @@ struct parallel_traits {
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -12560,6 +12339,9 @@ struct archive {
   void operator()(Ts&...);
 };
 
+/// What `meet_holders` is told: parallel::block_holders.
+struct holders;
+
 struct context {
   [[nodiscard]] net::peer_index self() const;
   [[nodiscard]] std::uint32_t peers() const;
@@ -12603,8 +12385,8 @@ struct context {
 #ifndef CAUSEWAY_POLICY_CONCEPTS_HPP
 #define CAUSEWAY_POLICY_CONCEPTS_HPP
 
-// What a policy is: a movable value with a name, traits, all hooks of its kind, and `serialize` for its run state. No base
-// class, nothing virtual, no optional hooks: a misspelt hook is an error, not silence.
+// What a policy is: a movable value with a name, traits, all hooks of its kind and of its traits, and `serialize` for its
+// run state. No base class, nothing virtual, no optional hooks: a misspelt hook is an error, not silence.
 //
 // Two promises that no concept can check, and that the conformance suite does:
 // - a hook that returns an error has left the policy and the parameters as they were, so that it can be called again;
@@ -12629,9 +12411,7 @@ concept PolicyOf = Movable<P> && DefaultInitializable<P> && Stateful<P> && requi
 /// after a committed round, as `serialize` does it, the shared parameters first; a peer that joins is given it. `adopt`:
 /// the shared state was replaced by the committed one of a later round; `previous` is what the shared parameters were
 /// before, so that local progress can be kept, or empty where it must not be. `catch_up`: take part in an exchange with
-/// what there is, nothing for a peer that has just joined, and commit the round. Optional, `result<void> replay(ctx)`: the
-/// gradients are what ctx.mean gave in a round; do to the shared state what that round did, bit for bit. With it a peer can
-/// join where rounds are shorter than the transfer of the state.
+/// what there is, nothing for a peer that has just joined, and commit the round.
 template <class P, class Context = archetype::context>
 concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std::span<const float> previous) {
   p.shared(ar);
@@ -12639,19 +12419,166 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
   { p.catch_up(ctx) } -> std::same_as<result<void>>;
 };
 
-/// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
-/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Where
-/// `looks_ahead`, `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be
-/// others while it does, and are then as they were. It may be called again in the step; `bool looks_ahead()`: whether it is
-/// needed.
+/// With comm_traits::looks_ahead. `compute`: pass() makes the gradients and gives the loss; the parameters may be others
+/// while it does, and are then as they were. It may be called again in the step. `looks_ahead`: whether it is needed.
 template <class P, class Context = archetype::context>
-concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
-    (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {
+concept LooksAhead = requires(P& p, Context& ctx, result<double> (*pass)()) {
+  { p.looks_ahead() } -> std::same_as<bool>;
+  { p.compute(ctx, pass) } -> std::same_as<result<double>>;
+};
+
+/// With comm_traits::replays. `replay`: the gradients are what ctx.mean gave in a round; do to the shared state what that
+/// round did, bit for bit. So a peer can join where rounds are shorter than the transfer of the state. `replays`: whether
+/// it can.
+template <class P, class Context = archetype::context>
+concept Replays = requires(P& p, Context& ctx) {
+  { p.replays() } -> std::same_as<bool>;
+  { p.replay(ctx) } -> std::same_as<result<void>>;
+};
+
+/// With comm_traits::draws_peers. `trains`: whether this peer computes in the next step, or only counts it.
+template <class P, class Context = archetype::context>
+concept DrawsPeers = requires(P& p, Context& ctx) {
+  { p.trains(ctx) } -> std::same_as<bool>;
+};
+
+/// With comm_traits::divides_batches. `part_of_batch`: the sequences of each batch that are this peer's in the next step,
+/// or none where all have as many. `parts_for`: of pipelines of these speeds (0: unknown), each one's part of a batch in
+/// micro-batches; nothing where all have as many.
+template <class P>
+concept DividesBatches = requires(P& p, const std::vector<double>& speeds) {
+  { p.part_of_batch() } -> ConvertibleTo<std::optional<index_range>>;
+  { p.parts_for(speeds) } -> std::same_as<std::vector<std::size_t>>;
+};
+
+/// With comm_traits::talks_between. `stand_by`: before `catch_up`, as long as others still train: serves them.
+/// `meanwhile`: what to do while this peer waits for others in a step; empty: nothing. `meet_holders`: where blocks move,
+/// an attempt has begun in which these peers hold the same blocks.
+template <class P, class Context = archetype::context>
+concept TalksBetween = requires(P& p, Context& ctx, const archetype::holders& who) {
+  p.stand_by(ctx);
+  { p.meanwhile(ctx) } -> std::same_as<std::function<void()>>;
+  { p.meet_holders(ctx, who) } -> std::same_as<result<void>>;
+};
+
+/// With comm_traits::takes_turns, for comm::stacked. `turn_part`: the parts of its turn. `followed`: what all hold alike,
+/// which the live parameters follow. `count_step`: one inner step more.
+template <class P, class Context = archetype::context>
+concept TakesTurns = requires(P& p, Context& ctx) {
+  p.turn_part();
+  { p.followed() } -> std::same_as<std::span<const float>>;
+  p.count_step(ctx);
+};
+
+/// With paths or regions. `follow`: this peer has that one from now on, or none; whether it is another than before, whose
+/// shared parameters the live ones are to become. `parameters_of`: the shared parameters of any.
+template <class P, class Context = archetype::context>
+concept FollowsPaths = requires(P& p, Context& ctx, std::optional<std::uint32_t> path, std::span<float> to) {
+  { p.follow(ctx, path) } -> std::same_as<bool>;
+  p.parameters_of(std::uint32_t{}, to);
+};
+
+/// With comm_traits::trains_paths. `admit`: a round in which nobody has anything to give; who is there for the first time
+/// gets a path. `paths`: how many there are to share out, each with an equal part of each batch.
+template <class P, class Context = archetype::context>
+concept TrainsPaths = FollowsPaths<P> && requires(P& p, Context& ctx) {
+  { p.admit(ctx) } -> std::same_as<result<void>>;
+  { p.paths() } -> ConvertibleTo<std::size_t>;
+};
+
+/// With comm_traits::in_regions. `regions`: how many pipelines share out, all with the same batches.
+template <class P>
+concept InRegions = FollowsPaths<P> && requires(P& p) {
+  { p.regions() } -> ConvertibleTo<std::size_t>;
+};
+
+/// With comm_traits::moves_with_blocks. `block_rows`: what is kept for each parameter, the shared parameters first.
+/// `divide`: the model has another part than `before`. `memory`: what an exchange remembers of the one before; `forget`:
+/// begins without it. `exchanges_next`: whether an exchange comes after the step under way. `row_waits`: where results are
+/// a round late, whether a row waits for the next exchange.
+template <class P, class Context = archetype::context>
+concept MovesWithBlocks = requires(P& p, Context& ctx, std::span<const parameter_segment> before) {
+  { p.block_rows() } -> std::same_as<std::vector<parameter_row>>;
+  { p.divide(ctx, before) } -> std::same_as<result<void>>;
+  { p.memory() } -> std::same_as<std::vector<std::span<std::byte>>>;
+  { p.forget(ctx) } -> std::same_as<result<void>>;
+  { p.exchanges_next() } -> std::same_as<bool>;
+  { p.row_waits() } -> std::same_as<std::optional<bool>>;
+};
+
+/// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
+/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
+template <class P, class Context = archetype::context>
+concept HasCommunicationHooks = PolicyOf<P, comm_traits> && requires(P& p, Context& ctx) {
   { p.start(ctx) } -> std::same_as<result<void>>;
   { p.before_inner_step(ctx) } -> std::same_as<result<void>>;
   { p.after_inner_step(ctx) } -> std::same_as<result<void>>;
   { p.finish(ctx) } -> std::same_as<result<void>>;
 };
+
+namespace detail {
+
+/// Whether a policy has the hooks that go with each of its traits.
+template <class P>
+struct hooks_of_traits {
+  static constexpr comm_traits t = P::traits;
+  static constexpr bool elastic = t.tolerates == peers::fixed || ElasticPolicy<P>;
+  static constexpr bool looks_ahead = !t.looks_ahead || LooksAhead<P>;
+  static constexpr bool replays = !t.replays || Replays<P>;
+  static constexpr bool draws_peers = !t.draws_peers || DrawsPeers<P>;
+  static constexpr bool divides_batches = !t.divides_batches || DividesBatches<P>;
+  static constexpr bool talks_between = !t.talks_between || TalksBetween<P>;
+  static constexpr bool takes_turns = !t.takes_turns || TakesTurns<P>;
+  static constexpr bool trains_paths = !t.trains_paths || TrainsPaths<P>;
+  static constexpr bool in_regions = !t.in_regions || InRegions<P>;
+  static constexpr bool moves_with_blocks = !t.moves_with_blocks || MovesWithBlocks<P>;
+  static constexpr bool all = elastic && looks_ahead && replays && draws_peers && divides_batches && talks_between &&
+                              takes_turns && trains_paths && in_regions && moves_with_blocks;
+};
+
+/// One error for each trait whose hooks are missing.
+template <class P, bool IsPolicy>
+struct promised {};
+template <class P>
+struct promised<P, true> {
+  using has = hooks_of_traits<P>;
+  static_assert(has::elastic,
+                "causeway-P11: the traits of this communication policy say `tolerates = peers::elastic`, but it lacks "
+                "`shared`, `adopt` or `catch_up`. docs/reference/rules.md#p11");
+  static_assert(has::looks_ahead,
+                "causeway-P11: the traits of this communication policy say `looks_ahead`, but it lacks "
+                "`looks_ahead()` or `compute`. docs/reference/rules.md#p11");
+  static_assert(has::replays,
+                "causeway-P11: the traits of this communication policy say `replays`, but it lacks "
+                "`replays()` or `replay`. docs/reference/rules.md#p11");
+  static_assert(has::draws_peers,
+                "causeway-P11: the traits of this communication policy say `draws_peers`, but it lacks "
+                "`trains`. docs/reference/rules.md#p11");
+  static_assert(has::divides_batches,
+                "causeway-P11: the traits of this communication policy say `divides_batches`, but it lacks "
+                "`part_of_batch` or `parts_for`. docs/reference/rules.md#p11");
+  static_assert(has::talks_between,
+                "causeway-P11: the traits of this communication policy say `talks_between`, but it lacks "
+                "`stand_by`, `meanwhile` or `meet_holders`. docs/reference/rules.md#p11");
+  static_assert(has::takes_turns,
+                "causeway-P11: the traits of this communication policy say `takes_turns`, but it lacks "
+                "`turn_part`, `followed` or `count_step`. docs/reference/rules.md#p11");
+  static_assert(has::trains_paths,
+                "causeway-P11: the traits of this communication policy say `trains_paths`, but it lacks "
+                "`admit`, `paths`, `follow` or `parameters_of`. docs/reference/rules.md#p11");
+  static_assert(has::in_regions,
+                "causeway-P11: the traits of this communication policy say `in_regions`, but it lacks "
+                "`regions`, `follow` or `parameters_of`. docs/reference/rules.md#p11");
+  static_assert(has::moves_with_blocks,
+                "causeway-P11: the traits of this communication policy say `moves_with_blocks`, but it lacks "
+                "`block_rows`, `divide`, `memory`, `forget`, `exchanges_next` or `row_waits`. docs/reference/rules.md#p11");
+};
+
+}  // namespace detail
+
+/// With all hooks that its traits promise.
+template <class P>
+concept CommunicationPolicy = HasCommunicationHooks<P> && detail::hooks_of_traits<P>::all;
 
 /// `start`: once, before the communication policy's. `forward_backward`: adds the gradient of the mean loss over the batch;
 /// gives that mean. Cuts the batch as it likes. `norm`: the gradient is exchanged; completes what peers share of it, and
@@ -12713,23 +12640,49 @@ static_assert(FaultPolicy<fail_stop>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace fault {
 
+/// Where every peer holds all that others hold, as in data parallelism and in the stages of a swarm.
+struct no_recovery {};
+
+/// Of peers that hold parts of the model.
+struct quorum_options {
+  /// Of pipelines: where blocks are saved, and where the run goes back to when nobody has one any more. Peers may reach one
+  /// storage, or have one for each machine: each keeps what its own peers hold. Of a swarm: the peer's own disk, for the
+  /// gradient of each step that it has.
+  std::optional<io::any_storage> storage{};
+  std::string folder = "blocks";
+  /// Steps, or rounds where replicas take steps of their own; none: 100 and 1. The first state is saved too.
+  std::optional<std::uint64_t> store_every{};
+  /// Of the run, if known; equal on all peers. What is gathered or left to each peer then is exchanged after the last.
+  std::uint64_t steps = 0;
+};
+
 /// Leaves the judgement of every round to the membership (environment::group, docs/design/membership.md): commit when a
 /// quorum voted for it, retry with the survivors when the exchange failed. Inner steps of survivors are never thrown away.
 ///
+/// `Recovery`: what becomes of the blocks of pipelines, a policy of stage/recovery.hpp (train/pipeline_executors.hpp);
+/// without one pipelines regroup.
+///
 /// Cost per round without faults: two control messages to and from the leader, one hash of the shared state, and, where
 /// the group has a disk, one copy of it written. Nothing per inner step. Minimum quorum and grace are the group's options.
+template <class Recovery = no_recovery>
 class quorum {
  public:
   static constexpr std::string_view name = "quorum";
   static constexpr fault_traits traits{.produces = peers::elastic, .retries = true};
   static constexpr std::uint32_t state_version = 1;
 
+  explicit quorum(Recovery how = Recovery{}, quorum_options saved = {})
+      : recovery{std::move(how)}, options{std::move(saved)} {}
+
   result<void> begin_step(auto&) { return {}; }
   result<verdict> end_step(auto& ctx, const result<void>& outcome) { return ctx.decide(outcome); }
 
   void serialize(auto&) {}
+
+  Recovery recovery;
+  quorum_options options;
 };
-static_assert(FaultPolicy<quorum>);
+static_assert(FaultPolicy<quorum<>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::fault
 
@@ -13279,7 +13232,7 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
 #define CAUSEWAY_COLLECTIVE_GATHER_HPP
 
 // Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
-// than the caller's limit because somebody else says so.
+// than the caller's limit because somebody else says so. And whether all peers hold the same thing.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -13350,18 +13303,18 @@ result<void> gather_to(T& transport, const net::message_id& id, std::span<const 
 
 /// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
 /// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
-template <net::Transport T>
-result<void> gather(T& transport, const net::message_id& id, net::peer_index root, std::span<const std::byte> mine,
-                    std::size_t limit, std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+result<void> gather(net::Transport auto& transport, const net::message_id& id, net::peer_index root,
+                    std::span<const std::byte> mine, std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                    const collective_options& options = {}) {
   CAUSEWAY_EXPECT(root < transport.size());
   const auto wants = [root](net::peer_index p) { return p == root; };
   return detail::gather_to(transport, id, mine, limit, all, wants, options);
 }
 
 /// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
-template <net::Transport T>
-result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
-                        std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+result<void> all_gather(net::Transport auto& transport, const net::message_id& id, std::span<const std::byte> mine,
+                        std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                        const collective_options& options = {}) {
   const auto wants = [](net::peer_index) { return true; };
   return detail::gather_to(transport, id, mine, limit, all, wants, options);
 }
@@ -13388,6 +13341,19 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
     if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
   }
   for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
+result<void> all_equal(net::Transport auto& transport, const net::message_id& id, std::uint64_t own,
+                       const std::string& complaint, const collective_options& options = {}) {
+  if (transport.size() == 1) return {};
+  std::vector<std::uint64_t> all(transport.size());
+  CAUSEWAY_TRY(
+      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
+  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
+    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
+  }
   return {};
 }
 
@@ -13553,32 +13519,6 @@ CAUSEWAY_DECL result<std::optional<cut>> chosen_cut(const std::vector<cut>& cuts
 #endif  // CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
 #endif
 
-// ---- causeway/collective/agreement.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
-#define CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
-
-// Whether all peers hold the same thing, by a number that names it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
-template <net::Transport T>
-result<void> all_equal(T& transport, const net::message_id& id, std::uint64_t own, const std::string& complaint,
-                       const collective_options& options = {}) {
-  if (transport.size() == 1) return {};
-  std::vector<std::uint64_t> all(transport.size());
-  CAUSEWAY_TRY(
-      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
-  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
-    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
-
 // ---- causeway/collective/broadcast.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
 #define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
@@ -13667,9 +13607,31 @@ result<void> broadcast(T& transport, const net::message_id& id, net::peer_index 
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+using peer_group = std::vector<net::peer_index>;
+
 /// Whether each of `peers` peers is in one group, and no group is empty.
-CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups,
-                                               std::uint32_t peers);
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers);
+
+/// The first of each group.
+CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);
+
+/// The group of a peer: an empty one if it is in none.
+CAUSEWAY_DECL [[nodiscard]] peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer);
+
+/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
+using region_list = std::vector<peer_group>;
+
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct region_label {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
 
 /// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
 /// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
@@ -13720,7 +13682,7 @@ static_assert(net::Transport<group_view>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups, std::uint32_t peers) {
+CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
   std::vector<net::peer_index> all;
   for (const auto& group : groups) {
     if (group.empty()) return false;
@@ -13731,6 +13693,36 @@ CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>
     if (all[i] != i) return false;
   }
   return all.size() == peers;
+}
+
+CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
+  peer_group hubs;
+  for (const peer_group& group : groups) hubs.push_back(group.front());
+  return hubs;
+}
+
+CAUSEWAY_DECL peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer) {
+  for (const peer_group& group : groups) {
+    if (std::find(group.begin(), group.end(), peer) != group.end()) return group;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
+  std::map<std::uint32_t, std::vector<net::peer_index>> named;
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) named[own[p]].push_back(p);
+  }
+  region_list all;
+  for (auto& [name, peers] : named) all.push_back(std::move(peers));
+  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) continue;
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
+  }
+  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
+  return all;
 }
 
 CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
@@ -14015,6 +14007,29 @@ concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_vi
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
 
+namespace detail {
+/// Any argument of a constructor.
+struct anything {
+  template <class T>
+  operator T() const;  // NOLINT: that is what it is for
+};
+}  // namespace detail
+
+/// One with the same options and no state. An optimizer whose constructor takes more than its options says itself how, by
+/// `anew()`.
+template <class O>
+O anew(const O& optimizer) {
+  if constexpr (requires { optimizer.anew(); }) {
+    return optimizer.anew();
+  } else {
+    static_assert(
+        !std::is_constructible_v<O, decltype(optimizer.options()), detail::anything>,
+        "causeway-P12: this optimizer is made of more than its options, which a copy of it would be without; give "
+        "it `anew()`, which makes one with all of that and no state");
+    return O{optimizer.options()};
+  }
+}
+
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.
 template <class O>
@@ -14041,8 +14056,7 @@ class state_buffer {
   [[nodiscard]] std::span<const float> span() const noexcept { return values_.span(); }
 
   /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
-  template <class Archive>
-  void serialize(Archive& ar) {
+  void serialize(auto& ar) {
     if constexpr (requires { ar.view(std::span<float>{}); }) {
       return ar.view(values_.span());  // an archive that refers to memory instead of copying it
     }
@@ -14075,8 +14089,7 @@ constexpr bool decays(parameter_kind kind) noexcept { return kind != parameter_k
 
 /// Calls `f(begin, count, decays)` on the calling thread for the pieces of [part.begin, part.end) of the flat buffers,
 /// cut where decay starts or ends. A segment's padding belongs to it.
-template <class F>
-void for_pieces(std::span<const parameter_segment> segments, index_range part, F&& f) {
+void for_pieces(std::span<const parameter_segment> segments, index_range part, auto&& f) {
   for (std::size_t s = 0; s < segments.size();) {
     const bool decay = decays(segments[s].kind);
     const std::int64_t begin = s == 0 ? 0 : segments[s].offset;
@@ -14089,8 +14102,7 @@ void for_pieces(std::span<const parameter_segment> segments, index_range part, F
 }
 
 /// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
-template <class F>
-void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
+void for_all_pieces(thread_pool& pool, const parameter_view& view, auto&& f) {
   const auto length = static_cast<std::int64_t>(view.values.size());
   const auto walk = [&](index_range part) {
     if (view.segments.empty()) {
@@ -14132,9 +14144,8 @@ concept Divisible = Optimizer<O> && requires(O& o) {
 
 /// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
 /// once.
-template <Divisible O>
-void divide(O& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to, std::int64_t length,
-            std::uint64_t steps) {
+void divide(Divisible auto& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to,
+            std::int64_t length, std::uint64_t steps) {
   std::vector<std::vector<float>> before;
   for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
   inner.resume(length, steps);
@@ -14619,8 +14630,8 @@ struct exchange_state {
   /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
   /// same.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
-  std::uint32_t paths = 0;   ///< through modules, or regions, which pipelines share out; 0: there are none
-  std::uint32_t splits = 0;  ///< equal parts of a global batch, one for each path; 0: all share all of it
+  std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
+  std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
   /// parameters are not what the live ones began from.
   std::function<bool(std::optional<std::uint32_t> path)> follow{};
@@ -14638,7 +14649,8 @@ class step_group {
   virtual result<step_attempt> begin_attempt() = 0;
   /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
   virtual result<void> propose(const step_record& next) = 0;
-  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another.
+  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another. `why`: none
+  /// would.
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
@@ -14695,10 +14707,8 @@ struct shared_state {
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
   std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
-  /// So many paths, or regions, are shared out over pipelines, or paths over the peers of a swarm's stage; this one's takes
-  /// one (see exchange_state).
-  std::uint32_t paths = 0;
-  std::uint32_t splits = 0;
+  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
+  std::uint32_t batch_parts = 0;  ///< as exchange_state's
   std::function<bool(std::optional<std::uint32_t>)> follow{};
   std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
   /// Results are a round late: whether a row waits for the next exchange.
@@ -14722,7 +14732,7 @@ void follow_with(shared_state& state, Comm& comm, Context& ctx) {
 /// And one with comm_traits::trains_paths.
 template <class Comm, class Context>
 void share_paths(shared_state& state, Comm& comm, Context& ctx) {
-  state.paths = state.splits = static_cast<std::uint32_t>(comm.paths());
+  state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
   follow_with(state, comm, ctx);
 }
 
@@ -14734,24 +14744,21 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
-  using speeds_type = const std::vector<double>&;
-  if constexpr (requires(speeds_type speeds) { comm.trigger().parts_for(speeds); }) {
-    state.parts_for = [&comm](speeds_type speeds) { return comm.trigger().parts_for(speeds); };
-  } else if constexpr (requires(speeds_type speeds) { comm.parts_for(speeds); }) {
-    state.parts_for = [&comm](speeds_type speeds) { return comm.parts_for(speeds); };
+  state.row_waits = [&comm] { return comm.row_waits(); };
+  if constexpr (Comm::traits.divides_batches) {
+    state.parts_for = [&comm](const std::vector<double>& speeds) { return comm.parts_for(speeds); };
   }
   using gradient_pass = std::function<result<double>()>;
-  if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
   if constexpr (Comm::traits.looks_ahead) {
     if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
-  if constexpr (requires { comm.regions(); }) {
+  if constexpr (Comm::traits.in_regions) {
     if (comm.regions() > 0) {
       state.paths = static_cast<std::uint32_t>(comm.regions());
       follow_with(state, comm, ctx);
     }
   }
-  if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
+  if constexpr (Comm::traits.talks_between) {
     state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
   }
 }
@@ -14869,6 +14876,9 @@ class elastic_group {
   /// Whether every sample of the run's budget is in a commit.
   [[nodiscard]] virtual bool budget_used() const = 0;
 
+  /// The group of elastic pipelines that this is, if it is one.
+  [[nodiscard]] virtual parallel::step_group* steps() noexcept { return nullptr; }
+
   /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
   /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
   /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.
@@ -14923,10 +14933,7 @@ struct constant {
 
   [[nodiscard]] constexpr float at(std::uint64_t) const noexcept { return rate; }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(rate);
-  }
+  void serialize(auto& ar) { ar(rate); }
 };
 
 /// Linear from peak/warmup_steps at step 0 to `peak` at step warmup_steps - 1, then half a cosine down to
@@ -14950,10 +14957,7 @@ struct warmup_cosine {
     return static_cast<float>(static_cast<double>(peak) * (floor + (1.0 - floor) * cosine));
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(peak, warmup_steps, total_steps, final_fraction);
-  }
+  void serialize(auto& ar) { ar(peak, warmup_steps, total_steps, final_fraction); }
 };
 
 static_assert(Schedule<constant> && Schedule<warmup_cosine>);
@@ -15877,9 +15881,9 @@ class inner_steps {
   [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }  ///< of the last step
   [[nodiscard]] float learning_rate() const noexcept { return rate_; }           ///< of the last step
   [[nodiscard]] float next_learning_rate(const trainer_options& options, std::uint64_t step) const {
-    return rate_factor_ * options.learning_rate.at(scheduled_at_.value_or(step));
+    return rate_factor_ * stage_factor_ * options.learning_rate.at(scheduled_at_.value_or(step));
   }
-  void multiply_learning_rate(float factor) noexcept { rate_factor_ = factor; }
+  void multiply_learning_rate(float factor, bool of_stage) noexcept { (of_stage ? stage_factor_ : rate_factor_) = factor; }
   void schedule_at(std::uint64_t step) noexcept { scheduled_at_ = step; }
 
   /// See training_context.
@@ -15921,7 +15925,7 @@ class inner_steps {
 
   Inner inner_;
   std::span<float> updates_;
-  float gradient_norm_ = 0, rate_ = 0, rate_factor_ = 1;
+  float gradient_norm_ = 0, rate_ = 0, rate_factor_ = 1, stage_factor_ = 1;
   std::optional<std::uint64_t> scheduled_at_;
   std::uint32_t without_gradient_ = 0;  // steps in a row
   bool skip_ = false;
@@ -16835,9 +16839,8 @@ result<void> one_shot(T& transport, const net::message_id& id, std::span<float> 
 }
 
 /// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
-template <net::SumsItself T>
-result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
-                     collective_workspace& workspace) {
+result<void> own_sum(net::SumsItself auto& transport, std::span<float> data, float factor,
+                     const collective_options& options, collective_workspace& workspace) {
   if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
   if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
   thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
@@ -16877,15 +16880,13 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
 ///
 /// errc::timeout, errc::peer_lost and errc::wrong_parent name the peer that was waited for. errc::non_finite names a peer
 /// whose values hold NaN or infinity, and is given by all peers alike (in a ring the culprit alone is told its name).
-template <net::Transport T>
-result<void> all_reduce_sum(T& transport, const net::message_id& id, std::span<float> data,
+result<void> all_reduce_sum(net::Transport auto& transport, const net::message_id& id, std::span<float> data,
                             const collective_options& options = {}) {
   return detail::all_reduce(transport, id, data, 1.0F, options);
 }
 
 /// As all_reduce_sum, then times 1/n (as f32), before the sums are sent round.
-template <net::Transport T>
-result<void> all_reduce_mean(T& transport, const net::message_id& id, std::span<float> data,
+result<void> all_reduce_mean(net::Transport auto& transport, const net::message_id& id, std::span<float> data,
                              const collective_options& options = {}) {
   return detail::all_reduce(transport, id, data, 1.0F / static_cast<float>(transport.size()), options);
 }
@@ -22516,12 +22517,12 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   state.round_samples = ctx.contribution().round_samples();
   state.by_pace = ctx.contribution().by_pace();
   state.stage_sums = ctx.stages().most_asked();
-  if constexpr (requires { comm.replay(ctx); }) {
-    state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
+  if constexpr (Comm::traits.replays) {
+    if (comm.replays()) {
+      state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
+    }
   }
-  if constexpr (requires { comm.meanwhile(ctx); }) {
-    if (comm.answers_peers()) state.meanwhile = [&] { comm.meanwhile(ctx); };
-  }
+  if constexpr (Comm::traits.talks_between) state.meanwhile = comm.meanwhile(ctx);
   if constexpr (Comm::traits.trains_paths) share_paths(state, comm, ctx);
   if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, ctx);
   return state;
@@ -22912,9 +22913,9 @@ class training_context {
     return {.channel = channel, .step = entry().round | part << 40U, .parent = entry().parent};
   }
 
-  /// Of the inner step that comes next.
+  /// Of the inner step that comes next; its factors, the policy's and a stage's, are not in a checkpoint.
   [[nodiscard]] float next_learning_rate() const { return inner_.next_learning_rate(options_, step_); }
-  void multiply_learning_rate(float factor) noexcept { inner_.multiply_learning_rate(factor); }  ///< not in a checkpoint
+  void multiply_learning_rate(float by, bool of_stage = false) noexcept { inner_.multiply_learning_rate(by, of_stage); }
   /// Where the schedule of the learning rate is, whatever the steps: where the inner optimizer moves once a round.
   void schedule_at(std::uint64_t step) noexcept { inner_.schedule_at(step); }
 
@@ -23166,6 +23167,26 @@ CAUSEWAY_DECL message_id link_transport::of_this_view(message_id id) const noexc
 // - In place of a report that waits, the last one that was said goes out again, whoever asks: an earlier statement, still
 //   true. A leader that resigned has made none to others, and says farewell again.
 
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+// The file in which a member keeps who it is and what it has promised.
+
+// The record is in its file twice, so that one damaged place costs nothing: without it this peer would be somebody else.
+CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder);
+
+CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
+                                               const std::vector<std::byte>& bytes);
+
+}  // namespace detail
+
+/// The identity that this storage has in a run, or `fresh` if it has none: a record that is torn or lost is no identity.
+CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
+                                           net::peer_id fresh);
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 /// Threading: like its owner's other members; `write` alone runs without the lock, never twice at a time.
@@ -23242,6 +23263,30 @@ class write_behind {
   std::vector<std::byte> last_report_;
 };
 
+// What a member's trainer did, as events for a checker (membership/checker.hpp), beside those of the protocol.
+
+/// With the fabric's lock held.
+class member_journal {
+ public:
+  /// `kept`: somebody reads it. Else nothing is written.
+  CAUSEWAY_DECL member_journal(const net::fabric& fabric, write_behind& behind, bool kept);
+
+  /// `drawn`: sample numbers, of which the last `count` were trained on for the round after `on`.
+  CAUSEWAY_DECL void trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
+                             std::uint64_t count);
+  /// Those of everybody in a view were used.
+  CAUSEWAY_DECL void updates(const membership::view& view);
+  /// The state of that round is this peer's.
+  CAUSEWAY_DECL void held(const membership::commit_record& record);
+
+ private:
+  CAUSEWAY_DECL void note(membership::event e);
+
+  const net::fabric& fabric_;
+  write_behind& behind_;
+  bool kept_;
+};
+
 }}}  // namespace causeway::CAUSEWAY_ABI::detail
 
 #endif  // CAUSEWAY_TRAIN_WRITE_BEHIND_HPP
@@ -23252,6 +23297,35 @@ class write_behind {
 #define CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
 
 // Bodies of train/write_behind.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder) {
+  CAUSEWAY_ASSIGN(const io::byte_vector bytes, storage.read(folder + "/record"));
+  const std::span<const std::byte> all{bytes};
+  auto first = membership::decode_durable_record(all.first(all.size() / 2));
+  return first ? std::move(first) : membership::decode_durable_record(all.last(all.size() / 2));
+}
+
+CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
+                                               const std::vector<std::byte>& bytes) {
+  return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
+    CAUSEWAY_TRY(sink(std::span{bytes}));
+    return sink(std::span{bytes});
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
+                                           net::peer_id fresh) {
+  const auto record = detail::read_member_record(storage, folder);
+  return record && record->run == run ? record->self : fresh;
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
@@ -23318,54 +23392,6 @@ CAUSEWAY_DECL void write_behind::say(net::peer_id to, std::vector<std::byte> mes
   to_.send(to, std::move(message));
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::detail
-
-#endif  // CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
-#endif
-
-// ---- causeway/train/member_journal.hpp ----
-#ifndef CAUSEWAY_TRAIN_MEMBER_JOURNAL_HPP
-#define CAUSEWAY_TRAIN_MEMBER_JOURNAL_HPP
-
-// What a member's trainer did, as events for a checker (membership/checker.hpp), beside those of the protocol.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
-
-/// With the fabric's lock held.
-class member_journal {
- public:
-  /// `kept`: somebody reads it. Else nothing is written.
-  CAUSEWAY_DECL member_journal(const net::fabric& fabric, write_behind& behind, bool kept);
-
-  /// `drawn`: sample numbers, of which the last `count` were trained on for the round after `on`.
-  CAUSEWAY_DECL void trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
-                             std::uint64_t count);
-  /// Those of everybody in a view were used.
-  CAUSEWAY_DECL void updates(const membership::view& view);
-  /// The state of that round is this peer's.
-  CAUSEWAY_DECL void held(const membership::commit_record& record);
-
- private:
-  CAUSEWAY_DECL void note(membership::event e);
-
-  const net::fabric& fabric_;
-  write_behind& behind_;
-  bool kept_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::detail
-
-#endif  // CAUSEWAY_TRAIN_MEMBER_JOURNAL_HPP
-
-// ---- causeway/train/impl/member_journal.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_JOURNAL_IPP
-#define CAUSEWAY_TRAIN_IMPL_MEMBER_JOURNAL_IPP
-
-// Bodies of train/member_journal.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
-
 CAUSEWAY_DECL member_journal::member_journal(const net::fabric& fabric, write_behind& behind, bool kept)
     : fabric_{fabric}, behind_{behind}, kept_{kept} {}
 
@@ -23417,72 +23443,7 @@ CAUSEWAY_DECL void member_journal::note(membership::event e) {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::detail
 
-#endif  // CAUSEWAY_TRAIN_IMPL_MEMBER_JOURNAL_IPP
-#endif
-
-// ---- causeway/train/member_record.hpp ----
-#ifndef CAUSEWAY_TRAIN_MEMBER_RECORD_HPP
-#define CAUSEWAY_TRAIN_MEMBER_RECORD_HPP
-
-// The file in which a member keeps who it is and what it has promised.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-namespace detail {
-
-// The record is in its file twice, so that one damaged place costs nothing: without it this peer would be somebody else.
-CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder);
-
-CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
-                                               const std::vector<std::byte>& bytes);
-
-}  // namespace detail
-
-/// The identity that this storage has in a run, or `fresh` if it has none: a record that is torn or lost is no identity.
-CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
-                                           net::peer_id fresh);
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_MEMBER_RECORD_HPP
-
-// ---- causeway/train/impl/member_record.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_RECORD_IPP
-#define CAUSEWAY_TRAIN_IMPL_MEMBER_RECORD_IPP
-
-// Bodies of train/member_record.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
-
-CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder) {
-  CAUSEWAY_ASSIGN(const io::byte_vector bytes, storage.read(folder + "/record"));
-  const std::span<const std::byte> all{bytes};
-  auto first = membership::decode_durable_record(all.first(all.size() / 2));
-  return first ? std::move(first) : membership::decode_durable_record(all.last(all.size() / 2));
-}
-
-CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
-                                               const std::vector<std::byte>& bytes) {
-  return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
-    CAUSEWAY_TRY(sink(std::span{bytes}));
-    return sink(std::span{bytes});
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
-                                           net::peer_id fresh) {
-  const auto record = detail::read_member_record(storage, folder);
-  return record && record->run == run ? record->self : fresh;
-}
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_IMPL_MEMBER_RECORD_IPP
+#endif  // CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
 #endif
 
 // ---- causeway/train/member_control.hpp ----
@@ -24092,14 +24053,17 @@ template class basic_member_control<void>;
 #endif  // CAUSEWAY_TRAIN_IMPL_MEMBER_CONTROL_IPP
 #endif
 
-// ---- causeway/train/view_transport.hpp ----
-#ifndef CAUSEWAY_TRAIN_VIEW_TRANSPORT_HPP
-#define CAUSEWAY_TRAIN_VIEW_TRANSPORT_HPP
+// ---- causeway/train/entered_attempt.hpp ----
+#ifndef CAUSEWAY_TRAIN_ENTERED_ATTEMPT_HPP
+#define CAUSEWAY_TRAIN_ENTERED_ATTEMPT_HPP
+
+// The attempt at a round that a member was let into: connects it to the others, says how long the exchange may take, and,
+// when it failed, whose fault that was as far as this peer has seen it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 // The peers of one attempt at a round as a Transport that remembers who kept it waiting: when the exchange fails, the
 // membership asks it whom to suspect.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 /// Ranks whose messages did not come or were not taken, oldest first.
 struct suspicion {
@@ -24136,73 +24100,6 @@ class view_transport {
   std::vector<std::pair<net::operation, net::peer_index>> open_;
 };
 static_assert(net::Transport<view_transport>);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::detail
-
-#endif  // CAUSEWAY_TRAIN_VIEW_TRANSPORT_HPP
-
-// ---- causeway/train/impl/view_transport.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_TRAIN_IMPL_VIEW_TRANSPORT_IPP
-#define CAUSEWAY_TRAIN_IMPL_VIEW_TRANSPORT_IPP
-
-// Bodies of train/view_transport.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
-
-CAUSEWAY_DECL void suspicion::add(net::peer_index rank) {
-  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
-}
-
-CAUSEWAY_DECL view_transport::view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects)
-    : links_{std::move(links)}, suspects_{std::move(suspects)} {}
-
-CAUSEWAY_DECL net::operation view_transport::send(net::peer_index to, const net::message_id& id,
-                                                  std::span<const std::byte> bytes) {
-  return remember(links_.send(to, id, bytes), to);
-}
-
-CAUSEWAY_DECL net::operation view_transport::receive(net::peer_index from, const net::message_id& id,
-                                                     std::span<std::byte> buffer) {
-  return remember(links_.receive(from, id, buffer), from);
-}
-
-CAUSEWAY_DECL result<std::size_t> view_transport::wait(net::operation op, time_point deadline) {
-  const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& o) { return o.first == op; });
-  const net::peer_index peer = found == open_.end() ? self() : found->second;
-  if (found != open_.end()) {
-    *found = open_.back();
-    open_.pop_back();
-  }
-  auto outcome = links_.wait(op, deadline);
-  if (!outcome && peer != self()) suspect(peer, outcome.error().code, deadline);
-  return outcome;
-}
-
-CAUSEWAY_DECL net::operation view_transport::remember(net::operation op, net::peer_index peer) {
-  open_.emplace_back(op, peer);
-  return op;
-}
-
-CAUSEWAY_DECL void view_transport::suspect(net::peer_index peer, errc code, time_point deadline) {
-  const bool overdue = code == errc::timeout && deadline != time_point{};
-  const bool wrong = code == errc::protocol || code == errc::wrong_parent || code == errc::too_large;
-  if (code == errc::peer_lost || overdue || wrong) suspects_->add(peer);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::detail
-
-#endif  // CAUSEWAY_TRAIN_IMPL_VIEW_TRANSPORT_IPP
-#endif
-
-// ---- causeway/train/entered_attempt.hpp ----
-#ifndef CAUSEWAY_TRAIN_ENTERED_ATTEMPT_HPP
-#define CAUSEWAY_TRAIN_ENTERED_ATTEMPT_HPP
-
-// The attempt at a round that a member was let into: connects it to the others, says how long the exchange may take, and,
-// when it failed, whose fault that was as far as this peer has seen it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 /// One at a time, again and again. Threading: the trainer's thread.
 class entered_attempt {
@@ -24340,6 +24237,46 @@ class past_epochs {
 // Bodies of train/entered_attempt.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL void suspicion::add(net::peer_index rank) {
+  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+}
+
+CAUSEWAY_DECL view_transport::view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects)
+    : links_{std::move(links)}, suspects_{std::move(suspects)} {}
+
+CAUSEWAY_DECL net::operation view_transport::send(net::peer_index to, const net::message_id& id,
+                                                  std::span<const std::byte> bytes) {
+  return remember(links_.send(to, id, bytes), to);
+}
+
+CAUSEWAY_DECL net::operation view_transport::receive(net::peer_index from, const net::message_id& id,
+                                                     std::span<std::byte> buffer) {
+  return remember(links_.receive(from, id, buffer), from);
+}
+
+CAUSEWAY_DECL result<std::size_t> view_transport::wait(net::operation op, time_point deadline) {
+  const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& o) { return o.first == op; });
+  const net::peer_index peer = found == open_.end() ? self() : found->second;
+  if (found != open_.end()) {
+    *found = open_.back();
+    open_.pop_back();
+  }
+  auto outcome = links_.wait(op, deadline);
+  if (!outcome && peer != self()) suspect(peer, outcome.error().code, deadline);
+  return outcome;
+}
+
+CAUSEWAY_DECL net::operation view_transport::remember(net::operation op, net::peer_index peer) {
+  open_.emplace_back(op, peer);
+  return op;
+}
+
+CAUSEWAY_DECL void view_transport::suspect(net::peer_index peer, errc code, time_point deadline) {
+  const bool overdue = code == errc::timeout && deadline != time_point{};
+  const bool wrong = code == errc::protocol || code == errc::wrong_parent || code == errc::too_large;
+  if (code == errc::peer_lost || overdue || wrong) suspects_->add(peer);
+}
 
 CAUSEWAY_DECL entered_attempt::entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control,
                                                const net::arrival_options& exchange)
@@ -24688,84 +24625,6 @@ CAUSEWAY_DECL result<double> flat_model::evaluate(tokens inputs, tokens targets,
 #endif  // CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
 #endif
 
-// ---- causeway/train/held_samples.hpp ----
-#ifndef CAUSEWAY_TRAIN_HELD_SAMPLES_HPP
-#define CAUSEWAY_TRAIN_HELD_SAMPLES_HPP
-
-// The samples that a member was given, as of the round whose state it holds, and which of them it handed to its trainer. A
-// newer commit may have given them to somebody else.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// Thread safety: none; the trainer's thread, which hands in the newest ledger under the fabric's lock.
-class held_samples {
- public:
-  CAUSEWAY_DECL explicit held_samples(net::peer_id self);
-
-  /// The peer holds the state of another round.
-  void begin_round(const membership::ledger& samples) { as_of_ = samples; }
-  /// The same, where the others have gone on since: the ledger after `record`, if this one is that of the round before it.
-  CAUSEWAY_DECL void follow(const membership::commit_record& record);
-
-  /// Whether the first `count` of them are this peer's after a newer commit as well.
-  CAUSEWAY_DECL [[nodiscard]] bool still_ours(const membership::ledger& newest, std::uint64_t count) const;
-
-  /// At most `count` numbers after the first `skipped`; none where others were given them by `newest`: training on them
-  /// would be in vain.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> draw(const membership::ledger& newest, std::uint64_t skipped,
-                                                              std::uint64_t count);
-
-  /// What was drawn since the last commit, and perhaps some before it.
-  [[nodiscard]] std::span<const std::uint64_t> drawn() const noexcept { return drawn_; }
-  /// Whether every sample of the run is in a commit.
-  [[nodiscard]] bool complete() const noexcept { return as_of_.complete(); }
-
- private:
-  net::peer_id self_;
-  membership::ledger as_of_;
-  std::vector<std::uint64_t> drawn_;
-};
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_HELD_SAMPLES_HPP
-
-// ---- causeway/train/impl/held_samples.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_TRAIN_IMPL_HELD_SAMPLES_IPP
-#define CAUSEWAY_TRAIN_IMPL_HELD_SAMPLES_IPP
-
-// Bodies of train/held_samples.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-CAUSEWAY_DECL held_samples::held_samples(net::peer_id self) : self_{self} {}
-
-CAUSEWAY_DECL void held_samples::follow(const membership::commit_record& record) {
-  if (!as_of_.fits(record)) return;
-  membership::ledger after = as_of_;
-  after.apply(record);
-  if (after.hash() == record.ledger) as_of_ = std::move(after);
-}
-
-CAUSEWAY_DECL bool held_samples::still_ours(const membership::ledger& newest, std::uint64_t count) const {
-  return membership::still_held(as_of_, newest, self_, count) == count;
-}
-
-CAUSEWAY_DECL std::vector<std::uint64_t> held_samples::draw(const membership::ledger& newest, std::uint64_t skipped,
-                                                            std::uint64_t count) {
-  if (drawn_.size() > skipped) drawn_.erase(drawn_.begin(), drawn_.end() - static_cast<std::ptrdiff_t>(skipped));
-  auto numbers = as_of_.take(self_, skipped, count);
-  if (!still_ours(newest, skipped + numbers.size())) return {};
-  drawn_.insert(drawn_.end(), numbers.begin(), numbers.end());
-  return numbers;
-}
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_IMPL_HELD_SAMPLES_IPP
-#endif
-
 // ---- causeway/train/member_waits.hpp ----
 #ifndef CAUSEWAY_TRAIN_MEMBER_WAITS_HPP
 #define CAUSEWAY_TRAIN_MEMBER_WAITS_HPP
@@ -24938,13 +24797,16 @@ CAUSEWAY_DECL result<bool> member_waits::await_change_or_call(const situation& b
 #endif  // CAUSEWAY_TRAIN_IMPL_MEMBER_WAITS_IPP
 #endif
 
-// ---- causeway/train/spare_round.hpp ----
-#ifndef CAUSEWAY_TRAIN_SPARE_ROUND_HPP
-#define CAUSEWAY_TRAIN_SPARE_ROUND_HPP
+// ---- causeway/train/held_round.hpp ----
+#ifndef CAUSEWAY_TRAIN_HELD_ROUND_HPP
+#define CAUSEWAY_TRAIN_HELD_ROUND_HPP
 
-// A round in memory of its own, beside the shared state: what a peer voted for before it was restarted. Others may need it.
+// What a member holds: the record of a round and the shared state after it, in memory, where others may fetch it from, and
+// on disk; which samples that leaves for this peer; and the mean that the round was made with, as long as others need it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
+
+// A round in memory of its own, beside the shared state: what a peer voted for before it was restarted. Others may need it.
 
 struct spare_round {
   std::uint64_t round = 0;
@@ -24957,42 +24819,41 @@ struct spare_round {
                                                          thread_pool* pool);
 };
 
+// The samples that a member was given, as of the round whose state it holds, and which of them it handed to its trainer. A
+// newer commit may have given them to somebody else.
+
+/// Thread safety: none; the trainer's thread, which hands in the newest ledger under the fabric's lock.
+class held_samples {
+ public:
+  CAUSEWAY_DECL explicit held_samples(net::peer_id self);
+
+  /// The peer holds the state of another round.
+  void begin_round(const membership::ledger& samples) { as_of_ = samples; }
+  /// The same, where the others have gone on since: the ledger after `record`, if this one is that of the round before it.
+  CAUSEWAY_DECL void follow(const membership::commit_record& record);
+
+  /// Whether the first `count` of them are this peer's after a newer commit as well.
+  CAUSEWAY_DECL [[nodiscard]] bool still_ours(const membership::ledger& newest, std::uint64_t count) const;
+
+  /// At most `count` numbers after the first `skipped`; none where others were given them by `newest`: training on them
+  /// would be in vain.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> draw(const membership::ledger& newest, std::uint64_t skipped,
+                                                              std::uint64_t count);
+
+  /// What was drawn since the last commit, and perhaps some before it.
+  [[nodiscard]] std::span<const std::uint64_t> drawn() const noexcept { return drawn_; }
+  /// Whether every sample of the run is in a commit.
+  [[nodiscard]] bool complete() const noexcept { return as_of_.complete(); }
+  /// How many are.
+  [[nodiscard]] std::uint64_t done() const noexcept { return as_of_.done(); }
+
+ private:
+  net::peer_id self_;
+  membership::ledger as_of_;
+  std::vector<std::uint64_t> drawn_;
+};
+
 }}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_SPARE_ROUND_HPP
-
-// ---- causeway/train/impl/spare_round.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_TRAIN_IMPL_SPARE_ROUND_IPP
-#define CAUSEWAY_TRAIN_IMPL_SPARE_ROUND_IPP
-
-// Bodies of train/spare_round.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-CAUSEWAY_DECL std::unique_ptr<spare_round> spare_round::load(membership::round_store& store, std::uint64_t round,
-                                                             std::uint64_t hash, std::span<const std::span<std::byte>> like,
-                                                             thread_pool* pool) {
-  auto copy = std::make_unique<spare_round>();
-  copy->round = round;
-  std::vector<std::span<std::byte>> parts;
-  for (const auto part : like) parts.emplace_back(copy->memory.emplace_back(part.size()));
-  if (!store.load(round, hash, parts)) return nullptr;
-  for (const auto part : parts) copy->image.add(part);
-  return copy->image.root(pool) == hash ? std::move(copy) : nullptr;
-}
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_IMPL_SPARE_ROUND_IPP
-#endif
-
-// ---- causeway/train/held_round.hpp ----
-#ifndef CAUSEWAY_TRAIN_HELD_ROUND_HPP
-#define CAUSEWAY_TRAIN_HELD_ROUND_HPP
-
-// What a member holds: the record of a round and the shared state after it, in memory, where others may fetch it from, and
-// on disk; which samples that leaves for this peer; and the mean that the round was made with, as long as others need it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
@@ -25071,6 +24932,44 @@ class held_round {
 #define CAUSEWAY_TRAIN_IMPL_HELD_ROUND_IPP
 
 // Bodies of train/held_round.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_DECL std::unique_ptr<spare_round> spare_round::load(membership::round_store& store, std::uint64_t round,
+                                                             std::uint64_t hash, std::span<const std::span<std::byte>> like,
+                                                             thread_pool* pool) {
+  auto copy = std::make_unique<spare_round>();
+  copy->round = round;
+  std::vector<std::span<std::byte>> parts;
+  for (const auto part : like) parts.emplace_back(copy->memory.emplace_back(part.size()));
+  if (!store.load(round, hash, parts)) return nullptr;
+  for (const auto part : parts) copy->image.add(part);
+  return copy->image.root(pool) == hash ? std::move(copy) : nullptr;
+}
+
+CAUSEWAY_DECL held_samples::held_samples(net::peer_id self) : self_{self} {}
+
+CAUSEWAY_DECL void held_samples::follow(const membership::commit_record& record) {
+  if (!as_of_.fits(record)) return;
+  membership::ledger after = as_of_;
+  after.apply(record);
+  if (after.hash() == record.ledger) as_of_ = std::move(after);
+}
+
+CAUSEWAY_DECL bool held_samples::still_ours(const membership::ledger& newest, std::uint64_t count) const {
+  return membership::still_held(as_of_, newest, self_, count) == count;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> held_samples::draw(const membership::ledger& newest, std::uint64_t skipped,
+                                                            std::uint64_t count) {
+  if (drawn_.size() > skipped) drawn_.erase(drawn_.begin(), drawn_.end() - static_cast<std::ptrdiff_t>(skipped));
+  auto numbers = as_of_.take(self_, skipped, count);
+  if (!still_ours(newest, skipped + numbers.size())) return {};
+  drawn_.insert(drawn_.end(), numbers.begin(), numbers.end());
+  return numbers;
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
@@ -25573,6 +25472,8 @@ class basic_member final : public elastic_group {
   }
 
   [[nodiscard]] bool budget_used() const override { return held_.samples().complete(); }
+  /// Samples of the run that are in commits, of all peers.
+  [[nodiscard]] std::uint64_t samples_done() const { return held_.samples().done(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
   void leave() override {
@@ -25958,6 +25859,7 @@ CAUSEWAY_LAZY void basic_member<Whole>::hold(const membership::commit_record& re
                                              const std::optional<membership::ledger>& samples) {
   waits_.stop_waiting();
   in_step_ = true;
+  if (options_.enters_afresh) in_vain_ = 0;  // others wait for its work: no round begins that it could ask time of
   if (contributed_ > 0) unusable_.end();
   held_.hold(record, samples);
 }
@@ -26177,6 +26079,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
 
   // ---- for the pipelines ----------------------------------------------------------------------------------------------
 
+  [[nodiscard]] parallel::step_group* steps() noexcept override { return this; }
   [[nodiscard]] const parallel::step_record& record() const override { return record_; }
 
   result<parallel::step_attempt> begin_attempt() override;
@@ -26192,6 +26095,11 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   [[nodiscard]] const parallel::exchange_state& state() const override { return state_; }
 
  private:
+  /// Whether every attempt of the pipelines would come to the same: an option that cannot work, or what they cannot do.
+  /// (The membership retries neither what a machine cannot do. In the policy's own exchange weights that add up to 0 are an
+  /// invalid argument, too, and may be others in the next.)
+  [[nodiscard]] static bool is_final(const error& why);
+
   std::shared_ptr<elastic_group> below_;
   parallel::step_record record_;
   net::any_transport alone_{};
@@ -26201,6 +26109,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   parallel::exchange_state state_;
   std::vector<float> gradient_;  // of several rows, as far as they have come in the exchange under way
   std::uint32_t expected_ = 1;
+  bool in_exchange_ = false;  // the policy entered one since the last decision
   bool finished_by_others_ = false;
   bool again_ = false;  // the exchange, in the attempt under way
 };
@@ -26246,7 +26155,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.divide = std::move(state.divide);
   state_.exchanges_next = std::move(state.exchanges_next);
   state_.paths = state.paths;
-  state_.splits = state.splits;
+  state_.batch_parts = state.batch_parts;
   state_.follow = std::move(state.follow);
   state_.parameters_of = std::move(state.parameters_of);
   state_.row_waits = std::move(state.row_waits);
@@ -26263,6 +26172,7 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
   gradient_.clear();
+  in_exchange_ = true;
   if (!rounds_.enter) return e;
   CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
   e.attempt = with.attempt.attempt;
@@ -26315,9 +26225,11 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::exchanged(std::span<cons
 }
 
 CAUSEWAY_LAZY result<verdict> basic_pipeline_group<Whole>::decide(const result<void>& outcome, bool) {
+  const bool in_exchange = std::exchange(in_exchange_, false);
   if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
   if (outcome) return verdict::commit;                                    // `propose` came before
   if (std::exchange(again_, false)) return verdict::retry;
+  if (!in_exchange && is_final(outcome.error())) return outcome.error();
   CAUSEWAY_TRY(below_->decide(outcome, false));
   return verdict::retry;  // what became of it, the pipelines see in the record
 }
@@ -26335,8 +26247,12 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::propose(const parallel::
   return fail(errc::cancelled, "step", "the others did not vote for it");
 }
 
+CAUSEWAY_LAZY bool basic_pipeline_group<Whole>::is_final(const error& why) {
+  return why.code == errc::unsupported || why.code == errc::invalid_argument;
+}
+
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::failed(const error& why) {
-  if (why.code == errc::unsupported) return why;  // another attempt would come to the same
+  if (is_final(why)) return why;
   CAUSEWAY_TRY(below_->decide(why, false));
   return {};
 }
@@ -26910,6 +26826,10 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 }
 [[nodiscard]] constexpr std::uint64_t training_turn(std::uint64_t step) noexcept { return local_turn(step) + 1; }
 [[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
+/// Of its tensors: when its step is over, what is still under way is cancelled.
+[[nodiscard]] constexpr std::uint32_t epoch_of(std::uint64_t turn) noexcept {
+  return static_cast<std::uint32_t>(step_of(turn)) + 1;
+}
 [[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return turn >= local_turn(step_of(turn)); }
 [[nodiscard]] constexpr bool is_local(std::uint64_t turn) noexcept { return turn == local_turn(step_of(turn)); }
 
@@ -26977,10 +26897,11 @@ struct status {
   /// Of a model of modules: the path that it was on last, and whether it is in this round; else it takes any.
   std::uint32_t module_path = no_module_path;
   std::uint8_t on_path = 0;
+  std::uint32_t paths = 0;  ///< that there are; equal on all peers
 
   void fields(auto& wire) {
     wire(net::below{stage, most_stages}, net::below{serving, 2}, turn, term, net::below{coordinates, 2}, queued, seconds,
-         sums[0], sums[1], part, committed, decided, module_path, net::below{on_path, 2});
+         sums[0], sums[1], part, committed, decided, module_path, net::below{on_path, 2}, paths);
   }
 };
 
@@ -27035,7 +26956,7 @@ struct order {
   };
 };
 
-/// A boundary tensor follows as data.
+/// A boundary tensor follows as data, under this name.
 struct tensor_announcement {
   std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
@@ -27045,6 +26966,9 @@ struct tensor_announcement {
 
   void fields(auto& wire) {
     wire(turn, net::below{micro_batch, most_micro_batches}, net::below{backward, 2}, serial, pass);
+  }
+  [[nodiscard]] net::message_id data() const {
+    return {.channel = collective::channels::activations, .epoch = epoch_of(turn), .step = serial};
   }
 };
 
@@ -27126,13 +27050,6 @@ struct delays {
 /// The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<status, claim, report, order, tensor_announcement, contributed, verdict, addresses,
                              move_request, refusal, probe, echo, delays, table_request, table_piece>;
-
-namespace detail {
-
-inline constexpr net::envelope::kind messages{
-    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 6};
-
-}  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
@@ -27221,12 +27138,15 @@ CAUSEWAY_DECL void order::path_field::get(net::byte_reader& in) const {
   }
 }
 
+inline constexpr net::envelope::kind messages{
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 7};
+
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return net::envelope::seal(detail::messages, run, m);
+  return net::envelope::seal(messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return net::envelope::open<message>(detail::messages, run, bytes);
+  return net::envelope::open<message>(messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
@@ -27633,9 +27553,6 @@ CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false,
                                                    bool late = false);
 
-/// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
-CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
-
 /// Of a gradient that is a row of a mean: whether this peer has to give its own up. Others have a part of it, or all of it
 /// is in a result that is there already, and this peer's row is not.
 CAUSEWAY_DECL [[nodiscard]] bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan,
@@ -27700,6 +27617,13 @@ CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+/// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
+CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer) {
+  const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+  if (at == plan.parts.end() || all[peer].step != plan.step) return false;
+  return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
+}
+
 CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                      const swarm_wire::batch_set& wanted, bool needs_part, bool late) {
   swarm_plan plan{.parts = std::vector(all.size(), swarm_part::nothing), .step = step, .late = late};
@@ -27729,12 +27653,6 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
   if (first != all.end()) plan.adds_part = static_cast<std::size_t>(first - all.begin());
   plan.complete = plan.complete && first != all.end();
   return plan;
-}
-
-CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer) {
-  const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
-  if (at == plan.parts.end() || all[peer].step != plan.step) return false;
-  return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
 }
 
 CAUSEWAY_DECL bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
@@ -28235,7 +28153,9 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
   swarm_->meanwhile(std::move(state.meanwhile));
-  if (steps_alone() && state.splits > 0) CAUSEWAY_TRY(swarm_->shares_paths(state.paths, state.follow, state.parameters_of));
+  if (steps_alone() && state.batch_parts > 0) {
+    CAUSEWAY_TRY(swarm_->shares_paths(state.paths, state.follow, state.parameters_of));
+  }
   averages_ = !steps_alone() && state.divide;
   row_waits_ = std::move(state.row_waits);
   auto place = std::exchange(state.compute, nullptr);
@@ -28586,44 +28506,52 @@ struct add_elements {
   }
 };
 
-template <class Element>
-std::size_t encode_as(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                      kernels::simd_level level) {
-  CAUSEWAY_EXPECT(room.size() >= values.size() * sizeof(Element));
-  auto* const to = reinterpret_cast<Element*>(room.data());
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
-  });
-  return values.size() * sizeof(Element);
-}
+/// The codec C that stores every value as an `Element`.
+template <class C, class Element>
+class element_codec {
+ public:
+  static constexpr bool raw = std::is_same_v<Element, float>;
 
-template <class Element>
-result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                       kernels::simd_level level, std::string_view codec) {
-  if (bytes.size() != values.size() * sizeof(Element)) {
-    return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
-  }
-  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  const auto count = static_cast<std::int64_t>(values.size());
-  if (!kernels::detail::look_for_finite(pool, level, count, from, values.data())) return not_finite(codec);
-  return {};
-}
+  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(Element); }
 
-/// Two passes over the bytes: nothing is added before all were found finite.
-template <class Element>
-result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                           kernels::simd_level level, std::string_view codec) {
-  if (bytes.size() != sum.size() * sizeof(Element)) {
-    return wrong_length(codec, bytes.size(), sum.size() * sizeof(Element));
+  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                            kernels::simd_level level = kernels::detect_simd_level()) {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    auto* const to = reinterpret_cast<Element*>(room.data());
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
+      kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
+    });
+    return encoded_size(values.size());
   }
-  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  const auto count = static_cast<std::int64_t>(sum.size());
-  if (!kernels::detail::look_for_finite(pool, level, count, from)) return not_finite(codec);
-  kernels::detail::for_elements(pool, count, [&](index_range r) {
-    kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
-  });
-  return {};
-}
+
+  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                             kernels::simd_level level = kernels::detect_simd_level()) {
+    return look(pool, bytes, values.size(), level, values.data());
+  }
+
+  /// Two passes over the bytes: nothing is added before all were found finite.
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    CAUSEWAY_TRY(look(pool, bytes, sum.size(), level));
+    const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(sum.size()), [&](index_range r) {
+      kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
+    });
+    return {};
+  }
+
+ private:
+  /// Whether there are so many values, all of them finite; with `to`, what they are in f32.
+  static result<void> look(thread_pool& pool, std::span<const std::byte> bytes, std::size_t n, kernels::simd_level level,
+                           auto... to) {
+    if (bytes.size() != encoded_size(n)) return wrong_length(C::name, bytes.size(), encoded_size(n));
+    const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+    const auto count = static_cast<std::int64_t>(n);
+    if (!kernels::detail::look_for_finite(pool, level, count, from, to...)) return not_finite(C::name);
+    return {};
+  }
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
@@ -28645,27 +28573,10 @@ CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_w
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 
 /// 4 n bytes. Loses nothing.
-class none {
+class none : public detail::element_codec<none, float> {
  public:
   static constexpr std::string_view name = "none";
   static constexpr codec_traits traits{.lossy = false};
-  static constexpr bool raw = true;
-
-  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
-  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * 4; }
-
-  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::encode_as<float>(pool, values, room, level);
-  }
-  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                             kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_as<float>(pool, bytes, values, level, name);
-  }
-  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                                 kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_add_as<float>(pool, bytes, sum, weight, level, name);
-  }
 };
 static_assert(AddingCodec<none>);
 
@@ -28709,10 +28620,7 @@ class nesterov {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(velocity_);
-  }
+  void serialize(auto& ar) { ar(velocity_); }
 
  private:
   nesterov_options options_;
@@ -28769,7 +28677,7 @@ class periodic {
 
  public:
   static constexpr std::string_view name = "periodic";
-  static constexpr comm_traits traits{.tolerates = peers::elastic, .allows_late_steps = true};
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .allows_late_steps = true, .replays = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
@@ -28826,6 +28734,7 @@ class periodic {
   }
 
   /// The gradients are the mean of a round: the outer step that the others took with it. `adopt` moves the live parameters.
+  [[nodiscard]] static constexpr bool replays() noexcept { return true; }
   result<void> replay(auto& ctx) {
     step_anchor(ctx);
     return {};
@@ -28884,42 +28793,6 @@ static_assert(CommunicationPolicy<periodic<>>);
 
 #endif  // CAUSEWAY_COMM_PERIODIC_HPP
 
-// ---- causeway/optim/adam_state.hpp ----
-#ifndef CAUSEWAY_OPTIM_ADAM_STATE_HPP
-#define CAUSEWAY_OPTIM_ADAM_STATE_HPP
-
-// What Adam and its kin keep of each parameter; kernels/adamw_kernel.hpp has how a gradient moves it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim { namespace detail {
-
-/// Both moments, in the layout of the parameters, and the steps that were made. 8 bytes a parameter.
-template <class Clock>
-struct adam_state {
-  state_buffer first;
-  state_buffer second;
-  Clock clock;
-
-  void reset(std::int64_t length) {
-    first = state_buffer{length};
-    second = state_buffer{length};
-    clock = {};
-  }
-
-  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
-    const auto length = static_cast<std::size_t>(first.size());
-    return {std::span{first.data(), length}, std::span{second.data(), length}};
-  }
-
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first, second, clock);
-  }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::optim::detail
-
-#endif  // CAUSEWAY_OPTIM_ADAM_STATE_HPP
-
 // ---- causeway/optim/adamw.hpp ----
 #ifndef CAUSEWAY_OPTIM_ADAMW_HPP
 #define CAUSEWAY_OPTIM_ADAMW_HPP
@@ -28962,16 +28835,38 @@ class adam_clock {
     while (steps_ < steps) advance(o, {});
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(steps_, power1_, power2_);
-  }
+  void serialize(auto& ar) { ar(steps_, power1_, power2_); }
 
  private:
   std::uint64_t steps_ = 0;
   double power1_ = 1.0;
   double power2_ = 1.0;
 };
+
+namespace detail {
+
+/// Both moments, in the layout of the parameters, and the steps that were made. 8 bytes a parameter.
+template <class Clock>
+struct adam_state {
+  state_buffer first;
+  state_buffer second;
+  Clock clock;
+
+  void reset(std::int64_t length) {
+    first = state_buffer{length};
+    second = state_buffer{length};
+    clock = {};
+  }
+
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first.size());
+    return {std::span{first.data(), length}, std::span{second.data(), length}};
+  }
+
+  void serialize(auto& ar) { ar(first, second, clock); }
+};
+
+}  // namespace detail
 
 /// m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²; p -= lr·(mhat / (sqrt(vhat) + epsilon) + wd·p). Moves 28 bytes a parameter,
 /// keeps 8.
@@ -29012,10 +28907,7 @@ class adamw {
     if (view.copies != nullptr) view.copies->made = true;
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_);
-  }
+  void serialize(auto& ar) { ar(state_); }
 
  private:
   adamw_options options_;
@@ -29149,6 +29041,35 @@ static_assert(ParallelismPolicy<data_parallel>);
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP
+
+// ---- causeway/policy/executor.hpp ----
+#ifndef CAUSEWAY_POLICY_EXECUTOR_HPP
+#define CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// What runs a parallelism in a trainer. A program names a parallelism, how peers exchange and what becomes of lost ones,
+// each once; which class computes the steps follows from the three.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// A parallelism runs itself, unless this is specialised for it: train/pipeline_executors.hpp and
+/// train/swarm_executors.hpp do so for fault::quorum.
+///
+/// `type`: a parallelism policy, which the trainer holds and the rules are asked about.
+/// `check`: what is wrong with the values that were given; the trainer's start says so.
+/// `make`: of the parallelism as it was given. May change `env`, and move from `fault` what the executor is to have.
+template <class Parallel, class Comm, class Fault>
+struct executor {
+  using type = Parallel;
+  static result<void> check(const Parallel&, const Fault&) { return {}; }
+  static type make(Parallel&& p, Fault&, auto& /*env*/) { return std::move(p); }
+};
+
+template <class Parallel, class Comm, class Fault>
+using executor_of = typename executor<Parallel, Comm, Fault>::type;
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_EXECUTOR_HPP
 
 // ---- causeway/policy/pick.hpp ----
 #ifndef CAUSEWAY_POLICY_PICK_HPP
@@ -29304,6 +29225,9 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
   return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
+/// A mean of rows is of the same parameters in each; a sum of gradients can be made block by block.
+constexpr bool c8(comm_traits c, parallel_traits p) { return !p.cut_apart || c.sums_gradients; }
+
 }  // namespace rules
 
 namespace detail {
@@ -29315,7 +29239,8 @@ struct compatible {
                 "Use comm::periodic, or fault::fail_stop. docs/reference/rules.md#c1");
   static_assert(rules::c2(Parallel::traits, Fault::traits),
                 "causeway-C2: a lost peer would leave a pipeline stage without an owner. "
-                "Use a parallelism that reroutes, or a fault policy that refills stages. docs/reference/rules.md#c2");
+                "Include causeway/pipelines.hpp for pipelines under fault::quorum, or use a parallelism that reroutes. "
+                "docs/reference/rules.md#c2");
   static_assert(
       rules::c3(Comm::traits, Parallel::traits),
       "causeway-C3: stages run on their own time here, but with this communication policy the peers of a stage exchange "
@@ -29342,6 +29267,11 @@ struct compatible {
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
                 "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or "
                 "comm::async_parameter_server. docs/reference/rules.md#c7");
+  static_assert(rules::c8(Comm::traits, Parallel::traits),
+                "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "
+                "own: the rows that holders of a stage exchange would be of other parameters at each. Use "
+                "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, or comm::every_step "
+                "without a codec. docs/reference/rules.md#c8");
 };
 
 struct unchecked {};
@@ -29384,8 +29314,9 @@ template <Model M, optim::Optimizer Inner, class Comm, class Parallel, class Fau
 class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && ParallelismPolicy<Parallel> && FaultPolicy<Fault>,
                                          Comm, Parallel, Fault> {
   static_assert(
-      CommunicationPolicy<Comm>,
+      HasCommunicationHooks<Comm>,
       "causeway-P1: not a communication policy; the note below names the missing hook. docs/reference/rules.md#p1");
+  [[maybe_unused]] static constexpr detail::promised<Comm, HasCommunicationHooks<Comm>> promised{};
   static_assert(ParallelismPolicy<Parallel>,
                 "causeway-P2: not a parallelism policy; the note below names the missing hook. docs/reference/rules.md#p2");
   static_assert(FaultPolicy<Fault>,
@@ -29396,15 +29327,17 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   using comm_type = Comm;
 
   explicit basic_trainer(M model, environment env = {}, trainer_options options = {}, Inner inner = Inner{},
-                         Comm comm = Comm{}, Parallel parallel = Parallel{}, Fault fault = Fault{})
+                         Comm comm = Comm{}, Parallel parallel = Parallel{}, Fault fault = Fault{}, result<void> given = {})
       : ctx_{std::move(model), std::move(inner), std::move(env), std::move(options), Fault::traits.retries},
         comm_{std::move(comm)},
         parallel_{std::move(parallel)},
-        fault_{std::move(fault)} {}
+        fault_{std::move(fault)},
+        given_{std::move(given)} {}
 
   /// Call once before the first step, on all peers, also after restoring a checkpoint: checks that all start alike.
   result<void> start() {
     if constexpr (valid) {
+      CAUSEWAY_TRY(given_);
       CAUSEWAY_TRY(parallel_.start(ctx_));
       if (!ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start(restored_, Comm::traits.identical_replicas));
       CAUSEWAY_TRY(comm_.start(ctx_));
@@ -29507,7 +29440,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> attend() {
     for (;;) {
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
-      if constexpr (requires { comm_.stand_by(ctx_); }) comm_.stand_by(ctx_);
+      if constexpr (Comm::traits.talks_between) comm_.stand_by(ctx_);
       const auto admit = [&] {
         if constexpr (Comm::traits.trains_paths) return comm_.admit(ctx_);
         return result<void>{};
@@ -29582,7 +29515,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> compute(const batch& b) {
     report_.loss = 0;
     report_.tokens = 0;
-    if constexpr (requires { comm_.trains(ctx_); }) {
+    if constexpr (Comm::traits.draws_peers) {
       if (!comm_.trains(ctx_)) {
         ctx_.skip_inner_step();
         return {};
@@ -29621,6 +29554,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   Comm comm_;
   Parallel parallel_;
   Fault fault_;
+  result<void> given_;  // whether the policies' values go together
   phase phase_ = phase::compute;
   bool restored_ = false;
   step_report report_;
@@ -29628,13 +29562,22 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   opened_group opened_;  // last, so that it goes first: others may be fetching from the memory of all that is above
 };
 
+namespace detail {
+
+/// With the executor of the three policies in the place of the parallelism.
+template <class M, class Inner, class Comm, class Parallel, class Fault>
+using trainer_of = basic_trainer<M, Inner, Comm, executor_of<Parallel, Comm, Fault>, Fault>;
+
+}  // namespace detail
+
 /// A trainer of `M` with any of an inner optimizer, a communication, a parallelism and a fault policy, in any order; the
 /// rest are AdamW, periodic averaging, data parallelism and fail-stop.
 template <class M, class... Policies>
-using trainer = basic_trainer<detail::claimed<M, Policies...>, detail::pick<detail::kind::inner, optim::adamw, Policies...>,
-                              detail::pick<detail::kind::comm, comm::periodic<>, Policies...>,
-                              detail::pick<detail::kind::parallel, parallel::data_parallel, Policies...>,
-                              detail::pick<detail::kind::fault, fault::fail_stop, Policies...>>;
+using trainer =
+    detail::trainer_of<detail::claimed<M, Policies...>, detail::pick<detail::kind::inner, optim::adamw, Policies...>,
+                       detail::pick<detail::kind::comm, comm::periodic<>, Policies...>,
+                       detail::pick<detail::kind::parallel, parallel::data_parallel, Policies...>,
+                       detail::pick<detail::kind::fault, fault::fail_stop, Policies...>>;
 
 /// The function form, for policies with options: `make_trainer(model, env, options, comm::periodic<>{{.local_steps =
 /// 50}})`.
@@ -29651,13 +29594,16 @@ template <class M, class... Policies>
       "trainer will own it. docs/reference/rules.md#p10");
   using type = trainer<typename given_model::type, std::remove_cvref_t<Policies>...>;
   auto own = detail::given<M>(model);
-  return type{given_model::take(own),
-              std::move(env),
-              std::move(options),
-              detail::take<detail::kind::inner, optim::adamw, Policies...>(policies...),
-              detail::take<detail::kind::comm, comm::periodic<>, Policies...>(policies...),
-              detail::take<detail::kind::parallel, parallel::data_parallel, Policies...>(policies...),
-              detail::take<detail::kind::fault, fault::fail_stop, Policies...>(policies...)};
+  auto comm = detail::take<detail::kind::comm, comm::periodic<>, Policies...>(policies...);
+  auto parallel = detail::take<detail::kind::parallel, parallel::data_parallel, Policies...>(policies...);
+  auto fault = detail::take<detail::kind::fault, fault::fail_stop, Policies...>(policies...);
+  using run_by = executor<decltype(parallel), decltype(comm), decltype(fault)>;
+  const result<void> given = run_by::check(parallel, fault);
+  auto runs = run_by::make(std::move(parallel), fault, env);
+  return type{given_model::take(own), std::move(env),
+              std::move(options),     detail::take<detail::kind::inner, optim::adamw, Policies...>(policies...),
+              std::move(comm),        std::move(runs),
+              std::move(fault),       given};
 }
 
 }}  // namespace causeway::CAUSEWAY_ABI

@@ -1395,44 +1395,52 @@ struct add_elements {
   }
 };
 
-template <class Element>
-std::size_t encode_as(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                      kernels::simd_level level) {
-  CAUSEWAY_EXPECT(room.size() >= values.size() * sizeof(Element));
-  auto* const to = reinterpret_cast<Element*>(room.data());
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
-  });
-  return values.size() * sizeof(Element);
-}
+/// The codec C that stores every value as an `Element`.
+template <class C, class Element>
+class element_codec {
+ public:
+  static constexpr bool raw = std::is_same_v<Element, float>;
 
-template <class Element>
-result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                       kernels::simd_level level, std::string_view codec) {
-  if (bytes.size() != values.size() * sizeof(Element)) {
-    return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
-  }
-  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  const auto count = static_cast<std::int64_t>(values.size());
-  if (!kernels::detail::look_for_finite(pool, level, count, from, values.data())) return not_finite(codec);
-  return {};
-}
+  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(Element); }
 
-/// Two passes over the bytes: nothing is added before all were found finite.
-template <class Element>
-result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                           kernels::simd_level level, std::string_view codec) {
-  if (bytes.size() != sum.size() * sizeof(Element)) {
-    return wrong_length(codec, bytes.size(), sum.size() * sizeof(Element));
+  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                            kernels::simd_level level = kernels::detect_simd_level()) {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    auto* const to = reinterpret_cast<Element*>(room.data());
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
+      kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
+    });
+    return encoded_size(values.size());
   }
-  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  const auto count = static_cast<std::int64_t>(sum.size());
-  if (!kernels::detail::look_for_finite(pool, level, count, from)) return not_finite(codec);
-  kernels::detail::for_elements(pool, count, [&](index_range r) {
-    kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
-  });
-  return {};
-}
+
+  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                             kernels::simd_level level = kernels::detect_simd_level()) {
+    return look(pool, bytes, values.size(), level, values.data());
+  }
+
+  /// Two passes over the bytes: nothing is added before all were found finite.
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    CAUSEWAY_TRY(look(pool, bytes, sum.size(), level));
+    const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(sum.size()), [&](index_range r) {
+      kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
+    });
+    return {};
+  }
+
+ private:
+  /// Whether there are so many values, all of them finite; with `to`, what they are in f32.
+  static result<void> look(thread_pool& pool, std::span<const std::byte> bytes, std::size_t n, kernels::simd_level level,
+                           auto... to) {
+    if (bytes.size() != encoded_size(n)) return wrong_length(C::name, bytes.size(), encoded_size(n));
+    const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+    const auto count = static_cast<std::int64_t>(n);
+    if (!kernels::detail::look_for_finite(pool, level, count, from, to...)) return not_finite(C::name);
+    return {};
+  }
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
@@ -1454,27 +1462,10 @@ CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_w
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 
 /// 4 n bytes. Loses nothing.
-class none {
+class none : public detail::element_codec<none, float> {
  public:
   static constexpr std::string_view name = "none";
   static constexpr codec_traits traits{.lossy = false};
-  static constexpr bool raw = true;
-
-  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
-  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * 4; }
-
-  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::encode_as<float>(pool, values, room, level);
-  }
-  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                             kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_as<float>(pool, bytes, values, level, name);
-  }
-  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                                 kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_add_as<float>(pool, bytes, sum, weight, level, name);
-  }
 };
 static_assert(AddingCodec<none>);
 
@@ -1593,6 +1584,181 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) no
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_CORE_HASH_HPP
+
+// ---- causeway/kernels/reduce.hpp ----
+#ifndef CAUSEWAY_KERNELS_REDUCE_HPP
+#define CAUSEWAY_KERNELS_REDUCE_HPP
+
+// Sums over flat arrays, in f64. An array is cut into 64 blocks whatever the number of threads, and the blocks' sums are
+// added in order: the result is the same bits on every machine and for every number of threads, so peers with different
+// processors clip by the same gradient norm.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// Sum of x[i]. Reads 4 bytes an element.
+CAUSEWAY_DECL double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level());
+
+/// Sum of x[i]·y[i]. Reads 8 bytes an element.
+CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count,
+                         simd_level level = detect_simd_level());
+
+/// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
+CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
+                                    simd_level level = detect_simd_level());
+
+/// Whether no element is NaN or infinite. Reads 4 bytes an element.
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count,
+                              simd_level level = detect_simd_level());
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_REDUCE_HPP
+
+// ---- causeway/kernels/impl/reduce.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
+#define CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
+
+// Bodies of kernels/reduce.hpp.
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+using f64x2 [[gnu::vector_size(16)]] = double;
+
+/// The product of two f32 is exact in f64, so nothing here depends on contraction.
+CAUSEWAY_ALWAYS_INLINE void load(f64x2& v, const float* p) {
+#if defined(__x86_64__)
+  v = _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+  v = f64x2{static_cast<double>(p[0]), static_cast<double>(p[1])};
+#endif
+}
+
+/// Sum of `term(accumulator, i)` over pairs, then `last(i)` for what is left. Pairs, because GCC makes wider conversions
+/// out of them and shuffles; eight accumulators, because one would wait for itself.
+template <class Term, class Last>
+CAUSEWAY_ALWAYS_INLINE double sum_in_double(std::int64_t count, Term&& term, Last&& last) {
+  f64x2 a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{};
+  std::int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    term(a, i);
+    term(b, i + 2);
+    term(c, i + 4);
+    term(d, i + 6);
+    term(e, i + 8);
+    term(f, i + 10);
+    term(g, i + 12);
+    term(h, i + 14);
+  }
+  for (; i + 2 <= count; i += 2) term(a, i);
+  a = ((a + b) + (c + d)) + ((e + f) + (g + h));
+  double sum = a[0] + a[1];
+  for (; i < count; ++i) sum += last(i);
+  return sum;
+}
+
+struct sum_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 v;
+          load(v, x + i);
+          sum += v;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]); });
+  }
+};
+
+/// Not `dot` of x with itself: conversions are the bottleneck.
+struct square_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 v;
+          load(v, x + i);
+          sum += v * v;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+  }
+};
+
+struct dot_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, const float* y, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 a, b;
+          load(a, x + i);
+          load(b, y + i);
+          sum += a * b;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(y[i]); });
+  }
+};
+
+inline constexpr std::int64_t reduction_blocks = 64;
+
+/// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
+template <class BlockSum>
+double sum_of_blocks(thread_pool& pool, std::int64_t count, BlockSum&& block_sum) {
+  const std::int64_t block = ((count + reduction_blocks - 1) / reduction_blocks + 63) / 64 * 64;
+  std::array<double, static_cast<std::size_t>(reduction_blocks)> sums{};
+  const auto sum_part = [&](index_range blocks) {
+    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
+      const std::int64_t begin = b * block < count ? b * block : count;
+      const std::int64_t end = begin + block < count ? begin + block : count;
+      sums[static_cast<std::size_t>(b)] = block_sum(index_range{begin, end});
+    }
+  };
+  if (count <= smallest_share) {
+    sum_part({0, reduction_blocks});
+  } else {
+    pool.for_range(reduction_blocks, 1, sum_part);
+  }
+  double total = 0.0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::sum_kernel>(level, x + part.begin, part.size());
+  });
+}
+
+CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count, simd_level level) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::dot_kernel>(level, x + part.begin, y + part.begin, part.size());
+  });
+}
+
+CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::square_kernel>(level, x + part.begin, part.size());
+  });
+}
+
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
+  return detail::look_for_finite(pool, level, count, x);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
+#endif
 
 // ---- causeway/core/clock.hpp ----
 #ifndef CAUSEWAY_CORE_CLOCK_HPP
@@ -2108,10 +2274,16 @@ struct comm_traits {
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
+  bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
+  bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
+  bool replays = false;          ///< a round that this peer missed can be made again from its mean (`replay`)
+  bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
+  bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
+  bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
+  bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -2124,6 +2296,7 @@ struct parallel_traits {
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -2474,6 +2647,9 @@ struct archive {
   void operator()(Ts&...);
 };
 
+/// What `meet_holders` is told: parallel::block_holders.
+struct holders;
+
 struct context {
   [[nodiscard]] net::peer_index self() const;
   [[nodiscard]] std::uint32_t peers() const;
@@ -2517,8 +2693,8 @@ struct context {
 #ifndef CAUSEWAY_POLICY_CONCEPTS_HPP
 #define CAUSEWAY_POLICY_CONCEPTS_HPP
 
-// What a policy is: a movable value with a name, traits, all hooks of its kind, and `serialize` for its run state. No base
-// class, nothing virtual, no optional hooks: a misspelt hook is an error, not silence.
+// What a policy is: a movable value with a name, traits, all hooks of its kind and of its traits, and `serialize` for its
+// run state. No base class, nothing virtual, no optional hooks: a misspelt hook is an error, not silence.
 //
 // Two promises that no concept can check, and that the conformance suite does:
 // - a hook that returns an error has left the policy and the parameters as they were, so that it can be called again;
@@ -2543,9 +2719,7 @@ concept PolicyOf = Movable<P> && DefaultInitializable<P> && Stateful<P> && requi
 /// after a committed round, as `serialize` does it, the shared parameters first; a peer that joins is given it. `adopt`:
 /// the shared state was replaced by the committed one of a later round; `previous` is what the shared parameters were
 /// before, so that local progress can be kept, or empty where it must not be. `catch_up`: take part in an exchange with
-/// what there is, nothing for a peer that has just joined, and commit the round. Optional, `result<void> replay(ctx)`: the
-/// gradients are what ctx.mean gave in a round; do to the shared state what that round did, bit for bit. With it a peer can
-/// join where rounds are shorter than the transfer of the state.
+/// what there is, nothing for a peer that has just joined, and commit the round.
 template <class P, class Context = archetype::context>
 concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std::span<const float> previous) {
   p.shared(ar);
@@ -2553,19 +2727,166 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
   { p.catch_up(ctx) } -> std::same_as<result<void>>;
 };
 
-/// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
-/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Where
-/// `looks_ahead`, `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be
-/// others while it does, and are then as they were. It may be called again in the step; `bool looks_ahead()`: whether it is
-/// needed.
+/// With comm_traits::looks_ahead. `compute`: pass() makes the gradients and gives the loss; the parameters may be others
+/// while it does, and are then as they were. It may be called again in the step. `looks_ahead`: whether it is needed.
 template <class P, class Context = archetype::context>
-concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
-    (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {
+concept LooksAhead = requires(P& p, Context& ctx, result<double> (*pass)()) {
+  { p.looks_ahead() } -> std::same_as<bool>;
+  { p.compute(ctx, pass) } -> std::same_as<result<double>>;
+};
+
+/// With comm_traits::replays. `replay`: the gradients are what ctx.mean gave in a round; do to the shared state what that
+/// round did, bit for bit. So a peer can join where rounds are shorter than the transfer of the state. `replays`: whether
+/// it can.
+template <class P, class Context = archetype::context>
+concept Replays = requires(P& p, Context& ctx) {
+  { p.replays() } -> std::same_as<bool>;
+  { p.replay(ctx) } -> std::same_as<result<void>>;
+};
+
+/// With comm_traits::draws_peers. `trains`: whether this peer computes in the next step, or only counts it.
+template <class P, class Context = archetype::context>
+concept DrawsPeers = requires(P& p, Context& ctx) {
+  { p.trains(ctx) } -> std::same_as<bool>;
+};
+
+/// With comm_traits::divides_batches. `part_of_batch`: the sequences of each batch that are this peer's in the next step,
+/// or none where all have as many. `parts_for`: of pipelines of these speeds (0: unknown), each one's part of a batch in
+/// micro-batches; nothing where all have as many.
+template <class P>
+concept DividesBatches = requires(P& p, const std::vector<double>& speeds) {
+  { p.part_of_batch() } -> ConvertibleTo<std::optional<index_range>>;
+  { p.parts_for(speeds) } -> std::same_as<std::vector<std::size_t>>;
+};
+
+/// With comm_traits::talks_between. `stand_by`: before `catch_up`, as long as others still train: serves them.
+/// `meanwhile`: what to do while this peer waits for others in a step; empty: nothing. `meet_holders`: where blocks move,
+/// an attempt has begun in which these peers hold the same blocks.
+template <class P, class Context = archetype::context>
+concept TalksBetween = requires(P& p, Context& ctx, const archetype::holders& who) {
+  p.stand_by(ctx);
+  { p.meanwhile(ctx) } -> std::same_as<std::function<void()>>;
+  { p.meet_holders(ctx, who) } -> std::same_as<result<void>>;
+};
+
+/// With comm_traits::takes_turns, for comm::stacked. `turn_part`: the parts of its turn. `followed`: what all hold alike,
+/// which the live parameters follow. `count_step`: one inner step more.
+template <class P, class Context = archetype::context>
+concept TakesTurns = requires(P& p, Context& ctx) {
+  p.turn_part();
+  { p.followed() } -> std::same_as<std::span<const float>>;
+  p.count_step(ctx);
+};
+
+/// With paths or regions. `follow`: this peer has that one from now on, or none; whether it is another than before, whose
+/// shared parameters the live ones are to become. `parameters_of`: the shared parameters of any.
+template <class P, class Context = archetype::context>
+concept FollowsPaths = requires(P& p, Context& ctx, std::optional<std::uint32_t> path, std::span<float> to) {
+  { p.follow(ctx, path) } -> std::same_as<bool>;
+  p.parameters_of(std::uint32_t{}, to);
+};
+
+/// With comm_traits::trains_paths. `admit`: a round in which nobody has anything to give; who is there for the first time
+/// gets a path. `paths`: how many there are to share out, each with an equal part of each batch.
+template <class P, class Context = archetype::context>
+concept TrainsPaths = FollowsPaths<P> && requires(P& p, Context& ctx) {
+  { p.admit(ctx) } -> std::same_as<result<void>>;
+  { p.paths() } -> ConvertibleTo<std::size_t>;
+};
+
+/// With comm_traits::in_regions. `regions`: how many pipelines share out, all with the same batches.
+template <class P>
+concept InRegions = FollowsPaths<P> && requires(P& p) {
+  { p.regions() } -> ConvertibleTo<std::size_t>;
+};
+
+/// With comm_traits::moves_with_blocks. `block_rows`: what is kept for each parameter, the shared parameters first.
+/// `divide`: the model has another part than `before`. `memory`: what an exchange remembers of the one before; `forget`:
+/// begins without it. `exchanges_next`: whether an exchange comes after the step under way. `row_waits`: where results are
+/// a round late, whether a row waits for the next exchange.
+template <class P, class Context = archetype::context>
+concept MovesWithBlocks = requires(P& p, Context& ctx, std::span<const parameter_segment> before) {
+  { p.block_rows() } -> std::same_as<std::vector<parameter_row>>;
+  { p.divide(ctx, before) } -> std::same_as<result<void>>;
+  { p.memory() } -> std::same_as<std::vector<std::span<std::byte>>>;
+  { p.forget(ctx) } -> std::same_as<result<void>>;
+  { p.exchanges_next() } -> std::same_as<bool>;
+  { p.row_waits() } -> std::same_as<std::optional<bool>>;
+};
+
+/// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
+/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
+template <class P, class Context = archetype::context>
+concept HasCommunicationHooks = PolicyOf<P, comm_traits> && requires(P& p, Context& ctx) {
   { p.start(ctx) } -> std::same_as<result<void>>;
   { p.before_inner_step(ctx) } -> std::same_as<result<void>>;
   { p.after_inner_step(ctx) } -> std::same_as<result<void>>;
   { p.finish(ctx) } -> std::same_as<result<void>>;
 };
+
+namespace detail {
+
+/// Whether a policy has the hooks that go with each of its traits.
+template <class P>
+struct hooks_of_traits {
+  static constexpr comm_traits t = P::traits;
+  static constexpr bool elastic = t.tolerates == peers::fixed || ElasticPolicy<P>;
+  static constexpr bool looks_ahead = !t.looks_ahead || LooksAhead<P>;
+  static constexpr bool replays = !t.replays || Replays<P>;
+  static constexpr bool draws_peers = !t.draws_peers || DrawsPeers<P>;
+  static constexpr bool divides_batches = !t.divides_batches || DividesBatches<P>;
+  static constexpr bool talks_between = !t.talks_between || TalksBetween<P>;
+  static constexpr bool takes_turns = !t.takes_turns || TakesTurns<P>;
+  static constexpr bool trains_paths = !t.trains_paths || TrainsPaths<P>;
+  static constexpr bool in_regions = !t.in_regions || InRegions<P>;
+  static constexpr bool moves_with_blocks = !t.moves_with_blocks || MovesWithBlocks<P>;
+  static constexpr bool all = elastic && looks_ahead && replays && draws_peers && divides_batches && talks_between &&
+                              takes_turns && trains_paths && in_regions && moves_with_blocks;
+};
+
+/// One error for each trait whose hooks are missing.
+template <class P, bool IsPolicy>
+struct promised {};
+template <class P>
+struct promised<P, true> {
+  using has = hooks_of_traits<P>;
+  static_assert(has::elastic,
+                "causeway-P11: the traits of this communication policy say `tolerates = peers::elastic`, but it lacks "
+                "`shared`, `adopt` or `catch_up`. docs/reference/rules.md#p11");
+  static_assert(has::looks_ahead,
+                "causeway-P11: the traits of this communication policy say `looks_ahead`, but it lacks "
+                "`looks_ahead()` or `compute`. docs/reference/rules.md#p11");
+  static_assert(has::replays,
+                "causeway-P11: the traits of this communication policy say `replays`, but it lacks "
+                "`replays()` or `replay`. docs/reference/rules.md#p11");
+  static_assert(has::draws_peers,
+                "causeway-P11: the traits of this communication policy say `draws_peers`, but it lacks "
+                "`trains`. docs/reference/rules.md#p11");
+  static_assert(has::divides_batches,
+                "causeway-P11: the traits of this communication policy say `divides_batches`, but it lacks "
+                "`part_of_batch` or `parts_for`. docs/reference/rules.md#p11");
+  static_assert(has::talks_between,
+                "causeway-P11: the traits of this communication policy say `talks_between`, but it lacks "
+                "`stand_by`, `meanwhile` or `meet_holders`. docs/reference/rules.md#p11");
+  static_assert(has::takes_turns,
+                "causeway-P11: the traits of this communication policy say `takes_turns`, but it lacks "
+                "`turn_part`, `followed` or `count_step`. docs/reference/rules.md#p11");
+  static_assert(has::trains_paths,
+                "causeway-P11: the traits of this communication policy say `trains_paths`, but it lacks "
+                "`admit`, `paths`, `follow` or `parameters_of`. docs/reference/rules.md#p11");
+  static_assert(has::in_regions,
+                "causeway-P11: the traits of this communication policy say `in_regions`, but it lacks "
+                "`regions`, `follow` or `parameters_of`. docs/reference/rules.md#p11");
+  static_assert(has::moves_with_blocks,
+                "causeway-P11: the traits of this communication policy say `moves_with_blocks`, but it lacks "
+                "`block_rows`, `divide`, `memory`, `forget`, `exchanges_next` or `row_waits`. docs/reference/rules.md#p11");
+};
+
+}  // namespace detail
+
+/// With all hooks that its traits promise.
+template <class P>
+concept CommunicationPolicy = HasCommunicationHooks<P> && detail::hooks_of_traits<P>::all;
 
 /// `start`: once, before the communication policy's. `forward_backward`: adds the gradient of the mean loss over the batch;
 /// gives that mean. Cuts the batch as it likes. `norm`: the gradient is exchanged; completes what peers share of it, and
@@ -2602,6 +2923,11 @@ concept FaultPolicy = PolicyOf<P, fault_traits> && requires(P& p, Context& ctx, 
 // steps only, so that both sides of a boundary remember the same, whatever was tried again between.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// Of what crosses a boundary: nobody sends on, or takes, values that are not.
+[[nodiscard]] inline bool all_finite(thread_pool& pool, std::span<const float> values) {
+  return values.empty() || kernels::all_finite(pool, values.data(), static_cast<std::int64_t>(values.size()));
+}
 
 enum class direction : std::uint8_t {
   forward,   ///< activations, to the next stage
@@ -2998,6 +3324,9 @@ struct message_context {
   std::uint64_t own_seed = 0;                ///< of this exchange and peer
   std::uint64_t round = 0;                   ///< 0, 1, ...: for thresholds that shrink and masks that take turns
   std::span<const float> reference{};        ///< what the row is relative to (shared parameters): as long as it, or empty
+
+  /// Of another row of the same exchange, in which there are no matrices.
+  [[nodiscard]] message_context plain() const { return {.pool = pool, .seed = seed, .own_seed = own_seed, .round = round}; }
 };
 
 /// Requirements, for a row of n values:
@@ -3112,14 +3441,12 @@ class dense_message {
     return codec_.block() >= largest ? codec_.block() : largest / codec_.block() * codec_.block();
   }
 
-  template <class F>
-  void for_pieces(std::size_t n, F&& f) const {
+  void for_pieces(std::size_t n, auto&& f) const {
     const std::size_t piece = piece_of(n);
     for (std::size_t first = 0; first < n; first += std::min(piece, n - first)) f(first, std::min(piece, n - first));
   }
 
-  template <class F>
-  result<void> decode_pieces(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n, F&& f) const {
+  result<void> decode_pieces(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n, auto&& f) const {
     std::vector<float> values(std::min(piece_of(n), n));
     result<void> outcome;
     for_pieces(n, [&](std::size_t first, std::size_t count) {
@@ -3245,8 +3572,7 @@ class coordinate_set {
   [[nodiscard]] std::span<std::uint64_t> words() noexcept { return words_; }
 
   /// Sets bit i where test(i), on the pool's threads.
-  template <class Test>
-  void fill(thread_pool& pool, Test&& test) {
+  void fill(thread_pool& pool, auto&& test) {
     kernels::detail::for_elements(pool, static_cast<std::int64_t>(n_), [&](index_range r) {
       for (std::int64_t first = r.begin; first < r.end; first += 64) {  // parts begin at multiples of 64
         const std::int64_t count = r.end - first < 64 ? r.end - first : 64;
@@ -3477,8 +3803,7 @@ class sparse {
 
   /// Calls f(first, count) for the chosen values that are one row for the quantiser: all of them, or those of each tensor
   /// and of what lies between two. Sparsifiers choose from one tensor after another.
-  template <class F>
-  static void for_rows(const message_context& ctx, std::span<const std::uint32_t> kept, F&& f) {
+  static void for_rows(const message_context& ctx, std::span<const std::uint32_t> kept, auto&& f) {
     std::size_t first = 0;
     const auto up_to = [&](std::size_t end) {
       const std::size_t begin = first;
@@ -3635,10 +3960,7 @@ struct chunking {
   std::uint32_t side = 64;  ///< largest side of a tile and length of a run: 2 to 64
   std::uint32_t run = 0;    ///< when not 0: matrices are ignored, and the row is cut in runs of so many values, to 65536
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(side, run);
-  }
+  void serialize(auto& ar) { ar(side, run); }
   friend bool operator==(const chunking&, const chunking&) = default;
 };
 
@@ -3756,8 +4078,7 @@ inline void scatter_chunk(const chunk_grid& grid, std::size_t index, const float
 }
 
 /// Calls f(range of chunk indices) for parts of the grid on the pool's threads. Parts begin at multiples of `grain` chunks.
-template <class F>
-void for_chunks(thread_pool& pool, const chunk_grid& grid, std::int64_t grain, F&& f) {
+void for_chunks(thread_pool& pool, const chunk_grid& grid, std::int64_t grain, auto&& f) {
   const auto count = static_cast<std::int64_t>(grid.count());
   if (count * grid.size() <= kernels::detail::smallest_share) {
     f(index_range{0, count});
@@ -3859,8 +4180,7 @@ inline void write_indices(bit_writer& out, const index_layout& layout, std::span
 namespace detail {
 
 /// Calls f(position) for every one among the bits [begin, end), until it returns false.
-template <class F>
-void for_ones(const bit_reader& in, std::size_t begin, std::size_t end, F&& f) {
+void for_ones(const bit_reader& in, std::size_t begin, std::size_t end, auto&& f) {
   for (std::size_t at = begin; at < end; at += 56) {
     const std::size_t width = std::min<std::size_t>(56, end - at);
     std::uint64_t word = in.window(at) & ((std::uint64_t{1} << width) - 1);
@@ -4129,10 +4449,7 @@ struct top_k_options {
   chunking chunks{};
   index_form indices = index_form::smallest;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(k, chunks, indices);
-  }
+  void serialize(auto& ar) { ar(k, chunks, indices); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -4699,30 +5016,12 @@ struct served_span {
   double throughput = 0;
 };
 
-namespace detail {
-
-/// A span is counted a little below what it has when it is taken out: its own place then looks best among equals.
-inline constexpr double nothing = 1e-3;
-
-CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows);
-
-[[nodiscard]] inline double least(const std::vector<double>& sums) { return *std::min_element(sums.begin(), sums.end()); }
-
-}  // namespace detail
-
 /// Rows a second through each block.
 CAUSEWAY_DECL [[nodiscard]] std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers);
 
 /// Where `count` blocks in a row are worst off: their throughputs, lowest first, are the least in lexicographic order; the
 /// first such place. Precondition: 1 <= count <= blocks.
 CAUSEWAY_DECL [[nodiscard]] std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count);
-
-namespace detail {
-
-/// Puts spans[i] where the others leave most to be done; whether that is another place.
-CAUSEWAY_DECL bool move_to_worst_served(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums);
-
-}  // namespace detail
 
 /// Where the server `self` of `spans` should begin instead; none where it stays: its place is the best, or the swarm would
 /// have a gap meanwhile, or the least throughput would not become more than 1 / quality of what it is, when all move until
@@ -4743,8 +5042,25 @@ CAUSEWAY_DECL [[nodiscard]] std::optional<std::int64_t> better_place(std::vector
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
+/// A span is counted a little below what it has when it is taken out: its own place then looks best among equals.
+inline constexpr double nothing = 1e-3;
+
+[[nodiscard]] inline double least(const std::vector<double>& sums) { return *std::min_element(sums.begin(), sums.end()); }
+
 CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows) {
   for (std::int64_t b = r.first; b < r.last; ++b) sums[static_cast<std::size_t>(b)] += rows;
+}
+
+/// Puts spans[i] where the others leave most to be done; whether that is another place.
+CAUSEWAY_DECL bool move_to_worst_served(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
+  served_span& s = spans[i];
+  add_throughput(sums, s.blocks, -s.throughput * (1 + nothing));
+  const std::int64_t at = worst_served(sums, s.blocks.size());
+  const bool moves = at != s.blocks.first;
+  add_throughput(sums, s.blocks, s.throughput * nothing);
+  s.blocks = {at, at + s.blocks.size()};
+  add_throughput(sums, s.blocks, s.throughput);
+  return moves;
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
@@ -4771,25 +5087,6 @@ CAUSEWAY_DECL std::int64_t worst_served(std::span<const double> throughputs, std
   }
   return first;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
-
-CAUSEWAY_DECL bool move_to_worst_served(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
-  served_span& s = spans[i];
-  add_throughput(sums, s.blocks, -s.throughput * (1 + nothing));
-  const std::int64_t at = worst_served(sums, s.blocks.size());
-  const bool moves = at != s.blocks.first;
-  add_throughput(sums, s.blocks, s.throughput * nothing);
-  s.blocks = {at, at + s.blocks.size()};
-  add_throughput(sums, s.blocks, s.throughput);
-  return moves;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
                                                        std::int64_t layers, double quality) {
@@ -5142,6 +5439,18 @@ CAUSEWAY_ALWAYS_INLINE void narrow_codes(u8x16& codes, const kernels::detail::i3
   codes = __builtin_convertvector(__builtin_convertvector(wide, kernels::detail::u16x16), u8x16);
 }
 
+/// `entry(lane)` of sixteen lanes, each read from memory. In four vectors of four: GCC would fill a wide one lane by lane,
+/// each waiting for the one before.
+template <class Vector, class Entry>
+CAUSEWAY_ALWAYS_INLINE void look_up(Vector& v, Entry&& entry) {
+  using quarter [[gnu::vector_size(16)]] = std::remove_reference_t<decltype(v[0])>;
+  const quarter a{entry(0), entry(1), entry(2), entry(3)}, b{entry(4), entry(5), entry(6), entry(7)};
+  const quarter c{entry(8), entry(9), entry(10), entry(11)}, d{entry(12), entry(13), entry(14), entry(15)};
+  v = __builtin_shufflevector(__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7),
+                              __builtin_shufflevector(c, d, 0, 1, 2, 3, 4, 5, 6, 7), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
+                              12, 13, 14, 15);
+}
+
 constexpr std::size_t packed_size(std::size_t codes, unsigned bits) noexcept { return (codes * bits + 7) / 8; }
 
 /// 64 bits in which the lowest `bits` of every `width` are set.
@@ -5482,8 +5791,7 @@ CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t coun
 constexpr std::size_t blocks_of(std::size_t n, std::size_t block) noexcept { return (n + block - 1) / block; }
 
 /// Cuts [0, n) among the threads at multiples of a block, and of about 2048 values, so that they rarely share a cache line.
-template <class F>
-void for_blocks(thread_pool& pool, std::size_t n, std::size_t block, F&& f) {
+void for_blocks(thread_pool& pool, std::size_t n, std::size_t block, auto&& f) {
   const auto count = static_cast<std::int64_t>(n);
   if (count <= kernels::detail::smallest_share) {
     if (count > 0) f(index_range{0, count});
@@ -5521,10 +5829,7 @@ struct bits_options {
   bool stochastic = false;  ///< round up or down at random, so that the mean of many roundings is the value
   std::uint64_t seed = 0;   ///< of the random numbers
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(bucket, scale, scales, stochastic, seed);
-  }
+  void serialize(auto& ar) { ar(bucket, scale, scales, stochastic, seed); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -5884,27 +6189,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 
 /// 2 n bytes, relative error at most 2^-11 for magnitudes of 6.1e-5 and more, absolute error at most 2^-25 below. Beyond
 /// 65504 values become infinite, which decode refuses: scale them, or use bf16.
-class fp16 {
+class fp16 : public detail::element_codec<fp16, causeway::f16> {
  public:
   static constexpr std::string_view name = "fp16";
   static constexpr codec_traits traits{.lossy = true};
-  static constexpr bool raw = false;
-
-  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
-  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * 2; }
-
-  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::encode_as<causeway::f16>(pool, values, room, level);
-  }
-  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                             kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_as<causeway::f16>(pool, bytes, values, level, name);
-  }
-  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                                 kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_add_as<causeway::f16>(pool, bytes, sum, weight, level, name);
-  }
 };
 static_assert(AddingCodec<fp16>);
 
@@ -12142,181 +12430,6 @@ CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, float*, float*, std::i
 
 #endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
 
-// ---- causeway/kernels/reduce.hpp ----
-#ifndef CAUSEWAY_KERNELS_REDUCE_HPP
-#define CAUSEWAY_KERNELS_REDUCE_HPP
-
-// Sums over flat arrays, in f64. An array is cut into 64 blocks whatever the number of threads, and the blocks' sums are
-// added in order: the result is the same bits on every machine and for every number of threads, so peers with different
-// processors clip by the same gradient norm.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// Sum of x[i]. Reads 4 bytes an element.
-CAUSEWAY_DECL double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level());
-
-/// Sum of x[i]·y[i]. Reads 8 bytes an element.
-CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count,
-                         simd_level level = detect_simd_level());
-
-/// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
-CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
-                                    simd_level level = detect_simd_level());
-
-/// Whether no element is NaN or infinite. Reads 4 bytes an element.
-CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count,
-                              simd_level level = detect_simd_level());
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_REDUCE_HPP
-
-// ---- causeway/kernels/impl/reduce.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
-#define CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
-
-// Bodies of kernels/reduce.hpp.
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-using f64x2 [[gnu::vector_size(16)]] = double;
-
-/// The product of two f32 is exact in f64, so nothing here depends on contraction.
-CAUSEWAY_ALWAYS_INLINE void load(f64x2& v, const float* p) {
-#if defined(__x86_64__)
-  v = _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
-#else
-  v = f64x2{static_cast<double>(p[0]), static_cast<double>(p[1])};
-#endif
-}
-
-/// Sum of `term(accumulator, i)` over pairs, then `last(i)` for what is left. Pairs, because GCC makes wider conversions
-/// out of them and shuffles; eight accumulators, because one would wait for itself.
-template <class Term, class Last>
-CAUSEWAY_ALWAYS_INLINE double sum_in_double(std::int64_t count, Term&& term, Last&& last) {
-  f64x2 a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{};
-  std::int64_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    term(a, i);
-    term(b, i + 2);
-    term(c, i + 4);
-    term(d, i + 6);
-    term(e, i + 8);
-    term(f, i + 10);
-    term(g, i + 12);
-    term(h, i + 14);
-  }
-  for (; i + 2 <= count; i += 2) term(a, i);
-  a = ((a + b) + (c + d)) + ((e + f) + (g + h));
-  double sum = a[0] + a[1];
-  for (; i < count; ++i) sum += last(i);
-  return sum;
-}
-
-struct sum_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
-    return sum_in_double(
-        count,
-        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          f64x2 v;
-          load(v, x + i);
-          sum += v;
-        },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]); });
-  }
-};
-
-/// Not `dot` of x with itself: conversions are the bottleneck.
-struct square_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
-    return sum_in_double(
-        count,
-        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          f64x2 v;
-          load(v, x + i);
-          sum += v * v;
-        },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
-  }
-};
-
-struct dot_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, const float* y, std::int64_t count) {
-    return sum_in_double(
-        count,
-        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          f64x2 a, b;
-          load(a, x + i);
-          load(b, y + i);
-          sum += a * b;
-        },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(y[i]); });
-  }
-};
-
-inline constexpr std::int64_t reduction_blocks = 64;
-
-/// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
-template <class BlockSum>
-double sum_of_blocks(thread_pool& pool, std::int64_t count, BlockSum&& block_sum) {
-  const std::int64_t block = ((count + reduction_blocks - 1) / reduction_blocks + 63) / 64 * 64;
-  std::array<double, static_cast<std::size_t>(reduction_blocks)> sums{};
-  const auto sum_part = [&](index_range blocks) {
-    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
-      const std::int64_t begin = b * block < count ? b * block : count;
-      const std::int64_t end = begin + block < count ? begin + block : count;
-      sums[static_cast<std::size_t>(b)] = block_sum(index_range{begin, end});
-    }
-  };
-  if (count <= smallest_share) {
-    sum_part({0, reduction_blocks});
-  } else {
-    pool.for_range(reduction_blocks, 1, sum_part);
-  }
-  double total = 0.0;
-  for (const double sum : sums) total += sum;
-  return total;
-}
-
-}  // namespace detail
-
-CAUSEWAY_DECL double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-    return detail::dispatch<detail::sum_kernel>(level, x + part.begin, part.size());
-  });
-}
-
-CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count, simd_level level) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-    return detail::dispatch<detail::dot_kernel>(level, x + part.begin, y + part.begin, part.size());
-  });
-}
-
-CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-    return detail::dispatch<detail::square_kernel>(level, x + part.begin, part.size());
-  });
-}
-
-CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
-  return detail::look_for_finite(pool, level, count, x);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
-#endif
-
 // ---- causeway/kernels/backend.hpp ----
 #ifndef CAUSEWAY_KERNELS_BACKEND_HPP
 #define CAUSEWAY_KERNELS_BACKEND_HPP
@@ -12591,6 +12704,29 @@ concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_vi
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
 
+namespace detail {
+/// Any argument of a constructor.
+struct anything {
+  template <class T>
+  operator T() const;  // NOLINT: that is what it is for
+};
+}  // namespace detail
+
+/// One with the same options and no state. An optimizer whose constructor takes more than its options says itself how, by
+/// `anew()`.
+template <class O>
+O anew(const O& optimizer) {
+  if constexpr (requires { optimizer.anew(); }) {
+    return optimizer.anew();
+  } else {
+    static_assert(
+        !std::is_constructible_v<O, decltype(optimizer.options()), detail::anything>,
+        "causeway-P12: this optimizer is made of more than its options, which a copy of it would be without; give "
+        "it `anew()`, which makes one with all of that and no state");
+    return O{optimizer.options()};
+  }
+}
+
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.
 template <class O>
@@ -12617,8 +12753,7 @@ class state_buffer {
   [[nodiscard]] std::span<const float> span() const noexcept { return values_.span(); }
 
   /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
-  template <class Archive>
-  void serialize(Archive& ar) {
+  void serialize(auto& ar) {
     if constexpr (requires { ar.view(std::span<float>{}); }) {
       return ar.view(values_.span());  // an archive that refers to memory instead of copying it
     }
@@ -12651,8 +12786,7 @@ constexpr bool decays(parameter_kind kind) noexcept { return kind != parameter_k
 
 /// Calls `f(begin, count, decays)` on the calling thread for the pieces of [part.begin, part.end) of the flat buffers,
 /// cut where decay starts or ends. A segment's padding belongs to it.
-template <class F>
-void for_pieces(std::span<const parameter_segment> segments, index_range part, F&& f) {
+void for_pieces(std::span<const parameter_segment> segments, index_range part, auto&& f) {
   for (std::size_t s = 0; s < segments.size();) {
     const bool decay = decays(segments[s].kind);
     const std::int64_t begin = s == 0 ? 0 : segments[s].offset;
@@ -12665,8 +12799,7 @@ void for_pieces(std::span<const parameter_segment> segments, index_range part, F
 }
 
 /// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
-template <class F>
-void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
+void for_all_pieces(thread_pool& pool, const parameter_view& view, auto&& f) {
   const auto length = static_cast<std::int64_t>(view.values.size());
   const auto walk = [&](index_range part) {
     if (view.segments.empty()) {
@@ -12688,42 +12821,6 @@ void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
 }}}  // namespace causeway::CAUSEWAY_ABI::optim
 
 #endif  // CAUSEWAY_OPTIM_OPTIMIZER_HPP
-
-// ---- causeway/optim/adam_state.hpp ----
-#ifndef CAUSEWAY_OPTIM_ADAM_STATE_HPP
-#define CAUSEWAY_OPTIM_ADAM_STATE_HPP
-
-// What Adam and its kin keep of each parameter; kernels/adamw_kernel.hpp has how a gradient moves it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim { namespace detail {
-
-/// Both moments, in the layout of the parameters, and the steps that were made. 8 bytes a parameter.
-template <class Clock>
-struct adam_state {
-  state_buffer first;
-  state_buffer second;
-  Clock clock;
-
-  void reset(std::int64_t length) {
-    first = state_buffer{length};
-    second = state_buffer{length};
-    clock = {};
-  }
-
-  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
-    const auto length = static_cast<std::size_t>(first.size());
-    return {std::span{first.data(), length}, std::span{second.data(), length}};
-  }
-
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first, second, clock);
-  }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::optim::detail
-
-#endif  // CAUSEWAY_OPTIM_ADAM_STATE_HPP
 
 // ---- causeway/optim/adamw.hpp ----
 #ifndef CAUSEWAY_OPTIM_ADAMW_HPP
@@ -12767,16 +12864,38 @@ class adam_clock {
     while (steps_ < steps) advance(o, {});
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(steps_, power1_, power2_);
-  }
+  void serialize(auto& ar) { ar(steps_, power1_, power2_); }
 
  private:
   std::uint64_t steps_ = 0;
   double power1_ = 1.0;
   double power2_ = 1.0;
 };
+
+namespace detail {
+
+/// Both moments, in the layout of the parameters, and the steps that were made. 8 bytes a parameter.
+template <class Clock>
+struct adam_state {
+  state_buffer first;
+  state_buffer second;
+  Clock clock;
+
+  void reset(std::int64_t length) {
+    first = state_buffer{length};
+    second = state_buffer{length};
+    clock = {};
+  }
+
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first.size());
+    return {std::span{first.data(), length}, std::span{second.data(), length}};
+  }
+
+  void serialize(auto& ar) { ar(first, second, clock); }
+};
+
+}  // namespace detail
 
 /// m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²; p -= lr·(mhat / (sqrt(vhat) + epsilon) + wd·p). Moves 28 bytes a parameter,
 /// keeps 8.
@@ -12817,10 +12936,7 @@ class adamw {
     if (view.copies != nullptr) view.copies->made = true;
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_);
-  }
+  void serialize(auto& ar) { ar(state_); }
 
  private:
   adamw_options options_;
@@ -14999,16 +15115,6 @@ CAUSEWAY_DECL double seconds_of(const routed_step& step);
 
 // Bodies of plan/routed_time.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
-  std::vector<std::uint32_t> route(stages);
-  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
-  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
@@ -15131,6 +15237,12 @@ CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& wha
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
+  std::vector<std::uint32_t> route(stages);
+  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
+  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
+}
+
 CAUSEWAY_DECL double seconds_of(const routed_step& step) {
   CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
   return detail::route_clock{step}.run();
@@ -15182,34 +15294,6 @@ CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vec
 /// The most sets of activations that a peer holds at one time if it follows its order.
 CAUSEWAY_DECL [[nodiscard]] std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
 
-namespace detail {
-
-class routed_check {
- public:
-  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> run();
-
- private:
-  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
-
-  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
-  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
-
-  // Each operation once, on the peer of its route, in the order in which one needs the other.
-  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
-
-  // Without clocks: peers go on in turn as far as they can.
-  CAUSEWAY_DECL [[nodiscard]] result<void> runs();
-
-  const routed_schedule& s_;
-  std::size_t stages_;
-  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
-  std::vector<std::size_t> next_;  // of each peer's order
-};
-
-}  // namespace detail
-
 /// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
 /// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
 /// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
@@ -15225,6 +15309,93 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::sp
 #define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
 
 // Bodies of plan/routed_schedule.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+class routed_check {
+ public:
+  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s)
+      : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
+    for (const auto& route : s_.routes) {
+      const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
+      if (route.size() != stages_ || !known)
+        return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
+    }
+    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+      for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
+    }
+    for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
+      if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
+    }
+    return runs();
+  }
+
+ private:
+  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
+
+  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const {
+    return fail(errc::invalid_argument,
+                "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
+  }
+  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
+
+  // Each operation once, on the peer of its route, in the order in which one needs the other.
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position) {
+    const operation& op = s_.orders[peer][position];
+    if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
+      return fail(errc::invalid_argument,
+                  "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
+                  "is of no route through this peer");
+    }
+    unsigned& seen = seen_[unit_of(op)];
+    unsigned adds = 0, needs = 0;
+    switch (op.kind) {
+      case work::forward: adds = went_forward; break;
+      case work::backward: needs = went_forward, adds = went_back | has_weights; break;
+      case work::input_gradient: needs = went_forward, adds = went_back; break;
+      case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
+      default: return wrong(unit_of(op), "recomputes; routed schedules do not");
+    }
+    if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
+    seen |= adds;
+    return {};
+  }
+
+  // Without clocks: peers go on in turn as far as they can.
+  CAUSEWAY_DECL [[nodiscard]] result<void> runs() {
+    std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
+    std::size_t left = 0;
+    for (const auto& order : s_.orders) left += order.size();
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+        for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
+          const operation& op = s_.orders[p][next_[p]];
+          const std::size_t unit = unit_of(op);
+          if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
+          if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
+          if (op.kind == work::forward) forward_done[unit] = 1;
+          if (gives_input_gradient(op.kind)) back_done[unit] = 1;
+        }
+      }
+    }
+    if (left == 0) return {};
+    std::size_t stuck = 0;
+    while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
+    return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
+                "deadlock: waits for something that waits for what comes after it");
+  }
+
+  const routed_schedule& s_;
+  std::size_t stages_;
+  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
+  std::vector<std::size_t> next_;  // of each peer's order
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -15282,83 +15453,6 @@ CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_
   }
   return peak;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL routed_check::routed_check(const routed_schedule& s)
-    : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
-
-CAUSEWAY_DECL result<void> routed_check::run() {
-  if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
-  for (const auto& route : s_.routes) {
-    const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
-    if (route.size() != stages_ || !known)
-      return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
-  }
-  for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-    for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
-  }
-  for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
-    if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
-  }
-  return runs();
-}
-
-CAUSEWAY_DECL error routed_check::wrong(std::size_t unit, const std::string& what) const {
-  return fail(errc::invalid_argument,
-              "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
-}
-
-CAUSEWAY_DECL result<void> routed_check::take(std::size_t peer, std::size_t position) {
-  const operation& op = s_.orders[peer][position];
-  if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
-    return fail(errc::invalid_argument,
-                "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
-                "is of no route through this peer");
-  }
-  unsigned& seen = seen_[unit_of(op)];
-  unsigned adds = 0, needs = 0;
-  switch (op.kind) {
-    case work::forward: adds = went_forward; break;
-    case work::backward: needs = went_forward, adds = went_back | has_weights; break;
-    case work::input_gradient: needs = went_forward, adds = went_back; break;
-    case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
-    default: return wrong(unit_of(op), "recomputes; routed schedules do not");
-  }
-  if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
-  seen |= adds;
-  return {};
-}
-
-CAUSEWAY_DECL result<void> routed_check::runs() {
-  std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
-  std::size_t left = 0;
-  for (const auto& order : s_.orders) left += order.size();
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-      for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
-        const operation& op = s_.orders[p][next_[p]];
-        const std::size_t unit = unit_of(op);
-        if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
-        if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
-        if (op.kind == work::forward) forward_done[unit] = 1;
-        if (gives_input_gradient(op.kind)) back_done[unit] = 1;
-      }
-    }
-  }
-  if (left == 0) return {};
-  std::size_t stuck = 0;
-  while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
-  return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
-              "deadlock: waits for something that waits for what comes after it");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound) {
   CAUSEWAY_TRY(detail::routed_check{s}.run());
@@ -15506,6 +15600,9 @@ struct recovery_traits {
   lost_blocks lost = lost_blocks::wait;
   bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
   bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
+  /// All pipelines of a layout are cut alike, and each peer has one stage: so the holders of a stage can exchange rows of
+  /// it (rule C8). Else they can only add up, block by block.
+  bool cut_alike = false;
 };
 
 /// - `arrange(snapshot)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
@@ -15518,6 +15615,9 @@ concept Recovery = Movable<R> && DefaultInitializable<R> && requires(R& r, const
   { r.arrange(g) } -> std::same_as<result<layout>>;
   { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
 };
+
+template <Recovery R>
+inline constexpr bool cut_apart = !R::traits.cut_alike;
 
 /// A policy whose layouts may have stages without a peer: `order(layout)` is what all peers do then, by their places in
 /// layout::assigned.
@@ -15600,7 +15700,7 @@ CAUSEWAY_DECL [[nodiscard]] error too_few(std::size_t peers, std::int64_t needed
 class regroup {
  public:
   static constexpr std::string_view name = "regroup";
-  static constexpr recovery_traits traits{};
+  static constexpr recovery_traits traits{.cut_alike = true};
 
   explicit regroup(std::int64_t stages = 2) : stages_{stages} {}
 
@@ -16075,19 +16175,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 namespace detail {
 
-inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
-
 /// An empty schedule of these sizes, or why there is none.
 CAUSEWAY_DECL [[nodiscard]] result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
                                                             std::uint32_t micro_batches);
-
-/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
-CAUSEWAY_DECL [[nodiscard]] std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
-
-/// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
-/// behind.
-CAUSEWAY_DECL [[nodiscard]] result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
-                                                       std::uint32_t times);
 
 }  // namespace detail
 
@@ -16170,20 +16260,7 @@ CAUSEWAY_DECL [[nodiscard]] schedule with_recompute(const schedule& s);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
-  if (ranks == 0 || chunks == 0 || micro_batches == 0)
-    return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
-  const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
-  if (stages > most_operations || stages * micro_batches > most_operations / 3) {
-    return fail(errc::too_large, "schedule",
-                std::to_string(ranks) + " ranks of " + std::to_string(chunks) + " chunks with " +
-                    std::to_string(micro_batches) + " micro-batches are too many operations; use fewer micro-batches");
-  }
-  schedule s{ranks, chunks, micro_batches, true, {}};
-  s.orders.resize(ranks);
-  return s;
-}
-
+/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
 CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
   std::vector<operation> order;
   order.reserve(std::size_t{2} * micro_batches);
@@ -16196,6 +16273,8 @@ CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uin
   return order;
 }
 
+/// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
+/// behind.
 CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t times) {
   CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 1, micro_batches));
   for (std::uint32_t r = 0; r < ranks; ++r) {
@@ -16207,6 +16286,22 @@ CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micr
     }
     while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
   }
+  return s;
+}
+
+inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
+
+CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+  if (ranks == 0 || chunks == 0 || micro_batches == 0)
+    return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
+  const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
+  if (stages > most_operations || stages * micro_batches > most_operations / 3) {
+    return fail(errc::too_large, "schedule",
+                std::to_string(ranks) + " ranks of " + std::to_string(chunks) + " chunks with " +
+                    std::to_string(micro_batches) + " micro-batches are too many operations; use fewer micro-batches");
+  }
+  schedule s{ranks, chunks, micro_batches, true, {}};
+  s.orders.resize(ranks);
   return s;
 }
 
@@ -16375,32 +16470,6 @@ CAUSEWAY_DECL schedule with_recompute(const schedule& s) {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-/// What one rank has done, and what the rule wants next.
-class varuna_rule {
- public:
-  varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
-      : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
-
- private:
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
-
-  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
-
-  std::uint32_t rank_;
-  bool last_;
-  std::uint32_t micro_batches_;
-  std::uint32_t most_stored_;
-  std::uint32_t forwards_ = 0;
-  std::uint32_t backwards_ = 0;
-  bool has_activations_ = false;
-};
-
-}  // namespace detail
-
 /// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
 /// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
 /// Errors: costs that do not fit; no room for an input.
@@ -16420,31 +16489,47 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> varuna(const stage_costs& costs, st
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL std::optional<operation> varuna_rule::choose(const pipeline_clock& clock) {
-  if (backwards_ == micro_batches_) return std::nullopt;
-  const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
-  if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
-  const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
-  const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
-  const auto forward = next_forward(clock);
-  if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
-  if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
-  return std::nullopt;
-}
+/// What one rank has done, and what the rule wants next.
+class varuna_rule {
+ public:
+  varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
+      : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
 
-CAUSEWAY_DECL std::optional<operation> varuna_rule::next_forward(const pipeline_clock& clock) const {
-  const operation forward{work::forward, forwards_};
-  const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
-  if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
-  return forward;
-}
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
+    if (backwards_ == micro_batches_) return std::nullopt;
+    const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
+    if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
+    const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
+    const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
+    const auto forward = next_forward(clock);
+    if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
+    if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
+    return std::nullopt;
+  }
 
-CAUSEWAY_DECL operation varuna_rule::take(const operation& op) {
-  forwards_ += op.kind == work::forward ? 1 : 0;
-  backwards_ += op.kind == work::backward ? 1 : 0;
-  if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
-  return op;
-}
+ private:
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const {
+    const operation forward{work::forward, forwards_};
+    const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
+    if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
+    return forward;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op) {
+    forwards_ += op.kind == work::forward ? 1 : 0;
+    backwards_ += op.kind == work::backward ? 1 : 0;
+    if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
+    return op;
+  }
+
+  std::uint32_t rank_;
+  bool last_;
+  std::uint32_t micro_batches_;
+  std::uint32_t most_stored_;
+  std::uint32_t forwards_ = 0;
+  std::uint32_t backwards_ = 0;
+  bool has_activations_ = false;
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
@@ -16521,6 +16606,55 @@ CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from
 
 namespace detail {
 
+/// Sums over runs of blocks in constant time.
+class stage_sums {
+ public:
+  CAUSEWAY_DECL explicit stage_sums(const model_cost& model);
+
+  CAUSEWAY_DECL [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
+
+  CAUSEWAY_DECL [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
+
+ private:
+  const model_cost& model_;
+  std::vector<block_cost> before_;
+};
+
+}  // namespace detail
+
+/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
+CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages);
+
+/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
+CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages);
+
+/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
+/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
+/// device at which one would.
+CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
+
+// ---- causeway/plan/impl/stage_split.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+#define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+
+// Bodies of plan/stage_split.hpp.
+
+#include <cstdio>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages) {
+  if (stages > 0 && stages <= blocks) return {};
+  return fail(errc::invalid_argument, "stages",
+              std::to_string(blocks) + " blocks do not go into " + std::to_string(stages) +
+                  " stages; each stage needs a block: take 1 to " + std::to_string(blocks));
+}
+
 /// Splits `blocks` into `stages` runs of at least one so that the largest `load(stage, from, to)` is least, and then the
 /// sum of its squares. Infinite loads are not allowed; an infinite optimum: nothing fits. O(stages blocks^2) loads.
 template <class Load>
@@ -16557,49 +16691,31 @@ stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
   return split;
 }
 
-/// Sums over runs of blocks in constant time.
-class stage_sums {
- public:
-  CAUSEWAY_DECL explicit stage_sums(const model_cost& model);
+CAUSEWAY_DECL std::string gigabytes(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f GB", std::ceil(bytes * 1e-7) * 1e-2);
+  return text;
+}
 
-  CAUSEWAY_DECL [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
+CAUSEWAY_DECL stage_sums::stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    before_[b + 1] = before_[b];
+    before_[b + 1] += model.blocks[b];
+  }
+}
 
-  CAUSEWAY_DECL [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
+CAUSEWAY_DECL double stage_sums::of(double block_cost::*what, std::size_t from, std::size_t to) const {
+  double sum = before_[to].*what - before_[from].*what;
+  if (from == 0) sum += model_.embedding.*what;
+  if (to + 1 == before_.size()) sum += model_.head.*what;
+  return sum;
+}
 
- private:
-  const model_cost& model_;
-  std::vector<block_cost> before_;
-};
+CAUSEWAY_DECL double stage_sums::memory(const stage_device& d, std::size_t from, std::size_t to) const {
+  return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
+}
 
-CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages);
-
-CAUSEWAY_DECL std::string gigabytes(double bytes);
-
-}  // namespace detail
-
-/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
-CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages);
-
-/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
-CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages);
-
-/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
-/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
-/// device at which one would.
-CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
-
-// ---- causeway/plan/impl/stage_split.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
-#define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
-
-// Bodies of plan/stage_split.hpp.
-
-#include <cstdio>
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -16628,45 +16744,6 @@ CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from
   if (to == model.blocks.size()) sum += model.head;
   return sum;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL stage_sums::stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
-  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
-    before_[b + 1] = before_[b];
-    before_[b + 1] += model.blocks[b];
-  }
-}
-
-CAUSEWAY_DECL double stage_sums::of(double block_cost::*what, std::size_t from, std::size_t to) const {
-  double sum = before_[to].*what - before_[from].*what;
-  if (from == 0) sum += model_.embedding.*what;
-  if (to + 1 == before_.size()) sum += model_.head.*what;
-  return sum;
-}
-
-CAUSEWAY_DECL double stage_sums::memory(const stage_device& d, std::size_t from, std::size_t to) const {
-  return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
-}
-
-CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages) {
-  if (stages > 0 && stages <= blocks) return {};
-  return fail(errc::invalid_argument, "stages",
-              std::to_string(blocks) + " blocks do not go into " + std::to_string(stages) +
-                  " stages; each stage needs a block: take 1 to " + std::to_string(blocks));
-}
-
-CAUSEWAY_DECL std::string gigabytes(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f GB", std::ceil(bytes * 1e-7) * 1e-2);
-  return text;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages) {
   CAUSEWAY_TRY(detail::check_stages(blocks, stages));
@@ -16715,53 +16792,6 @@ CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::sp
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message);
-
-constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigned>(kind); }
-
-/// Walks one rank's order and remembers what each micro-batch and chunk has been through.
-class rank_order_check {
- public:
-  CAUSEWAY_DECL rank_order_check(const schedule& s, std::size_t rank);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> run();
-
- private:
-  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t position, const operation& op);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> complete(std::size_t unit) const;
-
-  const schedule& s_;
-  std::size_t rank_;
-  std::vector<unsigned> seen_;  // [unit]: bits of kinds
-};
-
-/// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
-class deadlock_check {
- public:
-  CAUSEWAY_DECL explicit deadlock_check(const schedule& s);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> run();
-
- private:
-  // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
-  CAUSEWAY_DECL [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
-
-  CAUSEWAY_DECL void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
-
-  CAUSEWAY_DECL [[nodiscard]] error stuck(std::uint32_t rank) const;
-
-  const schedule& s_;
-  std::vector<std::size_t> next_;
-  std::vector<bool> there_;
-};
-
-CAUSEWAY_DECL [[nodiscard]] result<void> check_sizes(const schedule& s);
-
-}  // namespace detail
-
 /// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
 CAUSEWAY_DECL [[nodiscard]] result<void> keeps_order(const schedule& s);
 
@@ -16786,6 +16816,8 @@ CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedul
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigned>(kind); }
+
 CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message) {
   return fail(errc::invalid_argument,
               "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ", " +
@@ -16793,95 +16825,114 @@ CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::si
               message);
 }
 
-CAUSEWAY_DECL rank_order_check::rank_order_check(const schedule& s, std::size_t rank)
-    : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+/// Walks one rank's order and remembers what each micro-batch and chunk has been through.
+class rank_order_check {
+ public:
+  CAUSEWAY_DECL rank_order_check(const schedule& s, std::size_t rank)
+      : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
 
-CAUSEWAY_DECL result<void> rank_order_check::run() {
-  const std::vector<operation>& order = s_.orders[rank_];
-  for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
-  for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
-  return {};
-}
-
-CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const operation& op) {
-  constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
-  const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
-  if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
-  if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
-    return wrong("the schedule has no such micro-batch or chunk");
-  if (!goes_through(s_, op.micro_batch, op.chunk))
-    return wrong("its micro-batch goes the other way, through the other chunk");
-  unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
-  if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
-  if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
-  if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
-  if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-  if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-  if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
-    return wrong("repeats a gradient; remove one");
-  if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
-    return wrong("stands before its input gradient");
-  seen |= bit_of(op.kind);
-  return {};
-}
-
-CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
-  if (!goes_through(s_, static_cast<std::uint32_t>(unit % s_.micro_batches),
-                    static_cast<std::uint32_t>(unit / s_.micro_batches))) {
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    const std::vector<operation>& order = s_.orders[rank_];
+    for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
+    for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
     return {};
   }
-  const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
-  const auto missing = [&](work kind) {
-    const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
-                       static_cast<std::uint32_t>(unit / s_.micro_batches)};
-    return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
-  };
-  if (is_missing(work::forward)) return missing(work::forward);
-  if (!is_missing(work::backward)) return {};
-  if (is_missing(work::input_gradient)) return missing(work::backward);
-  if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
-  return {};
-}
 
-CAUSEWAY_DECL deadlock_check::deadlock_check(const schedule& s)
-    : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
-
-CAUSEWAY_DECL result<void> deadlock_check::run() {
-  std::vector<std::uint32_t> awake;
-  for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
-  while (!awake.empty()) {
-    const std::uint32_t rank = awake.back();
-    awake.pop_back();
-    advance(rank, awake);
+ private:
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t position, const operation& op) {
+    constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
+    const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
+    if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
+    if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
+      return wrong("the schedule has no such micro-batch or chunk");
+    if (!goes_through(s_, op.micro_batch, op.chunk))
+      return wrong("its micro-batch goes the other way, through the other chunk");
+    unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
+    if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
+    if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
+    if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
+    if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+    if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+    if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
+      return wrong("repeats a gradient; remove one");
+    if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
+      return wrong("stands before its input gradient");
+    seen |= bit_of(op.kind);
+    return {};
   }
-  for (std::uint32_t r = 0; r < s_.ranks; ++r) {
-    if (next_[r] < s_.orders[r].size()) return stuck(r);
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> complete(std::size_t unit) const {
+    if (!goes_through(s_, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                      static_cast<std::uint32_t>(unit / s_.micro_batches))) {
+      return {};
+    }
+    const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
+    const auto missing = [&](work kind) {
+      const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                         static_cast<std::uint32_t>(unit / s_.micro_batches)};
+      return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
+    };
+    if (is_missing(work::forward)) return missing(work::forward);
+    if (!is_missing(work::backward)) return {};
+    if (is_missing(work::input_gradient)) return missing(work::backward);
+    if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
+    return {};
   }
-  return {};
-}
 
-CAUSEWAY_DECL std::size_t deadlock_check::output(std::uint32_t stage, const operation& op) const noexcept {
-  const std::size_t pass = op.kind == work::forward ? 0 : 1;
-  return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
-}
+  const schedule& s_;
+  std::size_t rank_;
+  std::vector<unsigned> seen_;  // [unit]: bits of kinds
+};
 
-CAUSEWAY_DECL void deadlock_check::advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
-  const std::vector<operation>& order = s_.orders[rank];
-  for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
-    const auto source = source_of(s_, rank, order[i]);
-    if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
-    if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
-    there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
-    if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
+/// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
+class deadlock_check {
+ public:
+  CAUSEWAY_DECL explicit deadlock_check(const schedule& s)
+      : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    std::vector<std::uint32_t> awake;
+    for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
+    while (!awake.empty()) {
+      const std::uint32_t rank = awake.back();
+      awake.pop_back();
+      advance(rank, awake);
+    }
+    for (std::uint32_t r = 0; r < s_.ranks; ++r) {
+      if (next_[r] < s_.orders[r].size()) return stuck(r);
+    }
+    return {};
   }
-}
 
-CAUSEWAY_DECL error deadlock_check::stuck(std::uint32_t rank) const {
-  const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
-  return wrong_operation(s_, rank, next_[rank],
-                         "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
-                             std::to_string(source->chunk) + ", which waits for something after this");
-}
+ private:
+  // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept {
+    const std::size_t pass = op.kind == work::forward ? 0 : 1;
+    return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
+  }
+
+  CAUSEWAY_DECL void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
+    const std::vector<operation>& order = s_.orders[rank];
+    for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
+      const auto source = source_of(s_, rank, order[i]);
+      if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
+      if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
+      there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
+      if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
+    }
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] error stuck(std::uint32_t rank) const {
+    const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
+    return wrong_operation(s_, rank, next_[rank],
+                           "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
+                               std::to_string(source->chunk) + ", which waits for something after this");
+  }
+
+  const schedule& s_;
+  std::vector<std::size_t> next_;
+  std::vector<bool> there_;
+};
 
 CAUSEWAY_DECL result<void> check_sizes(const schedule& s) {
   if (s.ranks == 0 || s.chunks == 0 || s.micro_batches == 0)
@@ -17298,8 +17349,6 @@ class varuna_try {
   model_cost model_;  // its `parameters` are the bytes of gradients
 };
 
-CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o);
-
 }  // namespace detail
 
 /// The quickest (P, D, m, N_m) with P * D <= G. errc::invalid_argument: a calibration that is not complete;
@@ -17322,22 +17371,21 @@ CAUSEWAY_DECL std::vector<result<varuna_plan>> morphing_table(const varuna_calib
 
 // Bodies of plan/varuna_search.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance) {
-  std::vector<double> per_sample(c.sizes.size());
-  for (std::size_t i = 0; i < per_sample.size(); ++i) {
-    for (const cut_point& p : c.points) per_sample[i] += p.forward[i] / static_cast<double>(c.sizes[i]);
-  }
-  const double best = *std::min_element(per_sample.begin(), per_sample.end());
-  std::size_t knee = 0;
-  while (per_sample[knee] > best * (1 + tolerance)) ++knee;
-  return knee;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
+  const auto wrong = [](const char* what) { return fail(errc::invalid_argument, "varuna's search", what); };
+  if (c.sizes.empty() || c.sizes[0] == 0 ||
+      std::adjacent_find(c.sizes.begin(), c.sizes.end(), [](auto a, auto b) { return a >= b; }) != c.sizes.end())
+    return wrong("needs calibrated micro-batch sizes that rise from 1 or more");
+  if (c.points.empty()) return wrong("needs a cut-point");
+  for (const cut_point& p : c.points) {
+    if (p.forward.size() != c.sizes.size() || p.backward.size() != c.sizes.size())
+      return wrong("needs a forward and a backward time of each cut-point for each micro-batch size");
+  }
+  if (o.devices == 0 || o.global_batch == 0) return wrong("needs at least one device and one sample");
+  return {};
+}
 
 CAUSEWAY_DECL varuna_try::varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size)
     : calibration_{c}, options_{o}, size_{size}, samples_{static_cast<double>(c.sizes[size])} {
@@ -17390,23 +17438,20 @@ CAUSEWAY_DECL double varuna_try::average_seconds(const varuna_plan& plan) const 
   return slowest;
 }
 
-CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
-  const auto wrong = [](const char* what) { return fail(errc::invalid_argument, "varuna's search", what); };
-  if (c.sizes.empty() || c.sizes[0] == 0 ||
-      std::adjacent_find(c.sizes.begin(), c.sizes.end(), [](auto a, auto b) { return a >= b; }) != c.sizes.end())
-    return wrong("needs calibrated micro-batch sizes that rise from 1 or more");
-  if (c.points.empty()) return wrong("needs a cut-point");
-  for (const cut_point& p : c.points) {
-    if (p.forward.size() != c.sizes.size() || p.backward.size() != c.sizes.size())
-      return wrong("needs a forward and a backward time of each cut-point for each micro-batch size");
-  }
-  if (o.devices == 0 || o.global_batch == 0) return wrong("needs at least one device and one sample");
-  return {};
-}
-
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance) {
+  std::vector<double> per_sample(c.sizes.size());
+  for (std::size_t i = 0; i < per_sample.size(); ++i) {
+    for (const cut_point& p : c.points) per_sample[i] += p.forward[i] / static_cast<double>(c.sizes[i]);
+  }
+  const double best = *std::min_element(per_sample.begin(), per_sample.end());
+  std::size_t knee = 0;
+  while (per_sample[knee] > best * (1 + tolerance)) ++knee;
+  return knee;
+}
 
 CAUSEWAY_DECL result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options) {
   CAUSEWAY_TRY(detail::check_varuna(calibration, options));
@@ -17456,7 +17501,7 @@ struct morph_options {
 class morph {
  public:
   static constexpr std::string_view name = "morph";
-  static constexpr recovery_traits traits{};
+  static constexpr recovery_traits traits{.cut_alike = true};
 
   CAUSEWAY_DECL explicit morph(morph_options options = {});
 
@@ -17550,7 +17595,7 @@ namespace recovery {
 class neighbour_init {
  public:
   static constexpr std::string_view name = "neighbour_init";
-  static constexpr recovery_traits traits{lost_blocks::neighbours};
+  static constexpr recovery_traits traits{.lost = lost_blocks::neighbours, .cut_alike = true};
 
   explicit neighbour_init(neighbour_options options = {}) : options_{options}, even_{options.stages} {}
 
@@ -18088,27 +18133,6 @@ struct proactive_options {
   std::size_t samples = 64;                                        ///< sets of lost peers that are tried
 };
 
-namespace detail {
-
-/// What steps of a model take in different shapes. The job must outlive it.
-class shape_speeds {
- public:
-  CAUSEWAY_DECL shape_speeds(const plan::recovery_job& job, double device_memory);
-
-  /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
-  CAUSEWAY_DECL double seconds(const plan::pipeline_shape& s);
-
-  /// For at most so many peers; 0 x 0 if they are too few. Of several, the one with the fewest stages.
-  CAUSEWAY_DECL plan::pipeline_shape quickest(std::size_t peers);
-
- private:
-  const plan::recovery_job& job_;
-  double device_memory_;
-  std::map<std::pair<std::size_t, std::size_t>, double> seconds_;  // of (replicas, stages)
-};
-
-}  // namespace detail
-
 /// Every `interval` steps, and when a peer of a pipeline is lost, the shapes of the next intervals are chosen that are
 /// expected to train most (plan::plan_liveput), for the number of peers that the history makes likely
 /// (plan::forecast); the first of them is taken. Peers that come in between are spare until then. Which peers go is drawn,
@@ -18117,7 +18141,7 @@ class shape_speeds {
 class proactive {
  public:
   static constexpr std::string_view name = "proactive";
-  static constexpr recovery_traits traits{};
+  static constexpr recovery_traits traits{.cut_alike = true};
 
   CAUSEWAY_DECL explicit proactive(proactive_options options = {});
 
@@ -18131,20 +18155,11 @@ class proactive {
   // Of the last step; none before the first, and where the history is of another run.
   CAUSEWAY_DECL [[nodiscard]] plan::pipeline_shape last_shape(const cluster_snapshot& g) const;
 
-  CAUSEWAY_DECL static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
-
-  // Whether every stage of so many pipelines has its peer.
-  CAUSEWAY_DECL static bool stands(const cluster_snapshot& g, const std::vector<nn::block_range>& row,
-                                   std::size_t replicas);
-
   CAUSEWAY_DECL [[nodiscard]] result<plan::pipeline_shape> planned(const cluster_snapshot& g, const plan::recovery_job& job,
                                                                    const plan::pipeline_shape& now) const;
 
   CAUSEWAY_DECL [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job,
                                                                     const plan::pipeline_shape& now) const;
-
-  // That more than `there` peers are needed for; one more where no number would do.
-  CAUSEWAY_DECL [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const;
 
   static constexpr std::uint64_t liveput_stream = 0x6C697665;
 
@@ -18165,26 +18180,66 @@ static_assert(Recovery<proactive>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery { namespace detail {
 
-CAUSEWAY_DECL shape_speeds::shape_speeds(const plan::recovery_job& job, double device_memory)
-    : job_{job}, device_memory_{device_memory} {}
+/// What steps of a model take in different shapes. The job must outlive it.
+class shape_speeds {
+ public:
+  CAUSEWAY_DECL shape_speeds(const plan::recovery_job& job, double device_memory)
+      : job_{job}, device_memory_{device_memory} {}
 
-CAUSEWAY_DECL double shape_speeds::seconds(const plan::pipeline_shape& s) {
-  if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
-  const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
-  if (!fresh) return known->second;
-  const auto cut = plan::cut_job::make(job_, s.stages);
-  if (cut && cut->state_bytes() <= device_memory_) known->second = cut->step_seconds(s.replicas);
-  return known->second;
+  /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
+  CAUSEWAY_DECL double seconds(const plan::pipeline_shape& s) {
+    if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
+    const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
+    if (!fresh) return known->second;
+    const auto cut = plan::cut_job::make(job_, s.stages);
+    if (cut && cut->state_bytes() <= device_memory_) known->second = cut->step_seconds(s.replicas);
+    return known->second;
+  }
+
+  /// For at most so many peers; 0 x 0 if they are too few. Of several, the one with the fewest stages.
+  CAUSEWAY_DECL plan::pipeline_shape quickest(std::size_t peers) {
+    plan::pipeline_shape best;
+    for (std::size_t p = 1; p <= std::min(peers, job_.model.blocks.size()); ++p) {
+      for (std::size_t d = 1; d * p <= peers; ++d) {
+        if (seconds({d, p}) < seconds(best)) best = {d, p};
+      }
+    }
+    return best;
+  }
+
+  /// More than `there`, at most `most`, that are enough; one more than `there` where no such number is.
+  CAUSEWAY_DECL std::int64_t fewest(std::size_t there, std::size_t most) {
+    for (std::size_t n = there + 1; n <= most; ++n) {
+      if (quickest(n).instances() > 0) return static_cast<std::int64_t>(n);
+    }
+    return static_cast<std::int64_t>(there) + 1;
+  }
+
+ private:
+  const plan::recovery_job& job_;
+  double device_memory_;
+  std::map<std::pair<std::size_t, std::size_t>, double> seconds_;  // of (replicas, stages)
+};
+
+CAUSEWAY_DECL std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages) {
+  std::vector<nn::block_range> row;
+  if (stages == 0) return row;
+  const auto split = plan::split_by_time(job.model, std::vector<plan::stage_device>(stages));
+  CAUSEWAY_EXPECT(split.has_value());  // at most as many stages as blocks, and all the memory they want
+  for (std::size_t s = 0; s < stages; ++s) {
+    row.push_back({static_cast<std::int64_t>(split->first_block[s]), static_cast<std::int64_t>(split->end(s))});
+  }
+  return row;
 }
 
-CAUSEWAY_DECL plan::pipeline_shape shape_speeds::quickest(std::size_t peers) {
-  plan::pipeline_shape best;
-  for (std::size_t p = 1; p <= std::min(peers, job_.model.blocks.size()); ++p) {
-    for (std::size_t d = 1; d * p <= peers; ++d) {
-      if (seconds({d, p}) < seconds(best)) best = {d, p};
-    }
+/// Whether every stage of so many pipelines has its peer.
+CAUSEWAY_DECL bool stands(const cluster_snapshot& g, const std::vector<nn::block_range>& row, std::size_t replicas) {
+  std::set<std::pair<std::uint32_t, std::int64_t>> filled;
+  for (const present_peer& p : g.peers) {
+    const bool is_assigned = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
+    if (is_assigned && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
   }
-  return best;
+  return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
 }
 
 }}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery::detail
@@ -18196,10 +18251,10 @@ CAUSEWAY_DECL proactive::proactive(proactive_options options) : options_{std::mo
 CAUSEWAY_DECL result<layout> proactive::arrange(const cluster_snapshot& g) {
   CAUSEWAY_ASSIGN(const plan::recovery_job job, job_for(g));
   plan::pipeline_shape shape = last_shape(g);
-  if (g.step % options_.interval == 0 || !stands(g, row_of(job, shape.stages), shape.replicas)) {
+  if (g.step % options_.interval == 0 || !detail::stands(g, detail::row_of(job, shape.stages), shape.replicas)) {
     CAUSEWAY_ASSIGN(shape, planned(g, job, shape));
   }
-  const std::vector rows(shape.replicas, row_of(job, shape.stages));
+  const std::vector rows(shape.replicas, detail::row_of(job, shape.stages));
   return assign_peers(rows, even_shares(g.micro_batches, shape.replicas), g);
 }
 
@@ -18225,33 +18280,12 @@ CAUSEWAY_DECL plan::pipeline_shape proactive::last_shape(const cluster_snapshot&
   return known ? s : plan::pipeline_shape{};
 }
 
-CAUSEWAY_DECL std::vector<nn::block_range> proactive::row_of(const plan::recovery_job& job, std::size_t stages) {
-  std::vector<nn::block_range> row;
-  if (stages == 0) return row;
-  const auto split = plan::split_by_time(job.model, std::vector<plan::stage_device>(stages));
-  CAUSEWAY_EXPECT(split.has_value());  // at most as many stages as blocks, and all the memory they want
-  for (std::size_t s = 0; s < stages; ++s) {
-    row.push_back({static_cast<std::int64_t>(split->first_block[s]), static_cast<std::int64_t>(split->end(s))});
-  }
-  return row;
-}
-
-CAUSEWAY_DECL bool proactive::stands(const cluster_snapshot& g, const std::vector<nn::block_range>& row,
-                                     std::size_t replicas) {
-  std::set<std::pair<std::uint32_t, std::int64_t>> filled;
-  for (const present_peer& p : g.peers) {
-    const bool is_assigned = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
-    if (is_assigned && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
-  }
-  return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
-}
-
 CAUSEWAY_DECL result<plan::pipeline_shape> proactive::planned(const cluster_snapshot& g, const plan::recovery_job& job,
                                                               const plan::pipeline_shape& now) const {
   detail::shape_speeds speeds{job, options_.device_memory};
   const std::size_t there = std::min(g.peers.size(), options_.most_peers);
   const plan::pipeline_shape quickest = speeds.quickest(there);
-  if (quickest.instances() == 0) return too_few(g.peers.size(), fewest_peers(speeds, there));
+  if (quickest.instances() == 0) return too_few(g.peers.size(), speeds.fewest(there, options_.most_peers));
   std::vector<std::size_t> history = g.history.counts(), available{there};
   for (std::size_t& n : history) n = std::min(n, options_.most_peers);
   for (const std::size_t n : plan::forecast(plan::fit_availability(history), there, options_.lookahead))
@@ -18271,13 +18305,6 @@ CAUSEWAY_DECL plan::migration_costs proactive::costs_of_change(const plan::recov
   const auto cut = plan::cut_job::make(job, std::max<std::size_t>(1, now.stages));
   const double copy = cut ? cut->copy_seconds() : 0;
   return {job.regroup, job.regroup + copy, job.regroup + copy, options_.repeated_steps * job.samples()};
-}
-
-CAUSEWAY_DECL std::int64_t proactive::fewest_peers(detail::shape_speeds& speeds, std::size_t there) const {
-  for (std::size_t n = there + 1; n <= options_.most_peers; ++n) {
-    if (speeds.quickest(n).instances() > 0) return static_cast<std::int64_t>(n);
-  }
-  return static_cast<std::int64_t>(there) + 1;
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
@@ -18608,65 +18635,6 @@ struct greedy_options {
   bool halves = false;            ///< split each backward into its two gradients
 };
 
-namespace detail {
-
-/// How a rank chooses among operations that are ready.
-struct list_rule {
-  bool forwards_first = false;  ///< else gradients first
-  bool patient = false;         ///< start nothing else when a gradient arrives before that ends
-  bool deep_first = false;      ///< the last of the chunks first; else in groups of `ranks` micro-batches, as interleaved
-};
-
-/// One rank's progress, and its next operation by a rule.
-class list_scheduler {
- public:
-  CAUSEWAY_DECL list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
-
- private:
-  struct progress {  // of a chunk: how many micro-batches
-    std::uint32_t forward = 0, input = 0, weight = 0;
-  };
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const;
-
-  CAUSEWAY_DECL static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end);
-
-  // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
-  CAUSEWAY_DECL [[nodiscard]] bool has_room(std::uint32_t chunk) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const;
-
-  // Whether a gradient arrives while this would run.
-  CAUSEWAY_DECL [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const;
-
-  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
-
-  greedy_options options_;
-  list_rule rule_;
-  std::uint32_t rank_;
-  std::vector<progress> done_;  // [chunk]
-  std::uint32_t held_ = 0;      // sets of activations
-};
-
-CAUSEWAY_DECL [[nodiscard]] schedule list_schedule(const schedule& shape, const stage_costs& costs,
-                                                   const greedy_options& options, const list_rule& rule);
-
-/// The same stages, with links that take `factor` times as long.
-CAUSEWAY_DECL [[nodiscard]] stage_costs with_links(const stage_costs& costs, double factor);
-
-/// The orders of all rules on links of all speeds; the first is for the links as they are.
-CAUSEWAY_DECL [[nodiscard]] std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
-                                                                 const greedy_options& options);
-
-/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
-CAUSEWAY_DECL [[nodiscard]] std::optional<schedule> closed_form(const greedy_options& o);
-
-}  // namespace detail
-
 /// The shortest order that list scheduling finds on these costs, never longer than zero_bubble with `halves`, interleaved
 /// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
 /// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
@@ -18686,73 +18654,96 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> greedy(const stage_costs& costs, co
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL list_scheduler::list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
-    : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+/// How a rank chooses among operations that are ready.
+struct list_rule {
+  bool forwards_first = false;  ///< else gradients first
+  bool patient = false;         ///< start nothing else when a gradient arrives before that ends
+  bool deep_first = false;      ///< the last of the chunks first; else in groups of `ranks` micro-batches, as interleaved
+};
 
-CAUSEWAY_DECL std::optional<operation> list_scheduler::choose(const pipeline_clock& clock) {
-  const auto forward = best(clock, work::forward);
-  const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
-  const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
-  const bool first = rule_.forwards_first;
-  for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
-    if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
+/// One rank's progress, and its next operation by a rule.
+class list_scheduler {
+ public:
+  CAUSEWAY_DECL list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
+      : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
+    const auto forward = best(clock, work::forward);
+    const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
+    const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
+    const bool first = rule_.forwards_first;
+    for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
+      if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
+    }
+    return std::nullopt;
   }
-  return std::nullopt;
-}
 
-CAUSEWAY_DECL std::optional<operation> list_scheduler::candidate(std::uint32_t chunk, work kind) const {
-  const progress& p = done_[chunk];
-  switch (kind) {
-    case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
-    case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
-    default: return at(kind, chunk, p.input, p.forward);
+ private:
+  struct progress {  // of a chunk: how many micro-batches
+    std::uint32_t forward = 0, input = 0, weight = 0;
+  };
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const {
+    const progress& p = done_[chunk];
+    switch (kind) {
+      case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
+      case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
+      default: return at(kind, chunk, p.input, p.forward);
+    }
   }
-}
 
-CAUSEWAY_DECL std::optional<operation> list_scheduler::at(work kind, std::uint32_t chunk, std::uint32_t next,
-                                                          std::uint32_t end) {
-  return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
-}
-
-CAUSEWAY_DECL bool list_scheduler::has_room(std::uint32_t chunk) const {
-  return held_ + (options_.chunks - chunk) <= options_.activations;
-}
-
-CAUSEWAY_DECL std::optional<operation> list_scheduler::best(const pipeline_clock& clock, work kind) const {
-  std::optional<operation> found;
-  for (std::uint32_t c = 0; c < options_.chunks; ++c) {
-    const auto op = candidate(c, kind);
-    if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
+  CAUSEWAY_DECL static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end) {
+    return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
   }
-  return found;
-}
 
-CAUSEWAY_DECL std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> list_scheduler::order_key(const operation& op) const {
-  const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
-  const std::uint32_t group = op.micro_batch / options_.ranks;
-  if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
-  return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
-}
-
-CAUSEWAY_DECL bool list_scheduler::must_wait(const pipeline_clock& clock, const operation& op) const {
-  if (!rule_.patient) return false;
-  const double end = clock.now() + clock.cost(rank_, op);
-  for (std::uint32_t c = 0; c < options_.chunks; ++c) {
-    const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
-    if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
+  // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
+  CAUSEWAY_DECL [[nodiscard]] bool has_room(std::uint32_t chunk) const {
+    return held_ + (options_.chunks - chunk) <= options_.activations;
   }
-  return false;
-}
 
-CAUSEWAY_DECL operation list_scheduler::take(const operation& op) {
-  progress& p = done_[op.chunk];
-  p.forward += op.kind == work::forward ? 1 : 0;
-  p.input += gives_input_gradient(op.kind) ? 1 : 0;
-  p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
-  if (op.kind == work::forward) ++held_;
-  if (gives_weight_gradient(op.kind)) --held_;
-  return op;
-}
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const {
+    std::optional<operation> found;
+    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+      const auto op = candidate(c, kind);
+      if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
+    }
+    return found;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const {
+    const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
+    const std::uint32_t group = op.micro_batch / options_.ranks;
+    if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
+    return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
+  }
+
+  // Whether a gradient arrives while this would run.
+  CAUSEWAY_DECL [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const {
+    if (!rule_.patient) return false;
+    const double end = clock.now() + clock.cost(rank_, op);
+    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+      const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
+      if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
+    }
+    return false;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op) {
+    progress& p = done_[op.chunk];
+    p.forward += op.kind == work::forward ? 1 : 0;
+    p.input += gives_input_gradient(op.kind) ? 1 : 0;
+    p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
+    if (op.kind == work::forward) ++held_;
+    if (gives_weight_gradient(op.kind)) --held_;
+    return op;
+  }
+
+  greedy_options options_;
+  list_rule rule_;
+  std::uint32_t rank_;
+  std::vector<progress> done_;  // [chunk]
+  std::uint32_t held_ = 0;      // sets of activations
+};
 
 CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& costs, const greedy_options& options,
                                      const list_rule& rule) {
@@ -18769,6 +18760,7 @@ CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& c
   return s;
 }
 
+/// The same stages, with links that take `factor` times as long.
 CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor) {
   stage_costs scaled = costs;
   for (edge_cost& e : scaled.edges) {
@@ -18779,6 +18771,7 @@ CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor) {
   return scaled;
 }
 
+/// The orders of all rules on links of all speeds; the first is for the links as they are.
 CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
                                                    const greedy_options& options) {
   std::vector<schedule> all;
@@ -18791,6 +18784,7 @@ CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const 
   return all;
 }
 
+/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
 CAUSEWAY_DECL std::optional<schedule> closed_form(const greedy_options& o) {
   if (o.halves && o.chunks > 1) return std::nullopt;
   auto s = o.halves       ? zero_bubble(o.ranks, o.micro_batches)
@@ -18841,14 +18835,6 @@ CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_opt
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-/// An empty schedule of two ways, or why there is none: ranks and micro-batches must be even.
-CAUSEWAY_DECL [[nodiscard]] result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks,
-                                                            std::uint32_t micro_batches);
-
-}  // namespace detail
-
 /// Chimera (Li and Hoefler, SC 2021, arXiv 2107.06925): units of p micro-batches, half of them each way; each way's
 /// operations stand two slots apart, so that those of the two ways never meet. Units follow each other by direct
 /// concatenation (section 3.5): the next one begins in the last waits of the one before. With equal stages and F = B each
@@ -18881,6 +18867,7 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> dual_pipe(std::uint32_t ranks, std:
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+/// An empty schedule of two ways, or why there is none: ranks and micro-batches must be even.
 CAUSEWAY_DECL result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 2, micro_batches));
   s.path = stage_path::two_ways;
@@ -19027,86 +19014,70 @@ template <Schedule S>
   return plan::stage_path::round;
 }
 
-/// All forwards, then all backwards (Huang et al., NeurIPS 2019).
-struct gpipe {
-  static constexpr std::string_view name = "gpipe";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+/// What orders have that are written once for all: so many chunks, in strict order, and no room beyond what it needs.
+template <std::uint32_t Chunks = 1>
+struct fixed_order {
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return Chunks; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+};
+
+/// All forwards, then all backwards (Huang et al., NeurIPS 2019).
+struct gpipe : fixed_order<> {
+  static constexpr std::string_view name = "gpipe";
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// One forward, one backward, with a flush (Narayanan et al., ICML 2021).
-struct one_f_one_b {
+struct one_f_one_b : fixed_order<> {
   static constexpr std::string_view name = "1f1b";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// 1F1B with several chunks of the model on each rank (Narayanan et al., SC 2021). Micro-batches must be a multiple of the
 /// ranks.
 template <std::uint32_t Chunks = 2>
-struct interleaved {
+struct interleaved : fixed_order<Chunks> {
   static constexpr std::string_view name = "interleaved";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return Chunks; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
     return plan::interleaved(ranks, Chunks, micro_batches);
   }
 };
 
 /// ZB-H1: the weight gradients fill the bubble (Qi et al., ICLR 2024).
-struct zero_bubble {
+struct zero_bubble : fixed_order<> {
   static constexpr std::string_view name = "zero_bubble";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// ZB-H2: no bubble at all where forwards, input and weight gradients take the same time, for twice the activations (the
 /// same paper).
-struct zero_bubble_h2 {
+struct zero_bubble_h2 : fixed_order<> {
   static constexpr std::string_view name = "zero_bubble_h2";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// ZB-V: no such bubble, for the activations of 1F1B: two chunks on each rank, so that the first has both ends of the model
 /// (the same paper).
-struct zero_bubble_v {
+struct zero_bubble_v : fixed_order<2> {
   static constexpr std::string_view name = "zero_bubble_v";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
   [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::folded; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// Micro-batches from both ends at once: half of 1F1B's bubble, for twice the parameters (Li and Hoefler, SC 2021). An even
 /// number of ranks and of micro-batches.
-struct chimera {
+struct chimera : fixed_order<2> {
   static constexpr std::string_view name = "chimera";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
   [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// From both ends, too, with weight gradients that fill the end (DeepSeek-AI 2024). At least twice as many micro-batches as
 /// ranks.
-struct dual_pipe {
+struct dual_pipe : fixed_order<2> {
   static constexpr std::string_view name = "dual_pipe";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
   [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
@@ -19168,6 +19139,18 @@ static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<
 
 // Bodies of stage/schedules.hpp.
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
+
+CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
+  if (ranks == 0 || given.stages.size() == ranks) return given;
+  if (given.stages.empty()) return plan::equal_costs(ranks);
+  return fail(
+      errc::invalid_argument, "schedule costs",
+      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL result<plan::schedule> gpipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
@@ -19197,22 +19180,6 @@ CAUSEWAY_DECL result<plan::schedule> chimera::make(std::uint32_t ranks, std::uin
 CAUSEWAY_DECL result<plan::schedule> dual_pipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
   return plan::dual_pipe(ranks, micro_batches);
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
-
-CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
-  if (ranks == 0 || given.stages.size() == ranks) return given;
-  if (given.stages.empty()) return plan::equal_costs(ranks);
-  return fail(
-      errc::invalid_argument, "schedule costs",
-      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL result<plan::schedule> varuna::make(std::uint32_t ranks, std::uint32_t micro_batches) const {
   CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
@@ -19423,16 +19390,6 @@ CAUSEWAY_DECL result<plan::routed_step> reroute::step_of(const layout& l) const 
 // the other's work and is a copy of it when it is lost (CheckFree+, Blagoev et al., 2025). Embedding and output layer are
 // on a peer of their own, as in the authors' code.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
-
-/// The ends, then `stages` even stages of the other blocks.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages);
-
-/// Whether somebody holds each of those blocks.
-CAUSEWAY_DECL [[nodiscard]] bool has_all(const cluster_snapshot& g, const nn::block_range& r);
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 /// For models with joined ends. As many pipelines as there are peers for, each of a peer for the ends and `stages` even
@@ -19444,7 +19401,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 class swapped_neighbours {
  public:
   static constexpr std::string_view name = "swapped_neighbours";
-  static constexpr recovery_traits traits{.lost = lost_blocks::neighbours, .joined_ends = true};
+  static constexpr recovery_traits traits{.lost = lost_blocks::neighbours, .joined_ends = true, .cut_alike = true};
 
   explicit swapped_neighbours(neighbour_options options = {.stages = 4}) : options_{options} {}
 
@@ -19488,17 +19445,19 @@ static_assert(MakingUp<swapped_neighbours>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
-CAUSEWAY_DECL std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages) {
-  std::vector<nn::block_range> row{{0, 1}};
-  for (const nn::block_range& r : even_cut(layers - 1, stages)) row.push_back({r.first + 1, r.last + 1});
-  return row;
-}
-
+/// Whether somebody holds each of those blocks.
 CAUSEWAY_DECL bool has_all(const cluster_snapshot& g, const nn::block_range& r) {
   for (std::int64_t b = r.first; b < r.last; ++b) {
     if (!g.somebody_holds(b)) return false;
   }
   return true;
+}
+
+/// The ends, then `stages` even stages of the other blocks.
+CAUSEWAY_DECL std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages) {
+  std::vector<nn::block_range> row{{0, 1}};
+  for (const nn::block_range& r : even_cut(layers - 1, stages)) row.push_back({r.first + 1, r.last + 1});
+  return row;
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
@@ -19674,28 +19633,6 @@ CAUSEWAY_DECL result<template_set> make_templates(const model_cost& model, const
 
 // Bodies of plan/templates.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL double pipeline_template::seconds(std::size_t micro_batches) const noexcept {
-  return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
-}
-
-CAUSEWAY_DECL std::size_t pipeline_template::within(double limit, std::size_t most) const noexcept {
-  if (limit < fill_drain) return 0;
-  std::size_t n = most;
-  if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
-  while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
-  while (n > 0 && seconds(n) > limit) --n;
-  return n;
-}
-
-CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const {
-  CAUSEWAY_EXPECT(has(peers));
-  return templates[peers - smallest()];
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL template_cutter::template_cutter(const model_cost& model, const template_peers& peers,
@@ -19770,6 +19707,24 @@ CAUSEWAY_DECL void template_cutter::keep(std::vector<point>& front, const point&
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL double pipeline_template::seconds(std::size_t micro_batches) const noexcept {
+  return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
+}
+
+CAUSEWAY_DECL std::size_t pipeline_template::within(double limit, std::size_t most) const noexcept {
+  if (limit < fill_drain) return 0;
+  std::size_t n = most;
+  if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
+  while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
+  while (n > 0 && seconds(n) > limit) --n;
+  return n;
+}
+
+CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const {
+  CAUSEWAY_EXPECT(has(peers));
+  return templates[peers - smallest()];
+}
+
 CAUSEWAY_DECL bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers) {
   // x pipelines give every sum from x * smallest to x * largest, and no other.
   if (smallest == 0 || peers / smallest < pipelines) return false;
@@ -19831,49 +19786,6 @@ struct template_choice {
   double seconds = 0;                      ///< of the pipeline that ends last
 };
 
-namespace detail {
-
-/// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
-template <class Enough>
-  requires requires(Enough& f, double t) {
-    { f(t) } -> ConvertibleTo<bool>;
-  }
-double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
-  std::vector<double> times;
-  for (const pipeline_template* t : kinds) {
-    for (std::size_t n = 1; n <= micro_batches; ++n) times.push_back(t->seconds(n));
-  }
-  std::sort(times.begin(), times.end());
-  const auto found = std::partition_point(times.begin(), times.end(), [&](double t) { return !enough(t); });
-  return found == times.end() ? std::numeric_limits<double>::infinity() : *found;
-}
-
-/// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
-class template_knapsack {
- public:
-  CAUSEWAY_DECL template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
-
-  /// The most micro-batches, or `none`.
-  CAUSEWAY_DECL std::size_t solve(double limit, std::size_t most);
-
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sizes() const;
-
-  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
-
- private:
-  struct step {
-    std::size_t size = 0, before = 0;
-  };
-  [[nodiscard]] std::size_t at(std::size_t n, std::size_t k) const { return n * (least_ + 1) + k; }
-
-  const template_set& set_;
-  std::size_t peers_, least_;
-  std::vector<std::size_t> best_;  // [peers used][pipelines, up to `least`]
-  std::vector<step> last_;
-};
-
-}  // namespace detail
-
 /// Splits `micro_batches` over pipelines of `sizes` so that the last ends as early as can be. Exact.
 CAUSEWAY_DECL template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes,
                                           std::size_t micro_batches);
@@ -19896,39 +19808,72 @@ CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, 
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL template_knapsack::template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
-    : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+/// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
+template <class Enough>
+  requires requires(Enough& f, double t) {
+    { f(t) } -> ConvertibleTo<bool>;
+  }
+double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
+  std::vector<double> times;
+  for (const pipeline_template* t : kinds) {
+    for (std::size_t n = 1; n <= micro_batches; ++n) times.push_back(t->seconds(n));
+  }
+  std::sort(times.begin(), times.end());
+  const auto found = std::partition_point(times.begin(), times.end(), [&](double t) { return !enough(t); });
+  return found == times.end() ? std::numeric_limits<double>::infinity() : *found;
+}
 
-CAUSEWAY_DECL std::size_t template_knapsack::solve(double limit, std::size_t most) {
-  std::fill(best_.begin(), best_.end(), none);
-  best_[0] = 0;
-  for (std::size_t n = 1; n <= peers_; ++n) {
-    for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
-      const std::size_t gain = set_.of(size).within(limit, most);
-      for (std::size_t k = 0; k <= least_; ++k) {
-        const std::size_t before = best_[at(n - size, k)];
-        if (before == none) continue;
-        const std::size_t to = at(n, std::min(k + 1, least_));
-        if (best_[to] != none && before + gain <= best_[to]) continue;
-        best_[to] = before + gain;
-        last_[to] = {size, k};
+/// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
+class template_knapsack {
+ public:
+  CAUSEWAY_DECL template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
+      : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+
+  /// The most micro-batches, or `none`.
+  CAUSEWAY_DECL std::size_t solve(double limit, std::size_t most) {
+    std::fill(best_.begin(), best_.end(), none);
+    best_[0] = 0;
+    for (std::size_t n = 1; n <= peers_; ++n) {
+      for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
+        const std::size_t gain = set_.of(size).within(limit, most);
+        for (std::size_t k = 0; k <= least_; ++k) {
+          const std::size_t before = best_[at(n - size, k)];
+          if (before == none) continue;
+          const std::size_t to = at(n, std::min(k + 1, least_));
+          if (best_[to] != none && before + gain <= best_[to]) continue;
+          best_[to] = before + gain;
+          last_[to] = {size, k};
+        }
       }
     }
+    return best_[at(peers_, least_)];
   }
-  return best_[at(peers_, least_)];
-}
 
-CAUSEWAY_DECL std::vector<std::size_t> template_knapsack::sizes() const {
-  std::vector<std::size_t> all;
-  for (std::size_t n = peers_, k = least_; n > 0;) {
-    const auto [size, before] = last_[at(n, k)];
-    all.push_back(size);
-    n -= size;
-    k = before;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sizes() const {
+    std::vector<std::size_t> all;
+    for (std::size_t n = peers_, k = least_; n > 0;) {
+      const auto [size, before] = last_[at(n, k)];
+      all.push_back(size);
+      n -= size;
+      k = before;
+    }
+    std::sort(all.rbegin(), all.rend());
+    return all;
   }
-  std::sort(all.rbegin(), all.rend());
-  return all;
-}
+
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+ private:
+  struct step {
+    std::size_t size = 0, before = 0;
+  };
+  [[nodiscard]] std::size_t at(std::size_t n, std::size_t k) const { return n * (least_ + 1) + k; }
+
+  const template_set& set_;
+  std::size_t peers_, least_;
+  std::vector<std::size_t> best_;  // [peers used][pipelines, up to `least`]
+  std::vector<step> last_;
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
@@ -21768,8 +21713,6 @@ struct subspace_opening {
   static constexpr std::string_view name = "subspace<";
 };
 
-CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values);
-
 }  // namespace detail
 
 /// rank values a row, each as Inner (Backward for gradients) encodes it, against width: width / rank times fewer. Time:
@@ -21820,7 +21763,7 @@ class subspace {
     CAUSEWAY_TRY(c.way == direction::forward ? inner_.decode(pool, bytes, coordinates_)
                                              : backward_.decode(pool, bytes, coordinates_));
     basis_.expand(pool, memory_, static_cast<std::size_t>(c.rows), coordinates_.data(), base_of(c), values.data());
-    if (!detail::all_finite(pool, values)) return compress::detail::not_finite(name);  // sums that overflow
+    if (!all_finite(pool, values)) return compress::detail::not_finite(name);  // sums that overflow
     return {};
   }
 
@@ -21894,25 +21837,6 @@ static_assert(ActivationCodec<subspace<>>);
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_HPP
 
-// ---- causeway/stage/impl/subspace.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
-#define CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
-
-// Bodies of stage/subspace.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
-
-CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) {
-  return kernels::detail::look_for_finite(pool, kernels::detect_simd_level(), static_cast<std::int64_t>(values.size()),
-                                          values.data());
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
-
-#endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
-#endif
-
 // ---- causeway/optim/divisible.hpp ----
 #ifndef CAUSEWAY_OPTIM_DIVISIBLE_HPP
 #define CAUSEWAY_OPTIM_DIVISIBLE_HPP
@@ -21932,9 +21856,8 @@ concept Divisible = Optimizer<O> && requires(O& o) {
 
 /// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
 /// once.
-template <Divisible O>
-void divide(O& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to, std::int64_t length,
-            std::uint64_t steps) {
+void divide(Divisible auto& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to,
+            std::int64_t length, std::uint64_t steps) {
   std::vector<std::vector<float>> before;
   for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
   inner.resume(length, steps);
@@ -22604,7 +22527,7 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
 #define CAUSEWAY_COLLECTIVE_GATHER_HPP
 
 // Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
-// than the caller's limit because somebody else says so.
+// than the caller's limit because somebody else says so. And whether all peers hold the same thing.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -22675,18 +22598,18 @@ result<void> gather_to(T& transport, const net::message_id& id, std::span<const 
 
 /// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
 /// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
-template <net::Transport T>
-result<void> gather(T& transport, const net::message_id& id, net::peer_index root, std::span<const std::byte> mine,
-                    std::size_t limit, std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+result<void> gather(net::Transport auto& transport, const net::message_id& id, net::peer_index root,
+                    std::span<const std::byte> mine, std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                    const collective_options& options = {}) {
   CAUSEWAY_EXPECT(root < transport.size());
   const auto wants = [root](net::peer_index p) { return p == root; };
   return detail::gather_to(transport, id, mine, limit, all, wants, options);
 }
 
 /// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
-template <net::Transport T>
-result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
-                        std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+result<void> all_gather(net::Transport auto& transport, const net::message_id& id, std::span<const std::byte> mine,
+                        std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                        const collective_options& options = {}) {
   const auto wants = [](net::peer_index) { return true; };
   return detail::gather_to(transport, id, mine, limit, all, wants, options);
 }
@@ -22713,6 +22636,19 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
     if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
   }
   for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
+result<void> all_equal(net::Transport auto& transport, const net::message_id& id, std::uint64_t own,
+                       const std::string& complaint, const collective_options& options = {}) {
+  if (transport.size() == 1) return {};
+  std::vector<std::uint64_t> all(transport.size());
+  CAUSEWAY_TRY(
+      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
+  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
+    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
+  }
   return {};
 }
 
@@ -22762,9 +22698,31 @@ template result<void> all_gather(net::any_transport&, const net::message_id&, st
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+using peer_group = std::vector<net::peer_index>;
+
 /// Whether each of `peers` peers is in one group, and no group is empty.
-CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups,
-                                               std::uint32_t peers);
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers);
+
+/// The first of each group.
+CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);
+
+/// The group of a peer: an empty one if it is in none.
+CAUSEWAY_DECL [[nodiscard]] peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer);
+
+/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
+using region_list = std::vector<peer_group>;
+
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct region_label {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
 
 /// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
 /// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
@@ -22815,7 +22773,7 @@ static_assert(net::Transport<group_view>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups, std::uint32_t peers) {
+CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
   std::vector<net::peer_index> all;
   for (const auto& group : groups) {
     if (group.empty()) return false;
@@ -22826,6 +22784,36 @@ CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>
     if (all[i] != i) return false;
   }
   return all.size() == peers;
+}
+
+CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
+  peer_group hubs;
+  for (const peer_group& group : groups) hubs.push_back(group.front());
+  return hubs;
+}
+
+CAUSEWAY_DECL peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer) {
+  for (const peer_group& group : groups) {
+    if (std::find(group.begin(), group.end(), peer) != group.end()) return group;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
+  std::map<std::uint32_t, std::vector<net::peer_index>> named;
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) named[own[p]].push_back(p);
+  }
+  region_list all;
+  for (auto& [name, peers] : named) all.push_back(std::move(peers));
+  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) continue;
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
+  }
+  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
+  return all;
 }
 
 CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
@@ -24114,24 +24102,6 @@ enum exchange_kind : std::uint32_t {
   losses_kind = 10
 };  // a gather takes two
 
-/// The rank as far from the other end as this one is from its own.
-CAUSEWAY_DECL [[nodiscard]] net::peer_index mirror_of(const collective::group_view& view);
-
-/// One message each way between a rank and its mirror.
-CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
-                                         std::span<std::byte> theirs, const net::message_id& id,
-                                         const pipeline_exchange& exchange);
-
-/// What the rank in the second half of the pipeline has becomes what its mirror has.
-CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values,
-                                         const pipeline_exchange& exchange);
-
-CAUSEWAY_DECL [[nodiscard]] bool is_an_end(const collective::group_view& view);
-
-/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
-CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
-                                            const pipeline_exchange& exchange);
-
 }  // namespace detail
 
 /// What a peer must share with the others of its pipeline.
@@ -24142,14 +24112,6 @@ struct part_agreement {
   std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
   plan::stage_path path = plan::stage_path::round;
 };
-
-namespace detail {
-
-/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
-CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
-                                       const part_agreement& mine);
-
-}  // namespace detail
 
 /// Checks that all ranks agree and that their parts, stage after stage, make the whole model (twice, where there are two
 /// ways). `exchange` must not depend on the step. 16 bytes a chunk and 16 more from and to everybody.
@@ -24197,20 +24159,12 @@ CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<
 
 // Bodies of parallel/pipeline/pipeline_exchange.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL net::message_id pipeline_exchange::on(std::uint32_t kind) const noexcept {
-  net::message_id named = id;
-  named.channel += kind;
-  return named;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
+/// The rank as far from the other end as this one is from its own.
 CAUSEWAY_DECL net::peer_index mirror_of(const collective::group_view& view) { return view.size() - 1 - view.self(); }
 
+/// One message each way between a rank and its mirror.
 CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
                                          std::span<std::byte> theirs, const net::message_id& id,
                                          const pipeline_exchange& exchange) {
@@ -24227,6 +24181,7 @@ CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span
   return {};
 }
 
+/// What the rank in the second half of the pipeline has becomes what its mirror has.
 CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values,
                                          const pipeline_exchange& exchange) {
   const net::peer_index other = mirror_of(view);
@@ -24242,6 +24197,7 @@ CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
   return view.self() == 0 || view.self() + 1 == view.size();
 }
 
+/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
 CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
                                             const pipeline_exchange& exchange) {
   std::vector<double> all(view.size(), mine);
@@ -24254,6 +24210,7 @@ CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double
   return sum;
 }
 
+/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
 CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
                                        const part_agreement& mine) {
   std::int64_t next = 0;
@@ -24286,6 +24243,12 @@ CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL net::message_id pipeline_exchange::on(std::uint32_t kind) const noexcept {
+  net::message_id named = id;
+  named.channel += kind;
+  return named;
+}
 
 CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
                                           std::span<const nn::block_range> chunks, const pipeline_exchange& exchange) {
@@ -24544,22 +24507,27 @@ CAUSEWAY_DECL result<void> embedding_base::check_moved(thread_pool& pool, std::s
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// What all boundary tensors of a pass have in common.
-struct mailbox_setup {
-  thread_pool& pool;
-  const plan::schedule& schedule;
-  const batch& whole;         ///< the batch that is cut into the schedule's micro-batches
-  std::int64_t width = 0;     ///< of the model
-  std::uint32_t channel = 0;  ///< two consecutive ones: forward, backward
+/// How boundary tensors of a batch travel. Equal on all peers of the pipeline.
+struct boundary_options {
+  std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
   std::uint64_t step = 0;
   std::uint64_t seed = 0;    ///< equal on both sides of a boundary
   std::uint32_t window = 2;  ///< receives posted ahead, for each source
   time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
-  std::uint32_t rank = 0;                ///< of the schedule
   /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. None: the
   /// ranks of the view are those of the schedule. Between stages of one rank nothing is sent.
   const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
+};
+
+/// What all boundary tensors of a pass have in common.
+struct mailbox_setup {
+  thread_pool& pool;
+  const plan::schedule& schedule;
+  const batch& whole;      ///< the batch that is cut into the schedule's micro-batches
+  std::int64_t width = 0;  ///< of the model
+  std::uint32_t rank = 0;  ///< of the schedule
+  boundary_options boundaries{};
 };
 
 /// The mailbox of one rank. One thread.
@@ -24620,13 +24588,13 @@ class pipeline_mailbox {
     top_up(l);
     const std::string from = "rank " + std::to_string(source_of(l, op.micro_batch));
     if (!outcome && outcome.error().where.empty()) outcome.error().where = from;
-    if (outcome && !all_finite(values)) return not_finite(from, op, "it sent");
+    if (outcome && !stage::all_finite(setup_.pool, values)) return not_finite(from, op, "it sent");
     return outcome;
   }
 
   /// Sends the output of `op`. errc::non_finite where it is not: its input was, so it was spoilt here.
   result<void> send(const plan::operation& op, std::span<const float> values) {
-    if (!all_finite(values)) return not_finite("this stage", op, "it came to");
+    if (!stage::all_finite(setup_.pool, values)) return not_finite("this stage", op, "it came to");
     auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
     CAUSEWAY_TRY(add_base(c, op.micro_batch));
     transfer p{.bytes = buffer(codec_.most_bytes(c))};
@@ -24667,8 +24635,8 @@ class pipeline_mailbox {
   }
   // Ranks of the view.
   [[nodiscard]] std::uint32_t rank_of(std::uint32_t stage, std::uint32_t micro_batch) const {
-    return setup_.routes != nullptr ? (*setup_.routes)[micro_batch][stage]
-                                    : plan::place_of(setup_.schedule, stage, micro_batch).rank;
+    return setup_.boundaries.routes != nullptr ? (*setup_.boundaries.routes)[micro_batch][stage]
+                                               : plan::place_of(setup_.schedule, stage, micro_batch).rank;
   }
   [[nodiscard]] std::uint32_t source_of(const line& l, std::uint32_t micro_batch) const {
     return rank_of(l.way == stage::direction::forward ? l.edge : l.edge + 1, micro_batch);
@@ -24688,9 +24656,6 @@ class pipeline_mailbox {
     return op.kind == plan::work::forward ? v : v - 1;
   }
 
-  [[nodiscard]] bool all_finite(std::span<const float> values) const {
-    return values.empty() || kernels::all_finite(setup_.pool, values.data(), static_cast<std::int64_t>(values.size()));
-  }
   [[nodiscard]] static error not_finite(const std::string& whose, const plan::operation& op, const std::string& how) {
     return fail(errc::non_finite, whose,
                 how + " values that are not finite for micro-batch " + std::to_string(op.micro_batch));
@@ -24708,19 +24673,22 @@ class pipeline_mailbox {
             .width = setup_.width,
             .sequences = piece.sequences,
             .samples = piece.samples,
-            .seed = mix(setup_.seed, setup_.step, mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
+            .seed = mix(setup_.boundaries.seed, setup_.boundaries.step,
+                        mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
   }
   // The rows live until the next call.
   result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
-    return setup_.base == nullptr ? result<void>{} : setup_.base->add_to(c, setup_.pool, piece_of(micro_batch), base_);
+    return setup_.boundaries.base == nullptr ? result<void>{}
+                                             : setup_.boundaries.base->add_to(c, setup_.pool, piece_of(micro_batch), base_);
   }
   [[nodiscard]] net::message_id id_of(const stage::crossing& c, std::uint32_t micro_batch) const {
-    const std::uint32_t channel = setup_.channel + static_cast<std::uint32_t>(c.way);
-    return {.channel = collective::numbered(channel, c.edge), .step = (setup_.step << most_micro_batch_bits) | micro_batch};
+    const std::uint32_t channel = setup_.boundaries.channel + static_cast<std::uint32_t>(c.way);
+    return {.channel = collective::numbered(channel, c.edge),
+            .step = (setup_.boundaries.step << most_micro_batch_bits) | micro_batch};
   }
 
   void top_up(line& l) {
-    while (l.expected.size() < setup_.window && l.taken + l.expected.size() < l.due.size()) {
+    while (l.expected.size() < setup_.boundaries.window && l.taken + l.expected.size() < l.due.size()) {
       const std::uint32_t m = l.due[l.taken + l.expected.size()];
       const auto c = crossing_of(l.way, l.edge, m);
       l.expected.push_back({.bytes = buffer(codec_.most_bytes(c))});
@@ -24740,7 +24708,7 @@ class pipeline_mailbox {
 
   result<void> finish(transfer& p) {
     if (!p.op.started()) return {};
-    CAUSEWAY_ASSIGN(p.moved, p.op.wait(setup_.deadline));
+    CAUSEWAY_ASSIGN(p.moved, p.op.wait(setup_.boundaries.deadline));
     return {};
   }
 
@@ -24837,7 +24805,7 @@ class async_pipeline_mailbox {
     CAUSEWAY_TRY(arrive(p));
     double loss = 0;
     auto outcome = decode(codec, pool, l, p, samples, values, loss);
-    if (outcome && !all_finite(pool, values)) outcome = not_finite("", p.at, "it sent");
+    if (outcome && !stage::all_finite(pool, values)) outcome = not_finite("", p.at, "it sent");
     if (!outcome) {
       std::string& where = outcome.error().where;
       where = "rank " + std::to_string(l.other) + (where.empty() ? "" : ", " + where);
@@ -24855,7 +24823,7 @@ class async_pipeline_mailbox {
   /// errc::non_finite where `values` are not: what this rank took was, so they were spoilt here.
   result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
                     std::span<const std::uint64_t> samples, std::span<const float> values, double with) {
-    if (!all_finite(pool, values)) return not_finite("this stage", m, "it came to");
+    if (!stage::all_finite(pool, values)) return not_finite("this stage", m, "it came to");
     const auto c = crossing_of(l, m, samples);
     transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
     std::memcpy(p.bytes.data(), &with, head_bytes);
@@ -24984,9 +24952,6 @@ class async_pipeline_mailbox {
     if (gone_[index(way)] > 0) --gone_[index(way)];
   }
 
-  [[nodiscard]] static bool all_finite(thread_pool& pool, std::span<const float> values) {
-    return kernels::all_finite(pool, values.data(), static_cast<std::int64_t>(values.size()));
-  }
   [[nodiscard]] static error not_finite(const std::string& whose, const stream_place& m, const std::string& how) {
     return fail(errc::non_finite, whose,
                 how + " values that are not finite for micro-batch " + std::to_string(m.piece) + " of step " +
@@ -25581,18 +25546,6 @@ class pipeline_pass {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// How boundary tensors of a batch travel. Equal on all peers of the pipeline.
-struct boundary_options {
-  std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
-  std::uint64_t step = 0;
-  std::uint64_t seed = 0;
-  std::uint32_t window = 2;  ///< receives posted ahead, for each source
-  time_point deadline = no_deadline;
-  const embedding_base* base = nullptr;  ///< where the codec uses one
-  /// [micro-batch][stage]: rank in the view. None: the view has a rank for each stage.
-  const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
-};
-
 /// The order in which `rank` works, within the memory of the schedule and the room that `order` gives beyond it.
 template <stage::Schedule Order>
 [[nodiscard]] plan::schedule_cursor cursor_of(const plan::schedule& s, std::uint32_t rank, const Order& order) {
@@ -25617,20 +25570,8 @@ template <stage::Schedule Order>
 template <class Context, class Codec>
 result<double> pass_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
                           const pass_setup& setup, const boundary_options& boundaries) {
-  pipeline_mailbox<Codec> mailbox{view,
-                                  codec,
-                                  {.pool = ctx.pool(),
-                                   .schedule = setup.schedule,
-                                   .whole = setup.whole,
-                                   .width = ctx.model().width(),
-                                   .channel = boundaries.channel,
-                                   .step = boundaries.step,
-                                   .seed = boundaries.seed,
-                                   .window = boundaries.window,
-                                   .deadline = boundaries.deadline,
-                                   .base = boundaries.base,
-                                   .rank = setup.rank,
-                                   .routes = boundaries.routes}};
+  pipeline_mailbox<Codec> mailbox{
+      view, codec, {ctx.pool(), setup.schedule, setup.whole, ctx.model().width(), setup.rank, boundaries}};
   pipeline_pass run{ctx.model(), mailbox, setup};
   return run.run(cursor);
 }
@@ -25702,20 +25643,6 @@ struct pipeline_place {
   [[nodiscard]] std::uint32_t replicas() const noexcept { return static_cast<std::uint32_t>(group.size()); }
 };
 
-namespace detail {
-
-inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
-
-/// The placement that `o` means for `peers` peers.
-CAUSEWAY_DECL [[nodiscard]] result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
-                                                                                           std::uint32_t peers);
-
-/// Every replica has the same number of ranks, every peer one place.
-CAUSEWAY_DECL [[nodiscard]] result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
-                                                         std::uint32_t peers);
-
-}  // namespace detail
-
 /// Where `self` of `peers` peers is.
 CAUSEWAY_DECL [[nodiscard]] result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
                                                             std::uint32_t peers);
@@ -25745,6 +25672,9 @@ CAUSEWAY_DECL [[nodiscard]] result<nn::model_part> part_of(const pipeline_option
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
+inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
+
+/// The placement that `o` means for `peers` peers.
 CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
                                                                              std::uint32_t peers) {
   if (!o.placement.empty()) return o.placement;
@@ -25758,6 +25688,7 @@ CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(con
   return rows;
 }
 
+/// Every replica has the same number of ranks, every peer one place.
 CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows, std::uint32_t peers) {
   for (const auto& row : rows) {
     if (row.empty() || row.size() != rows[0].size()) return wrong_placement("all replicas need equally many ranks");
@@ -25946,6 +25877,7 @@ class async_pipeline {
     return place_.pipeline.empty() ? 0 : std::uint64_t{place_.ranks() - 1 - place_.rank} * (1 + options_.ahead);
   }
   [[nodiscard]] Codec& codec() noexcept { return codec_; }
+  [[nodiscard]] const async_pipeline_options& options() const noexcept { return options_; }
 
  private:
   // Channels of activations, as in pipeline: 0, 1 training; 2, 3 evaluation; 4 what the stages tell each other.
@@ -26571,13 +26503,14 @@ CAUSEWAY_DECL result<void> any_storage::write_atomic(const std::string& path, co
 #endif  // CAUSEWAY_IO_IMPL_STORAGE_IPP
 #endif
 
-// ---- causeway/io/section.hpp ----
-#ifndef CAUSEWAY_IO_SECTION_HPP
-#define CAUSEWAY_IO_SECTION_HPP
+// ---- causeway/io/section_file.hpp ----
+#ifndef CAUSEWAY_IO_SECTION_FILE_HPP
+#define CAUSEWAY_IO_SECTION_FILE_HPP
 
-// Named, versioned sections of raw bytes, and how a file of them is written: a header with a checksum of its own and one of
-// each section, then the sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md.
-// Little-endian.
+// Files of named, versioned sections of raw bytes: a header with a checksum of its own and one of each section, then the
+// sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md. Little-endian. Of a file that is
+// read nothing is given out before every byte was verified: header and sections must fit their checksums, and padding must
+// be zero.
 
 #include <variant>
 
@@ -26662,94 +26595,6 @@ void append_object(byte_vector& out, const T& value) {
 CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
 
 }  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_SECTION_HPP
-
-// ---- causeway/io/impl/section.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_IO_IMPL_SECTION_IPP
-#define CAUSEWAY_IO_IMPL_SECTION_IPP
-
-// Bodies of io/section.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
-    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
-
-CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
-    : name_{std::move(name)}, version_{version}, content_{content} {}
-
-CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
-  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
-  return *std::get_if<std::span<const std::byte>>(&content_);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
-
-CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
-  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
-  std::size_t length = sizeof head + sizeof(std::uint64_t);
-  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
-  head.header_length = static_cast<std::uint32_t>(length);
-  head.section_count = static_cast<std::uint32_t>(sections.size());
-  head.file_length = length;
-  byte_vector table;
-  for (const section& s : sections) {
-    const std::uint64_t offset = align_section(head.file_length);
-    head.file_length = offset + s.bytes().size();
-    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
-                                       static_cast<std::uint32_t>(s.name().size())});
-    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
-    table.insert(table.end(), name.begin(), name.end());
-  }
-  byte_vector header;
-  append_object(header, head);
-  header.insert(header.end(), table.begin(), table.end());
-  append_object(header, hash_bytes(header));
-  return header;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
-  for (const section& s : sections) {
-    const auto same = [&](const section& other) { return other.name() == s.name(); };
-    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
-      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
-    }
-  }
-  constexpr std::array<std::byte, detail::section_alignment> zeros{};
-  const byte_vector header = detail::section_header(stamp, sections);
-  CAUSEWAY_TRY(sink(header));
-  std::uint64_t at = header.size();
-  for (const section& s : sections) {
-    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
-    CAUSEWAY_TRY(sink(s.bytes()));
-    at = detail::align_section(at) + s.bytes().size();
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_IMPL_SECTION_IPP
-#endif
-
-// ---- causeway/io/section_file.hpp ----
-#ifndef CAUSEWAY_IO_SECTION_FILE_HPP
-#define CAUSEWAY_IO_SECTION_FILE_HPP
-
-// Reads a file of sections (io/section.hpp). Nothing is given out before every byte of the file was verified: header and
-// sections must fit their checksums, and padding must be zero.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 /// A section that was read and verified. Starts on a 64-byte boundary of the file.
 struct section_view {
@@ -26844,6 +26689,71 @@ CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte>
 #define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
 
 // Bodies of io/section_file.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
+    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
+    : name_{std::move(name)}, version_{version}, content_{content} {}
+
+CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
+  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
+  return *std::get_if<std::span<const std::byte>>(&content_);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
+  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
+  std::size_t length = sizeof head + sizeof(std::uint64_t);
+  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
+  head.header_length = static_cast<std::uint32_t>(length);
+  head.section_count = static_cast<std::uint32_t>(sections.size());
+  head.file_length = length;
+  byte_vector table;
+  for (const section& s : sections) {
+    const std::uint64_t offset = align_section(head.file_length);
+    head.file_length = offset + s.bytes().size();
+    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
+                                       static_cast<std::uint32_t>(s.name().size())});
+    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
+    table.insert(table.end(), name.begin(), name.end());
+  }
+  byte_vector header;
+  append_object(header, head);
+  header.insert(header.end(), table.begin(), table.end());
+  append_object(header, hash_bytes(header));
+  return header;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
+  for (const section& s : sections) {
+    const auto same = [&](const section& other) { return other.name() == s.name(); };
+    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
+      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
+    }
+  }
+  constexpr std::array<std::byte, detail::section_alignment> zeros{};
+  const byte_vector header = detail::section_header(stamp, sections);
+  CAUSEWAY_TRY(sink(header));
+  std::uint64_t at = header.size();
+  for (const section& s : sections) {
+    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
+    CAUSEWAY_TRY(sink(s.bytes()));
+    at = detail::align_section(at) + s.bytes().size();
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
 
@@ -27254,8 +27164,8 @@ struct exchange_state {
   /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
   /// same.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
-  std::uint32_t paths = 0;   ///< through modules, or regions, which pipelines share out; 0: there are none
-  std::uint32_t splits = 0;  ///< equal parts of a global batch, one for each path; 0: all share all of it
+  std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
+  std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
   /// parameters are not what the live ones began from.
   std::function<bool(std::optional<std::uint32_t> path)> follow{};
@@ -27273,7 +27183,8 @@ class step_group {
   virtual result<step_attempt> begin_attempt() = 0;
   /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
   virtual result<void> propose(const step_record& next) = 0;
-  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another.
+  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another. `why`: none
+  /// would.
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
@@ -27631,12 +27542,27 @@ class block_ownership {
     began_[static_cast<std::size_t>(block)] = static_cast<std::uint64_t>(std::clamp(contents.back(), 0.0F, latest));
   }
 
+  /// What another block can be made up of: as `contents`, without what the inner optimizer has. `ctx`: a shared_blocks.
+  result<block_contents> sources(auto& ctx, std::int64_t block) {
+    CAUSEWAY_ASSIGN(block_contents all, contents(ctx, block));
+    const auto row = ctx.model().block_length(block);
+    all.erase(all.begin() + row, all.begin() + row * static_cast<std::ptrdiff_t>(1 + ctx.inner().own));
+    all.pop_back();
+    return all;
+  }
+  [[nodiscard]] static std::size_t sources_size(auto& ctx, std::int64_t block) {
+    const auto inner = ctx.inner();
+    return static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + inner.rows.size() - inner.own);
+  }
+
   /// The inner optimizer knows nothing of what is held, after that update of the run's parameters.
   void begin_optimizer(auto& ctx, std::uint64_t update) {
+    auto inner = ctx.inner();
+    inner.rows.resize(inner.own);
     for (std::size_t b = 0; b < began_.size(); ++b) {
       const auto block = static_cast<std::int64_t>(b);
       if (!ctx.model().part().holds(block)) continue;
-      for (const auto& moment : ctx.inner().moments()) {
+      for (const auto& moment : inner.rows) {
         for_pieces_of(ctx.model(), moment, block, [](std::span<float> m) { std::fill(m.begin(), m.end(), 0.0F); });
       }
       began_[b] = update;
@@ -27691,6 +27617,8 @@ class block_ownership {
   /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
   /// new state, the rest of the old one.
   CAUSEWAY_DECL void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
+  /// What is known of these only later, where replicas take steps of their own: how far the shared parameters moved.
+  void note_squares(std::map<std::int64_t, double> squares) { squares_ = std::move(squares); }
 
   template <class Archive>
   void serialize(Archive& ar) {
@@ -28095,30 +28023,6 @@ struct pipeline_agreement {
   std::uint32_t micro_batches = 0;
 };
 
-namespace detail {
-
-inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
-
-CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r);
-
-/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
-CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty);
-
-}  // namespace detail
-
-namespace detail {
-
-CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all);
-
-/// Rising and apart.
-CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers);
-
-CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b);
-
-CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers);
-
-}  // namespace detail
-
 /// What a peer says when peers meet.
 struct peer_inventory {
   stage::present_peer peer;
@@ -28160,10 +28064,13 @@ CAUSEWAY_DECL result<cluster_inventory> gather_inventory(net::any_transport& tra
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
+inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
+
 CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r) {
   w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
 }
 
+/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
 CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
   const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
   const auto most = static_cast<std::uint64_t>(layers);
@@ -28177,6 +28084,7 @@ CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_r
   for (const nn::block_range& r : all) put_range(w, r);
 }
 
+/// Rising and apart.
 CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
   std::vector<nn::block_range> all;
   const auto ranges = r.get<std::uint32_t>();
@@ -29067,9 +28975,8 @@ result<void> one_shot(T& transport, const net::message_id& id, std::span<float> 
 }
 
 /// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
-template <net::SumsItself T>
-result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
-                     collective_workspace& workspace) {
+result<void> own_sum(net::SumsItself auto& transport, std::span<float> data, float factor,
+                     const collective_options& options, collective_workspace& workspace) {
   if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
   if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
   thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
@@ -29109,15 +29016,13 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
 ///
 /// errc::timeout, errc::peer_lost and errc::wrong_parent name the peer that was waited for. errc::non_finite names a peer
 /// whose values hold NaN or infinity, and is given by all peers alike (in a ring the culprit alone is told its name).
-template <net::Transport T>
-result<void> all_reduce_sum(T& transport, const net::message_id& id, std::span<float> data,
+result<void> all_reduce_sum(net::Transport auto& transport, const net::message_id& id, std::span<float> data,
                             const collective_options& options = {}) {
   return detail::all_reduce(transport, id, data, 1.0F, options);
 }
 
 /// As all_reduce_sum, then times 1/n (as f32), before the sums are sent round.
-template <net::Transport T>
-result<void> all_reduce_mean(T& transport, const net::message_id& id, std::span<float> data,
+result<void> all_reduce_mean(net::Transport auto& transport, const net::message_id& id, std::span<float> data,
                              const collective_options& options = {}) {
   return detail::all_reduce(transport, id, data, 1.0F / static_cast<float>(transport.size()), options);
 }
@@ -29342,9 +29247,6 @@ CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_
                                                            std::span<const cohort_member> members, std::uint64_t state,
                                                            std::uint32_t paths = 0);
 
-/// The ranges of a replica's stages.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> cut_of(const stage::replica& r);
-
 /// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
 /// communication policy must have rows of one length.
 CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery);
@@ -29360,24 +29262,11 @@ namespace detail {
 
 CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
 
-/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
-CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
-                                                                     std::span<const std::size_t> places);
-
-/// The speed of the slowest of a replica's peers that know theirs; 0: none does.
-CAUSEWAY_DECL [[nodiscard]] double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
-                                              std::span<const cohort_member> members);
-
 /// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots has it. errc::unsupported:
 /// these are not as many as there are micro-batches.
 CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
                                                    std::span<const cohort_member> members, std::uint32_t paths,
                                                    const parts_by_speed& parts_for);
-
-/// Gives slots without a cohort what lies between those with one, which begin at `firsts`, as shares_of_slots has it where
-/// that fits. Whether every micro-batch has one slot, or is of a path that rests, and every slot has some.
-CAUSEWAY_DECL [[nodiscard]] bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
-                                                std::uint32_t micro_batches, std::uint32_t paths);
 
 /// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
 CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
@@ -29396,6 +29285,7 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
                                       const parts_by_speed& parts_for = {}) {
   CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
   cohort_layout made = standing_cohorts(g, members, state, paths);
+  for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
     CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
@@ -29422,17 +29312,16 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
 
 #include <numeric>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
-namespace detail {
-
-CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths) {
-  if (paths == 0 || micro_batches % paths == 0) return {};
-  return fail(errc::invalid_argument, "micro_batches",
-              std::to_string(micro_batches) + " of a global batch for " + std::to_string(paths) +
-                  " paths, each of which has an equal part of it; use a multiple");
+/// The ranges of a replica's stages.
+CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
+  std::vector<nn::block_range> cut;
+  for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
+  return cut;
 }
 
+/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
 CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                        std::span<const std::size_t> places) {
   std::vector<stage::assignment> assignments;
@@ -29447,6 +29336,7 @@ CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snap
   return next == g.layers ? assignments : std::vector<stage::assignment>{};
 }
 
+/// The speed of the slowest of a replica's peers that know theirs; 0: none does.
 CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
                                 std::span<const cohort_member> members) {
   double slowest = 0;
@@ -29460,25 +29350,8 @@ CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_sn
   return slowest;
 }
 
-CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
-                                     std::span<const cohort_member> members, std::uint32_t paths,
-                                     const parts_by_speed& parts_for) {
-  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
-  std::vector<std::size_t> parts;
-  if (parts_for) {
-    std::vector<double> speeds;
-    for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
-    parts = parts_for(speeds);
-  }
-  if (parts.empty()) parts.assign(even.begin(), even.end());
-  for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
-  const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
-  if (paths > 0 || all == g.micro_batches) return {};
-  return fail(errc::unsupported, "micro_batches",
-              "the policy divides a batch into " + std::to_string(all) + " parts (sequences / multiple), and it has " +
-                  std::to_string(g.micro_batches) + " micro-batches; set `multiple` to the sequences of one");
-}
-
+/// Gives slots without a cohort what lies between those with one, which begin at `firsts`, as shares_of_slots has it where
+/// that fits. Whether every micro-batch has one slot, or is of a path that rests, and every slot has some.
 CAUSEWAY_DECL bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
                                   std::uint32_t micro_batches, std::uint32_t paths) {
   const auto even = shares_of_slots(micro_batches, slots.size(), paths);
@@ -29499,6 +29372,32 @@ CAUSEWAY_DECL bool share_out_rest(std::vector<stage::replica>& slots, std::span<
     at += share;
   }
   return at == micro_batches;
+}
+
+CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths) {
+  if (paths == 0 || micro_batches % paths == 0) return {};
+  return fail(errc::invalid_argument, "micro_batches",
+              std::to_string(micro_batches) + " of a global batch for " + std::to_string(paths) +
+                  " paths, each of which has an equal part of it; use a multiple");
+}
+
+CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
+                                     std::span<const cohort_member> members, std::uint32_t paths,
+                                     const parts_by_speed& parts_for) {
+  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
+  std::vector<std::size_t> parts;
+  if (parts_for) {
+    std::vector<double> speeds;
+    for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
+    parts = parts_for(speeds);
+  }
+  if (parts.empty()) parts.assign(even.begin(), even.end());
+  for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
+  const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
+  if (paths > 0 || all == g.micro_batches) return {};
+  return fail(errc::unsupported, "micro_batches",
+              "the policy divides a batch into " + std::to_string(all) + " parts (sequences / multiple), and it has " +
+                  std::to_string(g.micro_batches) + " micro-batches; set `multiple` to the sequences of one");
 }
 
 CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
@@ -29524,7 +29423,9 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
   }
 }
 
-}  // namespace detail
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept {
   return static_cast<std::uint32_t>(slots < paths ? slot : slot * paths / slots);
@@ -29572,12 +29473,6 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
   return fits ? made : cohort_layout{};
 }
 
-CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
-  std::vector<nn::block_range> cut;
-  for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
-  return cut;
-}
-
 CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
   stage_holders all;
   double sum = 0;
@@ -29595,11 +29490,11 @@ CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view 
   for (const stage::replica& r : l.replicas) {
     const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(),
                                    [](const stage::assignment& s) { return s.peer != stage::nobody && s.keeps.empty(); });
-    if (plain && cut_of(r) == cut_of(l.replicas.front())) continue;
+    if (plain && detail::cut_of(r) == detail::cut_of(l.replicas.front())) continue;
     return fail(
         errc::unsupported, std::string{recovery},
-        "where a communication policy exchanges rows between replicas they must be cut alike, with one stage for each "
-        "peer; use regroup, or morph or proactive");
+        "its traits say cut_alike, and here is a layout with a peer that has other blocks than those in its place in other "
+        "pipelines, or none in a place");
   }
   return {};
 }
@@ -29978,9 +29873,7 @@ class part_change {
     }
     for (const block_move& m : sources_) {
       if (m.from != inventory_.self) continue;
-      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
-      all.resize(length_of(ctx, m.block));
-      source_outward_[m.block] = std::move(all);
+      CAUSEWAY_ASSIGN(source_outward_[m.block], held_.sources(ctx, m.block));
     }
     return {};
   }
@@ -29999,25 +29892,37 @@ class part_change {
       if (m.to != inventory_.self) continue;
       block_contents& room = source_inward_[m.block];
       if (m.from == inventory_.self) room = source_outward_.at(m.block);
-      room.resize(length_of(ctx, m.block));
+      room.resize(held_.sources_size(ctx, m.block));
     }
     std::vector<block_move> between = sources_;
     std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
     return exchange(roads_.sources, between, source_outward_, source_inward_);
   }
 
-  // A stage has one optimizer: where blocks of it are made up, it begins anew for all of them.
+  // A stage has one inner optimizer: where blocks of it are made up, it begins anew for all of them. What the communication
+  // policy keeps is made up as the parameters are.
   void make_up(auto& ctx, const nn::model_part& part) {
     for (const stage::made_up_block& m : made_) {
       if (!part.holds(m.block)) continue;
-      block_contents all = made_up(m, length_of(ctx, m.block), source_inward_.at(m.before), source_inward_.at(m.behind));
-      all.resize(held_.contents_size(ctx, m.block));
+      const std::size_t row = length_of(ctx, m.block);
+      const auto inner = ctx.inner();
+      block_contents all;
+      for (std::size_t r = 0; r <= inner.rows.size() - inner.own; ++r) {
+        const block_contents one = made_up(m, row, source_row(ctx, m.before, r), source_row(ctx, m.behind, r));
+        all.insert(all.end(), one.begin(), one.end());
+        if (r == 0) all.resize(row * (1 + inner.own));
+      }
+      all.push_back(0);
       held_.put(ctx, m.block, all);
       ++made_up_;
     }
     if (made_up_ > 0) held_.begin_optimizer(ctx, record_.updates);
   }
 
+  [[nodiscard]] std::span<const float> source_row(auto& ctx, std::int64_t block, std::size_t row) const {
+    const std::size_t length = length_of(ctx, block);
+    return std::span{source_inward_.at(block)}.subspan(row * length, length);
+  }
   [[nodiscard]] static std::size_t length_of(auto& ctx, std::int64_t block) {
     return static_cast<std::size_t>(ctx.model().block_length(block));
   }
@@ -30158,11 +30063,13 @@ class shared_blocks {
 
   struct optimizers {
     std::vector<parameter_row> rows;
+    std::size_t own = 0;  ///< the first are the inner optimizer's; the others the communication policy's
     [[nodiscard]] std::vector<parameter_row> moments() const { return rows; }
   };
   [[nodiscard]] optimizers inner() {
     optimizers all;
     for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back({{moment}});
+    all.own = all.rows.size();
     const auto kept = rows();
     if (!kept.empty()) all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
     return all;
@@ -30332,8 +30239,9 @@ struct pipeline_peer {
   std::uint64_t sums = 0;                 ///< of this attempt, by `sum`: names their messages
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
-  exchange_arrivals arrivals{};  ///< where replicas take steps of their own
-  std::uint64_t in_vain = 0;     ///< the state of the run in which it was called away last
+  std::vector<float> shared_before{};  ///< see note_shared
+  exchange_arrivals arrivals{};        ///< where replicas take steps of their own
+  std::uint64_t in_vain = 0;           ///< the state of the run in which it was called away last
 
   [[nodiscard]] const step_record& record() const { return group->record(); }
   [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
@@ -30347,8 +30255,9 @@ struct pipeline_peer {
   CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
   /// And whether the schedule is one that the recovery policy can do with.
   template <class Recovery, class Schedule>
-  [[nodiscard]] static result<void> check_recovery(std::string_view who, bool joined_ends) {
-    CAUSEWAY_TRY(check_ends(who, joined_ends, Recovery::traits.joined_ends));
+  result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) const {
+    CAUSEWAY_TRY(check(who, ctx.elastic(), micro_batches, chunks));
+    CAUSEWAY_TRY(check_ends(who, ctx.model().joined_ends(), Recovery::traits.joined_ends));
     const bool has_order = Recovery::traits.keeps_work || Recovery::traits.joined_ends;
     if (!has_order || std::is_same_v<Schedule, stage::one_f_one_b>) return {};
     return fail(errc::unsupported, std::string{who},
@@ -30446,8 +30355,27 @@ struct pipeline_peer {
   /// From here on a stage that was made up makes steps by its own count, and of its own size.
   result<void> take_rate(auto& ctx, auto& blocks, float factor) {
     if (assignment == nullptr) return {};
-    ctx.multiply_learning_rate(held.began(blocks.model().part()) > 0 ? factor : 1.0F);
+    ctx.multiply_learning_rate(held.began(blocks.model().part()) > 0 ? factor : 1.0F, true);
     return held.count_steps(blocks, record());
+  }
+
+  /// Where replicas take steps of their own, how far an exchange moved the shared parameters stands for the gradient of a
+  /// step: from here, before it is applied,
+  void note_shared(auto& ctx) {
+    const auto now = shared_blocks{ctx, group->state()}.parameters();
+    shared_before.assign(now.begin(), now.end());
+  }
+  /// to here.
+  void note_movement(auto& ctx) {
+    shared_blocks blocks{ctx, group->state()};
+    const std::span<const float> now = blocks.parameters();
+    std::vector<float> moved = std::exchange(shared_before, {});
+    if (moved.empty() || now.size() != moved.size()) return;
+    for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = now[i] - moved[i];
+    block_squares squares;
+    for (const nn::block_range& run : blocks.model().part().ranges(blocks.model().blocks()))
+      add_squares(squares, ctx, moved, run, false);
+    held.note_squares(std::move(squares.of));
   }
 
   // ---- what an assigned peer does ------------------------------------------------------------------------------------
@@ -30548,7 +30476,7 @@ CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elast
                                                 std::uint32_t chunks) const {
   if (group == nullptr || !elastic) {
     return fail(errc::invalid_argument, std::string{who},
-                "it needs a membership: give it and environment::group the same pipeline_group");
+                "it needs a membership: let environment::group be a member of all peers (train/member.hpp)");
   }
   CAUSEWAY_TRY(check_micro_batches(who, micro_batches));
   if (chunks == 1) return {};
@@ -31018,54 +30946,6 @@ struct rank_plan {
   double end = 0;              ///< of all ranks: when the last operation ends
 };
 
-namespace detail {
-
-inline constexpr double forward_takes = 1, backward_takes = 2;  // about
-
-class resumed_clock {
- public:
-  CAUSEWAY_DECL explicit resumed_clock(const step_progress& p);
-
-  CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> run();
-
- private:
-  struct row {
-    std::size_t next_forward = 0, next_back = 0, in_flight = 0;
-  };
-  struct candidate {
-    double begin = 0;
-    operation op{};
-    // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    CAUSEWAY_DECL [[nodiscard]] auto rank() const;
-  };
-
-  CAUSEWAY_DECL static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
-
-  // Activations that fit: as in 1F1B.
-  [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
-
-  CAUSEWAY_DECL void pass_by(std::size_t s);
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::vector<rank_plan> ended();
-
-  CAUSEWAY_DECL [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
-
-  CAUSEWAY_DECL void take(const candidate& c);
-
-  const step_progress& p_;
-  step_progress left_;
-  std::vector<row> row_;
-  std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
-  std::vector<double> free_at_;
-  std::vector<rank_plan> plans_;
-};
-
-}  // namespace detail
-
 /// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
 /// ranks never say.
 CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
@@ -31087,6 +30967,111 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<operation> with_repeats(const rank_plan&
 
 // Bodies of plan/resumed_order.hpp.
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+inline constexpr double forward_takes = 1, backward_takes = 2;  // about
+
+class resumed_clock {
+ public:
+  CAUSEWAY_DECL explicit resumed_clock(const step_progress& p)
+      : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
+    back_at_ = forward_at_;
+    for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
+    free_at_.resize(plans_.size());
+    for (std::size_t s = 0; s < p.stages(); ++s) {
+      for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
+      pass_by(s);
+    }
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> run() {
+    for (;;) {
+      std::optional<candidate> first;
+      bool left = false;
+      for (std::size_t s = 0; s < p_.stages(); ++s) {
+        left = left || row_[s].next_back < p_.micro_batches();
+        consider(back(s), first);
+        consider(forward(s), first);
+      }
+      if (!first && left)
+        return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
+      if (!first) return ended();
+      take(*first);
+    }
+  }
+
+ private:
+  struct row {
+    std::size_t next_forward = 0, next_back = 0, in_flight = 0;
+  };
+  struct candidate {
+    double begin = 0;
+    operation op{};
+    // gradients first, then the micro-batch that came in first, then the stage nearer the loss
+    [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
+  };
+
+  CAUSEWAY_DECL static void consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
+    if (c && (!first || c->rank() < first->rank())) first = c;
+  }
+
+  // Activations that fit: as in 1F1B.
+  [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
+
+  CAUSEWAY_DECL void pass_by(std::size_t s) {
+    row& r = row_[s];
+    while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
+    while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> forward(std::size_t s) const {
+    const std::size_t m = row_[s].next_forward;
+    if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
+    if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
+    const double input = s > 0 ? forward_at_[s - 1][m] : 0;
+    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> back(std::size_t s) const {
+    const std::size_t m = row_[s].next_back;
+    if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
+    if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
+    const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
+    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<rank_plan> ended() {
+    for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
+    return std::move(plans_);
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s) {
+    return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
+  }
+
+  CAUSEWAY_DECL void take(const candidate& c) {
+    const std::size_t s = c.op.chunk, m = c.op.micro_batch;
+    const bool goes_forward = c.op.kind == work::forward;
+    const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
+    free_at_[p_.owners[s]] = end;
+    plans_[p_.owners[s]].order.push_back(c.op);
+    plans_[p_.owners[s]].begins.push_back(c.begin);
+    (goes_forward ? forward_at_ : back_at_)[s][m] = end;
+    left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
+    goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
+    pass_by(s);
+  }
+
+  const step_progress& p_;
+  step_progress left_;
+  std::vector<row> row_;
+  std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
+  std::vector<double> free_at_;
+  std::vector<rank_plan> plans_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t micro_batches) {
@@ -31095,93 +31080,6 @@ CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t
   p.units.assign(stages, std::vector<unit_state>(micro_batches));
   return p;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL auto resumed_clock::candidate::rank() const {
-  return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk};
-}
-
-CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
-    : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
-  back_at_ = forward_at_;
-  for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
-  free_at_.resize(plans_.size());
-  for (std::size_t s = 0; s < p.stages(); ++s) {
-    for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
-    pass_by(s);
-  }
-}
-
-CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_clock::run() {
-  for (;;) {
-    std::optional<candidate> first;
-    bool left = false;
-    for (std::size_t s = 0; s < p_.stages(); ++s) {
-      left = left || row_[s].next_back < p_.micro_batches();
-      consider(back(s), first);
-      consider(forward(s), first);
-    }
-    if (!first && left)
-      return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
-    if (!first) return ended();
-    take(*first);
-  }
-}
-
-CAUSEWAY_DECL void resumed_clock::consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
-  if (c && (!first || c->rank() < first->rank())) first = c;
-}
-
-CAUSEWAY_DECL void resumed_clock::pass_by(std::size_t s) {
-  row& r = row_[s];
-  while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
-  while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
-}
-
-CAUSEWAY_DECL auto resumed_clock::forward(std::size_t s) const -> std::optional<candidate> {
-  const std::size_t m = row_[s].next_forward;
-  if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
-  if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
-  const double input = s > 0 ? forward_at_[s - 1][m] : 0;
-  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
-}
-
-CAUSEWAY_DECL auto resumed_clock::back(std::size_t s) const -> std::optional<candidate> {
-  const std::size_t m = row_[s].next_back;
-  if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
-  if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
-  const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
-  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
-}
-
-CAUSEWAY_DECL std::vector<rank_plan> resumed_clock::ended() {
-  for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
-  return std::move(plans_);
-}
-
-CAUSEWAY_DECL operation resumed_clock::named(work kind, std::size_t m, std::size_t s) {
-  return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
-}
-
-CAUSEWAY_DECL void resumed_clock::take(const candidate& c) {
-  const std::size_t s = c.op.chunk, m = c.op.micro_batch;
-  const bool goes_forward = c.op.kind == work::forward;
-  const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
-  free_at_[p_.owners[s]] = end;
-  plans_[p_.owners[s]].order.push_back(c.op);
-  plans_[p_.owners[s]].begins.push_back(c.begin);
-  (goes_forward ? forward_at_ : back_at_)[s][m] = end;
-  left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
-  goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
-  pass_by(s);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
   for ([[maybe_unused]] const auto& row : p.units)
@@ -31663,19 +31561,10 @@ class resumable_step {
     // All stages on one rank, for the mailbox: an operation's chunk is its stage.
     const plan::schedule all{1, static_cast<std::uint32_t>(step.stages), micro_batches, true, {order}};
     const std::vector routes(micro_batches, before.owners);
-    pipeline_mailbox<Codec> mailbox{view,
-                                    codec,
-                                    {.pool = ctx.pool(),
-                                     .schedule = all,
-                                     .whole = piece,
-                                     .width = ctx.model().width(),
-                                     .channel = exchange.boundaries.channel,
-                                     .step = exchange.boundaries.step,
-                                     .seed = exchange.boundaries.seed,
-                                     .window = micro_batches,  // all that was kept may be sent again at once
-                                     .deadline = exchange.boundaries.deadline,
-                                     .base = exchange.boundaries.base,
-                                     .routes = &routes}};
+    boundary_options boundaries = exchange.boundaries;
+    boundaries.window = micro_batches;  // all that was kept may be sent again at once
+    boundaries.routes = &routes;
+    pipeline_mailbox<Codec> mailbox{view, codec, {ctx.pool(), all, piece, ctx.model().width(), 0, boundaries}};
     const auto table = table_in(ctx.model(), ctx.gradients());
     kept_pass run{ctx.model(), mailbox, step, {before, self, order, stages, piece, b.grad_scale, b.dropout, table}};
     return run.run();
@@ -32626,9 +32515,8 @@ class streamed_steps {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 
-// Pipelines that are laid out anew when peers come and go. Each attempt at a step begins with who is there and what they
-// hold; a recovery policy makes a layout of it, and blocks move to who is to have them. A lost peer costs the step that was
-// under way (with a policy that keeps work, what it alone had of that), and nothing that was committed.
+// Pipelines that are laid out anew when peers come and go: a recovery policy makes a layout of who is there and what they
+// hold. A lost peer costs the step that was under way, or what it alone had of that, and nothing that was committed.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -32649,14 +32537,13 @@ struct elastic_pipeline_options {
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
 /// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
-/// residual; pipelines are cut alike then (regroup, morph, proactive). Where its results are a step late, a peer sends the
-/// row of the step before, unless it has other blocks now.
-/// One that gathers them until all peers together have enough samples (axis::global_samples) adds up those of its stage
-/// over several steps, in one layout. The parameters move once for all of these; meanwhile nothing is voted on.
+/// residual; pipelines are cut alike then (rule C8). Where its results are a step late, a peer sends the row of the step
+/// before, unless it has other blocks now. One that gathers samples (axis::global_samples) adds gradients up over several
+/// steps, in one layout; the parameters move once for all of these, and nothing is voted on before.
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, a tied table's
 /// over those of the first and the last; about 100 to everybody. On a change: 12 a parameter of each block that moves
-/// (AdamW). Memory: as the layout says; while it changes, both parts, and what this peer gives away.
+/// (AdamW). Memory: the layout's part; while it changes, both parts, and what this peer gives away.
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class elastic_pipeline {
@@ -32667,8 +32554,11 @@ class elastic_pipeline {
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .gathers_together = true};
+  static constexpr parallel_traits traits{.staged = true,
+                                          .reroutes = true,
+                                          .shares_gradient = true,
+                                          .gathers_together = true,
+                                          .cut_apart = stage::cut_apart<Recovery>};
   static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
@@ -32729,9 +32619,8 @@ class elastic_pipeline {
     return codec_.commit_step();
   }
 
-  /// Every peer calls it with the same batch, as often before the same step, and gets the same mean; any number of
-  /// sequences. Boundaries cross as f32, whatever the codec. errc::cancelled where there is no outcome to be had, because
-  /// the others are through with it, or some block is missing: train on.
+  /// Every peer calls it with the same batch, of any size, as often before the same step, and gets the same mean.
+  /// Boundaries cross as f32. errc::cancelled: the others are through with it, or some block is missing; train on.
   result<double> evaluate(auto& ctx, const batch& b) {
     const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
     CAUSEWAY_TRY(check_batch(name, b, pieces));
@@ -32781,8 +32670,7 @@ class elastic_pipeline {
   static_assert(stage::WorkKeeping<Recovery> == Recovery::traits.keeps_work, "see stage::WorkKeeping");
 
   result<void> begin(auto& ctx) {
-    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
-    CAUSEWAY_TRY((peer_.template check_recovery<Recovery, Schedule>(name, ctx.model().joined_ends())));
+    CAUSEWAY_TRY((peer_.template check<Recovery, Schedule>(name, ctx, options_.micro_batches, order_.chunks())));
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(computes_, replica_);
@@ -33292,12 +33180,6 @@ struct answer {
 /// The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<announcement, request, answer>;
 
-namespace detail {
-
-inline constexpr net::envelope::kind messages{"expert message", ", or of another grid or width of experts", 1};
-
-}  // namespace detail
-
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As net::envelope::open; values that are not finite are refused as well.
@@ -33316,12 +33198,14 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire {
 
+inline constexpr net::envelope::kind messages{"expert message", ", or of another grid or width of experts", 1};
+
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return net::envelope::seal(detail::messages, run, m);
+  return net::envelope::seal(messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return net::envelope::open<message>(detail::messages, run, bytes);
+  return net::envelope::open<message>(messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::expert_wire
@@ -34188,18 +34072,14 @@ struct local_pipeline_options {
 /// After DiLoCo (Douillard et al., arXiv 2311.08105), with a pipeline for each of its workers. In a round, replica r takes
 /// H inner steps on its share of every global batch, clipped by the norm of its own gradient; then the holders of each
 /// block exchange what theirs moved, weighted by the replicas' micro-batches, by the communication policy. No paper has the
-/// rules for peers that are lost; docs/design/local_pipelines.md derives them:
-/// - a replica that is whole loses nothing, whoever else is lost, but the step under way;
-/// - a replica that lost a peer gives its round up. If its peers and spare ones make another, that one begins the round
-///   from the shared parameters, on the same micro-batches, and the others wait for it at the exchange: the same result.
-///   Else the round counts without that share;
-/// - if no replica is whole, the round begins anew, laid out for who is there.
+/// rules for peers that are lost (docs/design/local_pipelines.md). A replica that is whole loses the step under way. One
+/// that lost a peer gives its round up: another of its peers and spare ones makes it, or it counts without that share. If
+/// none is whole, the round begins anew, laid out for who is there.
 ///
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
 /// begins anew. Needs an environment whose group is a pipeline_group, the same object here, fault::quorum, an inner
-/// optimizer whose state can be divided (optim::Divisible), a recovery whose replicas are cut alike (regroup, morph,
-/// proactive), and a policy with comm_traits::moves_with_blocks (rule C7). Untied embeddings. The trainer stays where it is
-/// once it started.
+/// optimizer whose state can be divided (optim::Divisible), a recovery whose replicas are cut alike (rule C8), and a policy
+/// with comm_traits::moves_with_blocks (rule C7). Untied embeddings. The trainer stays where it is once it started.
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
@@ -34216,7 +34096,11 @@ class local_pipeline {
 
  public:
   static constexpr std::string_view name = replica_steps<Schedule>::type::name;
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .sums_over_stages = true, .moves_blocks = true};
+  static constexpr parallel_traits traits{.staged = true,
+                                          .reroutes = true,
+                                          .sums_over_stages = true,
+                                          .moves_blocks = true,
+                                          .cut_apart = stage::cut_apart<Recovery>};
   static constexpr std::uint32_t state_version = 4;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
@@ -34252,6 +34136,7 @@ class local_pipeline {
 
   /// A disk that fails costs the copy, not the round.
   result<void> after_step(auto& ctx) {
+    if constexpr (stage::MakingUp<Recovery>) peer_.note_movement(ctx);
     if (std::exchange(saves_, false)) {
       if (const auto saved = save_blocks(ctx); !saved)
         ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
@@ -34293,19 +34178,15 @@ class local_pipeline {
   /// it.
   [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
-  /// Blocks that this peer has received since it was built.
+  /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return peer_.received_blocks; }
+  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return peer_.made_up_blocks; }
   /// Steps of rounds that this peer had begun and gave up.
   [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return progress_.given_up_steps(); }
 
  private:
-  static_assert(!stage::Rerouting<Recovery> && !Recovery::traits.keeps_work &&
-                    Recovery::traits.lost == stage::lost_blocks::wait,
-                "micro-batches and work of a replica that takes steps of its own cannot pass to another: use "
-                "stage::recovery::regroup, morph or proactive");
-
   result<void> begin(auto& ctx) {
-    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, steps_.chunks()));
+    CAUSEWAY_TRY((peer_.template check<Recovery, Schedule>(name, ctx, options_.micro_batches, steps_.chunks())));
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
@@ -34334,9 +34215,10 @@ class local_pipeline {
     progress_.met(members);
     const exchange_state& policy = peer_.group->state();
     auto made =
-        arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, policy.splits, policy.parts_for);
+        arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, policy.batch_parts, policy.parts_for);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
-    if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
+    const auto lost = stage::lost_for_good(inventory.snapshot, stage::made_up_by(recovery_, inventory.snapshot));
+    if (lost.size() > 0) return go_back(ctx, missing(lost));
     peer_.layout = std::move(made->layout);
     const auto assigned = take_assignment(ctx, inventory, members, made->names);
     if (begins_anew_ && ends_step) peer_.group->finished_by_others();
@@ -34393,7 +34275,8 @@ class local_pipeline {
     const bool goes_on = was_assigned && cohort != 0 && names[peer_.place.replica] == cohort;
     if (!goes_on) give_up();
     shared_blocks blocks{ctx, peer_.group->state()};
-    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
+    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, 0, stage::made_up_by(recovery_, inventory.snapshot)));
+    if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
@@ -34495,6 +34378,7 @@ class local_pipeline {
   void applied(auto& ctx, const step_record& record) {
     if (record.step != ctx.step() + 1) ctx.resume_at(record.step);
     peer_.held.moved_to(record.state, {});
+    if constexpr (stage::MakingUp<Recovery>) peer_.note_shared(ctx);
     progress_.exchanged(record.state);
     steps_.forget();
     gathered_ = false;
@@ -34773,6 +34657,10 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 }
 [[nodiscard]] constexpr std::uint64_t training_turn(std::uint64_t step) noexcept { return local_turn(step) + 1; }
 [[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
+/// Of its tensors: when its step is over, what is still under way is cancelled.
+[[nodiscard]] constexpr std::uint32_t epoch_of(std::uint64_t turn) noexcept {
+  return static_cast<std::uint32_t>(step_of(turn)) + 1;
+}
 [[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return turn >= local_turn(step_of(turn)); }
 [[nodiscard]] constexpr bool is_local(std::uint64_t turn) noexcept { return turn == local_turn(step_of(turn)); }
 
@@ -34840,10 +34728,11 @@ struct status {
   /// Of a model of modules: the path that it was on last, and whether it is in this round; else it takes any.
   std::uint32_t module_path = no_module_path;
   std::uint8_t on_path = 0;
+  std::uint32_t paths = 0;  ///< that there are; equal on all peers
 
   void fields(auto& wire) {
     wire(net::below{stage, most_stages}, net::below{serving, 2}, turn, term, net::below{coordinates, 2}, queued, seconds,
-         sums[0], sums[1], part, committed, decided, module_path, net::below{on_path, 2});
+         sums[0], sums[1], part, committed, decided, module_path, net::below{on_path, 2}, paths);
   }
 };
 
@@ -34898,7 +34787,7 @@ struct order {
   };
 };
 
-/// A boundary tensor follows as data.
+/// A boundary tensor follows as data, under this name.
 struct tensor_announcement {
   std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
@@ -34908,6 +34797,9 @@ struct tensor_announcement {
 
   void fields(auto& wire) {
     wire(turn, net::below{micro_batch, most_micro_batches}, net::below{backward, 2}, serial, pass);
+  }
+  [[nodiscard]] net::message_id data() const {
+    return {.channel = collective::channels::activations, .epoch = epoch_of(turn), .step = serial};
   }
 };
 
@@ -34989,13 +34881,6 @@ struct delays {
 /// The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<status, claim, report, order, tensor_announcement, contributed, verdict, addresses,
                              move_request, refusal, probe, echo, delays, table_request, table_piece>;
-
-namespace detail {
-
-inline constexpr net::envelope::kind messages{
-    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 6};
-
-}  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
@@ -35084,12 +34969,15 @@ CAUSEWAY_DECL void order::path_field::get(net::byte_reader& in) const {
   }
 }
 
+inline constexpr net::envelope::kind messages{
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 7};
+
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return net::envelope::seal(detail::messages, run, m);
+  return net::envelope::seal(messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return net::envelope::open<message>(detail::messages, run, bytes);
+  return net::envelope::open<message>(messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
@@ -35496,9 +35384,6 @@ CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false,
                                                    bool late = false);
 
-/// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
-CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
-
 /// Of a gradient that is a row of a mean: whether this peer has to give its own up. Others have a part of it, or all of it
 /// is in a result that is there already, and this peer's row is not.
 CAUSEWAY_DECL [[nodiscard]] bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan,
@@ -35563,6 +35448,13 @@ CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+/// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
+CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer) {
+  const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+  if (at == plan.parts.end() || all[peer].step != plan.step) return false;
+  return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
+}
+
 CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                      const swarm_wire::batch_set& wanted, bool needs_part, bool late) {
   swarm_plan plan{.parts = std::vector(all.size(), swarm_part::nothing), .step = step, .late = late};
@@ -35592,12 +35484,6 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
   if (first != all.end()) plan.adds_part = static_cast<std::size_t>(first - all.begin());
   plan.complete = plan.complete && first != all.end();
   return plan;
-}
-
-CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer) {
-  const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
-  if (at == plan.parts.end() || all[peer].step != plan.step) return false;
-  return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
 }
 
 CAUSEWAY_DECL bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
@@ -36225,6 +36111,7 @@ class swarm {
 
   /// For the environment's swarm_group.
   [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+  [[nodiscard]] Codec& codec() noexcept { return codec_; }
 
  private:
   std::shared_ptr<swarm_round> peer_;
@@ -36990,6 +36877,8 @@ class pipeline {
   [[nodiscard]] const pipeline_place& place() const noexcept { return place_; }
   [[nodiscard]] const plan::schedule& schedule() const noexcept { return schedule_; }
   [[nodiscard]] Codec& codec() noexcept { return codec_; }
+  [[nodiscard]] const pipeline_options& options() const noexcept { return options_; }
+  [[nodiscard]] Schedule& order() noexcept { return order_; }
 
  private:
   // Channels of activations: 0, 1 training; 2, 3 evaluation; 4 what the stages tell each other.
@@ -36998,7 +36887,7 @@ class pipeline {
 
   result<void> begin(auto& ctx) {
     if (ctx.elastic()) {
-      return fail(errc::unsupported, "pipeline", "peers that come and go need parallel::swarm; use fault::fail_stop here");
+      return fail(errc::unsupported, "pipeline", "peers that come and go need fault::quorum; use fault::fail_stop here");
     }
     CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
     CAUSEWAY_TRY(make_schedule());
@@ -37286,12 +37175,6 @@ inline constexpr std::byte not_finite{1};  ///< what comes out is not finite
 CAUSEWAY_DECL [[nodiscard]] net::message_id request_id(std::uint64_t number);
 CAUSEWAY_DECL [[nodiscard]] net::message_id answer_id(std::uint64_t number);
 
-namespace detail {
-
-inline constexpr net::envelope::kind messages{"block message", ", or of another model or codec", 2};
-
-}  // namespace detail
-
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As net::envelope::open.
@@ -37308,23 +37191,9 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 
 // Bodies of parallel/serving/block_messages.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire {
-
-CAUSEWAY_DECL double request::work() const noexcept {
-  return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
-}
-
-CAUSEWAY_DECL net::message_id request_id(std::uint64_t number) {
-  return {.channel = collective::channels::activations, .epoch = 0, .step = number};
-}
-
-CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number) {
-  return {.channel = collective::channels::activations + 1, .epoch = 0, .step = number};
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire { namespace detail {
+
+inline constexpr net::envelope::kind messages{"block message", ", or of another model or codec", 2};
 
 CAUSEWAY_DECL void span_field::put(net::byte_writer& out) const {
   out.put(static_cast<std::uint32_t>(blocks.first)).put(static_cast<std::uint32_t>(blocks.last));
@@ -37340,6 +37209,18 @@ CAUSEWAY_DECL void span_field::get(net::byte_reader& in) const {
 }}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire {
+
+CAUSEWAY_DECL double request::work() const noexcept {
+  return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
+}
+
+CAUSEWAY_DECL net::message_id request_id(std::uint64_t number) {
+  return {.channel = collective::channels::activations, .epoch = 0, .step = number};
+}
+
+CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number) {
+  return {.channel = collective::channels::activations + 1, .epoch = 0, .step = number};
+}
 
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
   return net::envelope::seal(detail::messages, run, m);
@@ -37594,8 +37475,6 @@ CAUSEWAY_DECL void block_passage::pass(const stage::span_hop& where, shared_byte
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL [[nodiscard]] bool all_finite(thread_pool& pool, std::span<const float> values);
-
 /// What messages carry: equal on peers that understand each other.
 template <stage::ActivationCodec Codec>
 [[nodiscard]] std::uint64_t span_run(std::uint64_t run, std::uint64_t model, const Codec& codec) {
@@ -37650,7 +37529,7 @@ class block_rpc_codec {
                                          std::span<const std::byte> bytes) {
     std::vector<float> values(crossing(r, way).count());
     CAUSEWAY_TRY(codec_.decode(pool, crossing(r, way), bytes, values));
-    if (!all_finite(pool, values)) return fail(errc::non_finite, "rows", "values that are not finite were sent");
+    if (!stage::all_finite(pool, values)) return fail(errc::non_finite, "rows", "values that are not finite were sent");
     return values;
   }
 
@@ -37732,7 +37611,7 @@ class block_rpc_codec {
       values[i] = std::bit_cast<float>(net::detail::load_little<std::uint32_t>(bytes.data() + i * sizeof(float)));
     }
     if (bytes.size() % sizeof(float) != 0) return wrong_length();
-    if (!all_finite(pool, values))
+    if (!stage::all_finite(pool, values))
       return fail(errc::non_finite, "prompts or adapters", "values that are not finite were sent");
     return values;
   }
@@ -37745,24 +37624,6 @@ class block_rpc_codec {
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SERVING_BLOCK_RPC_CODEC_HPP
-
-// ---- causeway/parallel/serving/impl/block_rpc_codec.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_RPC_CODEC_IPP
-#define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_RPC_CODEC_IPP
-
-// Bodies of parallel/serving/block_rpc_codec.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) {
-  return values.empty() || kernels::all_finite(pool, values.data(), std::ssize(values));
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_RPC_CODEC_IPP
-#endif
 
 // ---- causeway/parallel/serving/block_server_directory.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SERVING_BLOCK_SERVER_DIRECTORY_HPP
@@ -38001,7 +37862,7 @@ class block_client final : private block_server_directory {
   /// errc::non_finite where rows are not, or become so.
   result<pass> forward(thread_pool& pool, const block_batch& batch, std::span<const float> x, std::span<float> y) {
     CAUSEWAY_EXPECT(std::ssize(x) == batch.sequences * batch.tokens * model_.width && y.size() == x.size());
-    if (!all_finite(pool, batch.tuned)) {
+    if (!stage::all_finite(pool, batch.tuned)) {
       return fail(errc::non_finite, "block_client",
                   "prompts or adapters are not finite: the learning rate may be too high");
     }
@@ -38072,7 +37933,7 @@ class block_client final : private block_server_directory {
 
   result<shared_bytes> encoded(thread_pool& pool, const pass& p, std::size_t piece, stage::direction way,
                                std::span<const float> values) {
-    if (!all_finite(pool, values)) {
+    if (!stage::all_finite(pool, values)) {
       return fail(errc::non_finite, "block_client",
                   "rows for the servers are not finite: the learning rate may be too high");
     }
@@ -38691,7 +38552,8 @@ class block_server final : private block_request_handler {
       log_(severity::warning, outcome.error().text());
       return refusal(block_wire::not_here);
     }
-    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_tuned)) return refusal(block_wire::not_finite);
+    if (!stage::all_finite(blocks_.pool(), out) || !stage::all_finite(blocks_.pool(), d_tuned))
+      return refusal(block_wire::not_finite);
     return codec_.write_answer(blocks_.pool(), what, out, d_tuned);
   }
 
@@ -40448,9 +40310,6 @@ struct swarm_move {
   bool again = false;  ///< it was chosen before, and has not moved yet
 };
 
-/// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
-CAUSEWAY_DECL [[nodiscard]] double load_of(const std::vector<balanced_peer>& stage);
-
 /// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
 CAUSEWAY_DECL [[nodiscard]] std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
 
@@ -40535,6 +40394,7 @@ class stage_balance {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+/// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
 CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage) {
   double sum = 0;
   for (const balanced_peer& p : stage) sum += p.queued;
@@ -40757,7 +40617,8 @@ CAUSEWAY_DECL swarm_wire::status swarm_messenger::own_status() const {
           committed_,
           own_decided_,
           module_path_,
-          on_path_ ? std::uint8_t{1} : std::uint8_t{0}};
+          on_path_ ? std::uint8_t{1} : std::uint8_t{0},
+          paths_};
 }
 
 CAUSEWAY_DECL void swarm_messenger::round_is_over(bool for_all) {
@@ -41441,83 +41302,6 @@ class swarm_coordinator : protected swarm_table_sync {
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
 
-// ---- causeway/parallel/swarm/swarm_mailbox.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_MAILBOX_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_MAILBOX_HPP
-
-// Boundary tensors on their way between the peers of a swarm. Each is announced by a message, a tensor_announcement; its
-// data follows under the number in it. What belongs to steps that are over is cancelled by the fabric's epochs.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// For the trainer's thread, without the fabric's lock; `any_done` with it.
-class swarm_mailbox {
- public:
-  CAUSEWAY_DECL explicit swarm_mailbox(net::fabric& fabric);
-
-  using arrival = tensor_mailbox<swarm_wire::tensor_announcement>::arrival;
-
-  CAUSEWAY_DECL void send(net::peer_index to, const swarm_wire::tensor_announcement& p, boundary_bytes bytes);
-  /// `most`: bytes of the boundary tensor, or more.
-  CAUSEWAY_DECL void expect(net::peer_index from, const swarm_wire::tensor_announcement& p, std::size_t most);
-
-  /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<arrival> collect();
-  CAUSEWAY_DECL [[nodiscard]] bool any_done() const;
-
-  /// What belongs to earlier steps is no longer received.
-  void forget_before(std::uint64_t turn) { fabric_.cancel_before(epoch_of(turn)); }
-  /// Ends what is under way.
-  void clear() { mailbox_.clear(); }
-
- private:
-  CAUSEWAY_DECL static std::uint32_t epoch_of(std::uint64_t turn) noexcept;
-  CAUSEWAY_DECL static net::message_id id_of(const swarm_wire::tensor_announcement& p);
-
-  net::fabric& fabric_;
-  tensor_mailbox<swarm_wire::tensor_announcement> mailbox_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_MAILBOX_HPP
-
-// ---- causeway/parallel/swarm/impl/swarm_mailbox.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MAILBOX_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MAILBOX_IPP
-
-// Bodies of parallel/swarm/swarm_mailbox.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL swarm_mailbox::swarm_mailbox(net::fabric& fabric) : fabric_{fabric}, mailbox_{fabric} {}
-
-CAUSEWAY_DECL std::vector<swarm_mailbox::arrival> swarm_mailbox::collect() { return mailbox_.collect(); }
-
-CAUSEWAY_DECL bool swarm_mailbox::any_done() const { return mailbox_.any_done(); }
-
-CAUSEWAY_DECL void swarm_mailbox::send(net::peer_index to, const swarm_wire::tensor_announcement& p, boundary_bytes bytes) {
-  mailbox_.send(to, id_of(p), std::move(bytes));
-}
-
-CAUSEWAY_DECL void swarm_mailbox::expect(net::peer_index from, const swarm_wire::tensor_announcement& p, std::size_t most) {
-  mailbox_.expect(from, id_of(p), p, most);
-}
-
-CAUSEWAY_DECL std::uint32_t swarm_mailbox::epoch_of(std::uint64_t turn) noexcept {
-  return static_cast<std::uint32_t>(swarm_wire::step_of(turn)) + 1;
-}
-
-CAUSEWAY_DECL net::message_id swarm_mailbox::id_of(const swarm_wire::tensor_announcement& p) {
-  return {.channel = collective::channels::activations, .epoch = epoch_of(p.turn), .step = p.serial};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MAILBOX_IPP
-#endif
-
 // ---- causeway/parallel/swarm/swarm_message_handler.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
 #define CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
@@ -41559,10 +41343,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     const net::peer_id from = directory_.at(link);
     if (from == 0) return;  // it is down already
     auto m = swarm_wire::decode(this->run_, bytes);
-    if (!m) {
-      log_(severity::warning, "peer " + std::to_string(from) + " is sent away: " + m.error().text());
-      return fabric_->close(link, m.error().message);
-    }
+    if (!m) return send_away(link, from, m.error().message);
     directory_.peers()[from].heard = fabric_->now();
     std::visit([&](auto& what) { take(link, from, what); }, *m);
     this->after_event();
@@ -41607,8 +41388,21 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
       announcements_;  // whose data is not expected yet
 
  private:
-  void take(net::peer_index, net::peer_id from, const swarm_wire::status& s) {
+  void send_away(net::peer_index link, net::peer_id who, const std::string& why) {
+    log_(severity::warning, "peer " + std::to_string(who) + " is sent away: " + why);
+    fabric_->close(link, why);
+  }
+
+  /// Through the model of modules, which whoever serves, or has begun, knows.
+  [[nodiscard]] bool differs_in_paths(const swarm_wire::status& s) const {
+    return s.paths != this->paths_ && (s.paths > 0 || s.serving != 0) && (this->paths_ > 0 || this->serving_);
+  }
+
+  void take(net::peer_index link, net::peer_id from, const swarm_wire::status& s) {
     if (s.stage >= options_.stages) return;
+    if (differs_in_paths(s))
+      return send_away(link, from,
+                       "it trains " + std::to_string(s.paths) + " paths, and this peer " + std::to_string(this->paths_));
     const bool fresh = !directory_.peers()[from].said;
     directory_.take(from, s, fabric_->now());
     if (fresh && from == followed_.id) {  // it took this peer for lost
@@ -41632,8 +41426,10 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     this->elect();
     if (followed_.id == from && before.id == from && before.term == c.term) this->send_report();
   }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::report& r) {
-    if (coordinates_) this->heard_by_coordinator(from, r);
+  /// What only a coordinator listens to.
+  template <class M>
+  void take(net::peer_index, net::peer_id from, const M& m) {
+    if (coordinates_) this->heard_by_coordinator(from, m);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { this->accept(from, o); }
   /// A neighbour announces two tensors a micro-batch and turn, and what it sends again. Who goes on and on is sent away.
@@ -41642,21 +41438,11 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     const std::size_t most = announced_each * options_.most_micro_batches();
     if (++announced_[link] <= most && announcements_.size() < announced_in_all * most)
       return announcements_.emplace_back(link, p), void();
-    log_(severity::warning, "peer " + std::to_string(from) + " is sent away: it announced more tensors than a turn has");
-    fabric_->close(link, "more tensors were announced than a turn has, " + std::to_string(most) + " at most");
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::contributed& c) {
-    if (coordinates_) this->heard_by_coordinator(from, c);
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::refusal& r) {
-    if (coordinates_) this->heard_by_coordinator(from, r);
+    send_away(link, from, "it announced more tensors than a turn has, " + std::to_string(most) + " at most");
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::probe& p) { this->post(from, swarm_wire::echo{p.mark}); }
   void take(net::peer_index, net::peer_id from, const swarm_wire::echo& e) {
     directory_.echoed(from, e.mark, fabric_->now());
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::delays& d) {
-    if (coordinates_) this->heard_by_coordinator(from, d);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::verdict& v) {
     if (from == followed_.id) this->hear(v);
@@ -41721,7 +41507,7 @@ class swarm_work : protected swarm_message_handler<Router> {
     added_ = 0;
     mailbox_.clear();
     locked([&] {
-      mailbox_.forget_before(turn);
+      fabric_->cancel_before(swarm_wire::epoch_of(turn));
       this->begin_on_path();
       base::begin(turn, micro_batches, std::move(counted));
     });
@@ -41860,7 +41646,8 @@ class swarm_work : protected swarm_message_handler<Router> {
 
   // ---- tensors --------------------------------------------------------------------------------------------------------
 
-  /// Takes in what has come, expects what was announced, sends what is due.
+  /// Takes in what has come, expects what was announced, sends what is due. What broke is passed over: its sender sends it
+  /// again, or another peer does.
   void move_tensors() {
     std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> announced, sends;
     std::vector<boundary_bytes> contents;
@@ -41882,9 +41669,10 @@ class swarm_work : protected swarm_message_handler<Router> {
     });
     for (const auto& [link, p] : announced) {
       if (p.micro_batch >= micro_batches_.done().size()) continue;
-      mailbox_.expect(link, p, computer_->most_bytes(input(p.micro_batch, p.backward != 0)));
+      mailbox_.expect(link, p.data(), p, computer_->most_bytes(input(p.micro_batch, p.backward != 0)));
     }
-    for (std::size_t i = 0; i < sends.size(); ++i) mailbox_.send(sends[i].first, sends[i].second, std::move(contents[i]));
+    for (std::size_t i = 0; i < sends.size(); ++i)
+      mailbox_.send(sends[i].first, sends[i].second.data(), std::move(contents[i]));
   }
 
   /// With the lock: whether something has happened since tensors were moved, or a task waits.
@@ -42006,7 +41794,7 @@ class swarm_work : protected swarm_message_handler<Router> {
     return {};
   }
 
-  swarm_mailbox mailbox_;
+  tensor_mailbox<swarm_wire::tensor_announcement> mailbox_;
   std::map<std::uint32_t, double> forward_seconds_;
   std::uint64_t serial_ = 0;          // of the last announcement
   std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
@@ -42394,11 +42182,2286 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
 
+// ---- causeway/fault/quorum.hpp ----
+#ifndef CAUSEWAY_FAULT_QUORUM_HPP
+#define CAUSEWAY_FAULT_QUORUM_HPP
+
+// Peers come, stall and die, and the run goes on. An exchange that failed is run again with the survivors, on the same
+// pseudo-gradients; a round counts once a majority of the members of the round before holds it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace fault {
+
+/// Where every peer holds all that others hold, as in data parallelism and in the stages of a swarm.
+struct no_recovery {};
+
+/// Of peers that hold parts of the model.
+struct quorum_options {
+  /// Of pipelines: where blocks are saved, and where the run goes back to when nobody has one any more. Peers may reach one
+  /// storage, or have one for each machine: each keeps what its own peers hold. Of a swarm: the peer's own disk, for the
+  /// gradient of each step that it has.
+  std::optional<io::any_storage> storage{};
+  std::string folder = "blocks";
+  /// Steps, or rounds where replicas take steps of their own; none: 100 and 1. The first state is saved too.
+  std::optional<std::uint64_t> store_every{};
+  /// Of the run, if known; equal on all peers. What is gathered or left to each peer then is exchanged after the last.
+  std::uint64_t steps = 0;
+};
+
+/// Leaves the judgement of every round to the membership (environment::group, docs/design/membership.md): commit when a
+/// quorum voted for it, retry with the survivors when the exchange failed. Inner steps of survivors are never thrown away.
+///
+/// `Recovery`: what becomes of the blocks of pipelines, a policy of stage/recovery.hpp (train/pipeline_executors.hpp);
+/// without one pipelines regroup.
+///
+/// Cost per round without faults: two control messages to and from the leader, one hash of the shared state, and, where
+/// the group has a disk, one copy of it written. Nothing per inner step. Minimum quorum and grace are the group's options.
+template <class Recovery = no_recovery>
+class quorum {
+ public:
+  static constexpr std::string_view name = "quorum";
+  static constexpr fault_traits traits{.produces = peers::elastic, .retries = true};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit quorum(Recovery how = Recovery{}, quorum_options saved = {})
+      : recovery{std::move(how)}, options{std::move(saved)} {}
+
+  result<void> begin_step(auto&) { return {}; }
+  result<verdict> end_step(auto& ctx, const result<void>& outcome) { return ctx.decide(outcome); }
+
+  void serialize(auto&) {}
+
+  Recovery recovery;
+  quorum_options options;
+};
+static_assert(FaultPolicy<quorum<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::fault
+
+#endif  // CAUSEWAY_FAULT_QUORUM_HPP
+
+// ---- causeway/policy/executor.hpp ----
+#ifndef CAUSEWAY_POLICY_EXECUTOR_HPP
+#define CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// What runs a parallelism in a trainer. A program names a parallelism, how peers exchange and what becomes of lost ones,
+// each once; which class computes the steps follows from the three.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// A parallelism runs itself, unless this is specialised for it: train/pipeline_executors.hpp and
+/// train/swarm_executors.hpp do so for fault::quorum.
+///
+/// `type`: a parallelism policy, which the trainer holds and the rules are asked about.
+/// `check`: what is wrong with the values that were given; the trainer's start says so.
+/// `make`: of the parallelism as it was given. May change `env`, and move from `fault` what the executor is to have.
+template <class Parallel, class Comm, class Fault>
+struct executor {
+  using type = Parallel;
+  static result<void> check(const Parallel&, const Fault&) { return {}; }
+  static type make(Parallel&& p, Fault&, auto& /*env*/) { return std::move(p); }
+};
+
+template <class Parallel, class Comm, class Fault>
+using executor_of = typename executor<Parallel, Comm, Fault>::type;
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// ---- causeway/train/elastic_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// What the context asks of a membership that changes during a run. train/member.hpp implements it over net::fabric; a run
+// with a fixed set of peers has none.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// The memory that all peers hold alike after a committed round, in pieces whose order and sizes are equal on all of them.
+/// The first piece holds the shared parameters.
+struct shared_state {
+  std::vector<std::span<std::byte>> parts;
+  /// Called on the trainer's thread when other contents were put there. `previous`: see ElasticPolicy::adopt.
+  std::function<void(std::span<const float> previous)> adopted;
+  /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
+  /// cannot.
+  std::function<result<void>(std::span<const float> mean)> replay{};
+  /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
+  /// again; else nobody's business.
+  std::vector<std::span<std::byte>> own{};
+  /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
+  /// says for itself when it is ready.
+  std::uint64_t round_samples = 0;
+  bool by_pace = false;  ///< they come when the quickest has done enough
+  /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
+  std::size_t stage_sums = 0;
+  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
+  /// with `divide`. None: it cannot be divided.
+  std::function<std::vector<parameter_row>()> rows{};
+  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
+  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};
+  /// Where they may: whether an exchange comes after the step under way.
+  std::function<bool()> exchanges_next{};
+  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
+  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
+  std::uint32_t batch_parts = 0;  ///< as exchange_state's
+  std::function<bool(std::optional<std::uint32_t>)> follow{};
+  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
+  /// Results are a round late: whether a row waits for the next exchange.
+  std::function<std::optional<bool>()> row_waits{};
+  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
+  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
+  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
+  /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
+  std::function<void()> meanwhile{};
+  /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
+  std::size_t of_model = 0;
+};
+
+/// What a policy of paths, or regions, does where its group says who is on which.
+template <class Comm, class Context>
+void follow_with(shared_state& state, Comm& comm, Context& ctx) {
+  state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
+  state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+}
+/// And one with comm_traits::trains_paths.
+template <class Comm, class Context>
+void share_paths(shared_state& state, Comm& comm, Context& ctx) {
+  state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
+  follow_with(state, comm, ctx);
+}
+
+/// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
+template <class Comm, class Context>
+void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
+  state.rows = [&comm] { return comm.block_rows(); };
+  state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.memory = [&comm] { return comm.memory(); };
+  state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+  state.exchanges_next = [&comm] { return comm.exchanges_next(); };
+  state.row_waits = [&comm] { return comm.row_waits(); };
+  if constexpr (Comm::traits.divides_batches) {
+    state.parts_for = [&comm](const std::vector<double>& speeds) { return comm.parts_for(speeds); };
+  }
+  using gradient_pass = std::function<result<double>()>;
+  if constexpr (Comm::traits.looks_ahead) {
+    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+  }
+  if constexpr (Comm::traits.in_regions) {
+    if (comm.regions() > 0) {
+      state.paths = static_cast<std::uint32_t>(comm.regions());
+      follow_with(state, comm, ctx);
+    }
+  }
+  if constexpr (Comm::traits.talks_between) {
+    state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
+  }
+}
+
+/// The exchange that a peer has been let into.
+struct round_entry {
+  net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps
+  std::uint64_t round = 0;                  ///< the one that is being made
+  std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
+  time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
+  double share = 0;                         ///< this peer's samples / everybody's
+  std::vector<double> shares{};             ///< the same of each peer that takes part
+  std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
+  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each; of swarms: of each row that counts
+  std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
+  bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
+  std::uint32_t attempt = 0;                ///< another one for every attempt at a round
+  bool last = false;                        ///< with it all samples of the run's budget are contributed
+  /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
+  /// goes from there to everybody.
+  std::optional<net::peer_index> result_at{};
+  std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
+  bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
+
+  /// Whether nobody brings anything, and nothing is known of what others brought.
+  [[nodiscard]] bool nobody_counts() const {
+    return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);
+  }
+};
+
+/// Thread safety: all calls from the trainer's thread.
+class elastic_group {
+ public:
+  virtual ~elastic_group() = default;
+
+  /// A number that stays the same for this peer across restarts.
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+
+  /// How many peers the run is meant to have.
+  [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
+
+  /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
+  virtual result<void> open(shared_state state, thread_pool& pool) = 0;
+
+  /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
+  /// contribution, for this exchange; `later`: after them, for the one that follows. Entering again before the exchange
+  /// failed gives the same entry.
+  virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
+
+  /// Without waiting: this peer has trained on `samples`, and `gathered` so much of what a round is of
+  /// (shared_state::round_samples). Whether it is time to enter.
+  virtual bool announce(std::uint64_t, std::uint64_t) { return true; }
+
+  /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
+  /// than to wait for the others.
+  virtual bool stand_by(std::uint64_t, std::uint64_t) { return true; }
+
+  /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
+  [[nodiscard]] virtual bool exchange_waits() const { return false; }
+
+  /// Whether an exchange is entered only when its mean is wanted, and nothing is under way during inner steps.
+  [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
+  /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
+  [[nodiscard]] virtual bool run_ends() const { return false; }
+  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
+  [[nodiscard]] virtual bool moves_blocks() const { return false; }
+
+  /// Others are given the shared parameters from there: a copy, where they are changed for a while; or their own place.
+  virtual void offer_parameters_at(std::span<float>) {}
+
+  /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
+  /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
+  [[nodiscard]] virtual net::any_transport lasting() { return {}; }
+  /// Where blocks move between peers, the same before the exchange: to those whom the next one is expected to be with. Once
+  /// after each exchange, and only where all peers come from it; else none.
+  [[nodiscard]] virtual std::optional<round_entry> lines() { return {}; }
+  /// To the same, in the same order, until the attempt is over or called off: what is under way then ends.
+  [[nodiscard]] virtual net::any_transport of_attempt() { return {}; }
+
+  /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
+  virtual void leave() {}
+
+  /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
+  /// Where a gradient has several rows, also the parts of it that this one is of.
+  virtual void received(std::span<const float>, const std::vector<index_range>*) {}
+
+  /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
+  /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
+  /// was more than one row.
+  virtual result<void> exchanged(std::span<const float> mean) = 0;
+
+  /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
+  /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
+  virtual result<verdict> decide(const result<void>& outcome, bool candidate) = 0;
+
+  /// Whether `sit_out` may be called.
+  [[nodiscard]] virtual bool can_sit_out() const { return false; }
+
+  /// What this peer computed since its last commit cannot be used, and `why` says what is wrong with it: gives it up, gets
+  /// the shared state back as it was committed, and calls shared_state::adopted. For the rounds that follow, more of them
+  /// after each time in a row, `draw` gives nothing: this peer takes part with no contribution. Ends with verdict::commit,
+  /// or with an error where it happened too often.
+  virtual result<verdict> sit_out(const error& why) { return why; }
+
+  /// The newest committed round that this peer holds, and the name of its state.
+  [[nodiscard]] virtual std::uint64_t round() const = 0;
+  [[nodiscard]] virtual std::uint64_t parent() const = 0;
+  [[nodiscard]] virtual std::uint64_t state_hash() const = 0;
+
+  /// Samples that the last `decide` put into a commit, out of those given to `enter`.
+  [[nodiscard]] virtual std::uint64_t contributed() const = 0;
+
+  /// Up to `count` sample numbers that the ledger gave this peer, after the first `skipped` of them.
+  [[nodiscard]] virtual std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) = 0;
+  /// Whether every sample of the run's budget is in a commit.
+  [[nodiscard]] virtual bool budget_used() const = 0;
+
+  /// The group of elastic pipelines that this is, if it is one.
+  [[nodiscard]] virtual parallel::step_group* steps() noexcept { return nullptr; }
+
+  /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
+  /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
+  /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.
+  virtual void close(bool) {}
+};
+
+/// Closes a group when it goes, if it was given one: a trainer's last member.
+class opened_group {
+ public:
+  opened_group() = default;
+  /// `holders`: of the group, among those that go with this object; without it.
+  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
+      : group_{std::move(group)}, holders_{holders + 1} {}
+  opened_group(opened_group&&) noexcept = default;
+  opened_group& operator=(opened_group&& other) noexcept {
+    std::swap(group_, other.group_);
+    std::swap(holders_, other.holders_);
+    return *this;
+  }
+  ~opened_group() {
+    if (group_) group_->close(group_.use_count() > holders_);
+  }
+
+ private:
+  std::shared_ptr<elastic_group> group_;
+  long holders_ = 0;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// ---- causeway/train/pipeline_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP
+#define CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP
+
+// All peers of elastic pipelines as one membership. A round is a step. What the peers vote on is not the parameters, of
+// which each has a part, but that the step's gradient is complete everywhere, and its norm: whoever knows that makes the
+// same step, now or when it hears of it. So no state has to be taken back when an attempt fails.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+template <class Whole>
+class basic_pipeline_group;
+using pipeline_group = basic_pipeline_group<void>;
+
+/// environment::group and the policy's step_group in one. The communication policy sees a peer that is alone, where the
+/// pipelines sum the gradients; where it is to exchange them, or replicas take steps of their own, the holders of the same
+/// blocks. Threading: as elastic_group.
+template <class Whole>
+class basic_pipeline_group final : public elastic_group, public parallel::step_group {
+ public:
+  /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
+  /// member_options::enters_afresh must be set.
+  explicit basic_pipeline_group(std::shared_ptr<elastic_group> below);
+  /// What the peers vote on is in here, not in the trainer: so the membership is closed here.
+  ~basic_pipeline_group() override;
+  basic_pipeline_group(const basic_pipeline_group&) = delete;
+  basic_pipeline_group& operator=(const basic_pipeline_group&) = delete;
+
+  // ---- for the context ------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::uint64_t identity() const override { return below_->identity(); }
+  [[nodiscard]] std::uint32_t expected() const override { return expected_; }
+  [[nodiscard]] std::uint64_t round() const override { return below_->round(); }
+  [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return record_.state; }
+  [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
+  void leave() override { below_->leave(); }
+
+  /// What the others hold alike is not what the context would share.
+  result<void> open(shared_state, thread_pool& pool) override;
+
+  /// Of replicas that take steps of their own: an attempt of the membership is all that lies between two exchanges.
+  [[nodiscard]] bool exchanges_at_once() const override { return true; }
+  /// To all peers of the attempt, whatever they hold, as long as it lasts: then they meet again.
+  [[nodiscard]] net::any_transport lasting() override { return below_->of_attempt(); }
+  [[nodiscard]] bool moves_blocks() const override { return true; }
+  [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
+  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  bool announce(std::uint64_t, std::uint64_t) override { return !rounds_.enough || rounds_.enough(); }
+  [[nodiscard]] bool exchange_waits() const override { return rounds_.waits && rounds_.waits(); }
+  [[nodiscard]] std::optional<round_entry> lines() override;
+  void received(std::span<const float> row, const std::vector<index_range>* where) override;
+  result<void> exchanged(std::span<const float> mean) override;
+
+  result<verdict> decide(const result<void>& outcome, bool) override;
+
+  // ---- for the pipelines ----------------------------------------------------------------------------------------------
+
+  [[nodiscard]] parallel::step_group* steps() noexcept override { return this; }
+  [[nodiscard]] const parallel::step_record& record() const override { return record_; }
+
+  result<parallel::step_attempt> begin_attempt() override;
+
+  result<void> propose(const parallel::step_record& next) override;
+
+  result<void> failed(const error& why) override;
+
+  void finished_by_others() override { finished_by_others_ = true; }
+  void begin_exchange_again() override { again_ = true; }
+  void exchange_by(parallel::exchange_hooks rounds) override { rounds_ = std::move(rounds); }
+  void expects(std::uint32_t holders) override { expected_ = holders; }
+  [[nodiscard]] const parallel::exchange_state& state() const override { return state_; }
+
+ private:
+  /// Whether every attempt of the pipelines would come to the same: an option that cannot work, or what they cannot do.
+  /// (The membership retries neither what a machine cannot do. In the policy's own exchange weights that add up to 0 are an
+  /// invalid argument, too, and may be others in the next.)
+  [[nodiscard]] static bool is_final(const error& why);
+
+  std::shared_ptr<elastic_group> below_;
+  parallel::step_record record_;
+  net::any_transport alone_{};
+  net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
+  net::any_transport below_lines_{}, lines_{};
+  parallel::exchange_hooks rounds_;
+  parallel::exchange_state state_;
+  std::vector<float> gradient_;  // of several rows, as far as they have come in the exchange under way
+  std::uint32_t expected_ = 1;
+  bool in_exchange_ = false;  // the policy entered one since the last decision
+  bool finished_by_others_ = false;
+  bool again_ = false;  // the exchange, in the attempt under way
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP
+
+// ---- causeway/train/impl/pipeline_group.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
+#define CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
+
+// Bodies of train/pipeline_group.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<elastic_group> below)
+    : below_{std::move(below)} {}
+
+CAUSEWAY_LAZY basic_pipeline_group<Whole>::~basic_pipeline_group() { below_->close(below_.use_count() > 1); }
+
+CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::uint64_t skipped, std::uint64_t count) {
+  return below_->draw(skipped, count);
+}
+
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
+  if (state.divide) {
+    auto of_blocks = state.memory ? state.memory() : std::vector<std::span<std::byte>>{};
+    for (const parameter_row& row : state.rows()) {
+      for (const std::span<float> piece : row.pieces) of_blocks.push_back(std::as_writable_bytes(piece));
+    }
+    for (const std::span<std::byte> part : std::span{state.parts}.subspan(state.of_model)) {
+      const auto lies_there = [&](std::span<std::byte> piece) {
+        return piece.data() >= part.data() && piece.data() < part.data() + part.size();
+      };
+      if (std::none_of(of_blocks.begin(), of_blocks.end(), lies_there)) state_.alike.push_back(part);
+    }
+  }
+  state_.rows = std::move(state.rows);
+  state_.memory = std::move(state.memory);
+  state_.forget = std::move(state.forget);
+  state_.divide = std::move(state.divide);
+  state_.exchanges_next = std::move(state.exchanges_next);
+  state_.paths = state.paths;
+  state_.batch_parts = state.batch_parts;
+  state_.follow = std::move(state.follow);
+  state_.parameters_of = std::move(state.parameters_of);
+  state_.row_waits = std::move(state.row_waits);
+  state_.compute = std::move(state.compute);
+  state_.meet_holders = std::move(state.meet_holders);
+  state_.round_samples = state.round_samples;
+  state_.by_pace = state.by_pace;
+  state_.parts_for = std::move(state.parts_for);
+  state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
+  return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
+}
+
+CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64_t, std::uint64_t) {
+  round_entry e{
+      .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
+  gradient_.clear();
+  in_exchange_ = true;
+  if (!rounds_.enter) return e;
+  CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
+  e.attempt = with.attempt.attempt;
+  if (with.kept || !with.known.empty()) {
+    e.result_at = net::peer_index{0};
+    e.result = with.known;
+    e.result_kept = with.kept;
+    e.share = 1.0 / expected_;
+  }
+  e.last = with.last;
+  e.paths = std::move(with.paths);
+  if (with.attempt.transport == nullptr) return e;
+  exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
+  e.transport = &exchange_;
+  e.round = with.attempt.round;
+  e.parent = with.attempt.parent;
+  e.deadline = with.attempt.deadline;
+  e.share = with.shares[exchange_.self()];
+  e.shares = std::move(with.shares);
+  e.identities = std::move(with.names);
+  return e;
+}
+
+CAUSEWAY_LAZY std::optional<round_entry> basic_pipeline_group<Whole>::lines() {
+  parallel::exchange_entry with = rounds_.lines ? rounds_.lines() : parallel::exchange_entry{};
+  if (with.attempt.transport == nullptr) return {};
+  below_lines_ = below_->lasting();
+  lines_ = net::any_transport{collective::group_view{below_lines_, std::move(with.holders)}};
+  return round_entry{.transport = &lines_,
+                     .round = with.attempt.round,
+                     .identities = std::move(with.names),
+                     .paths = std::move(with.paths),
+                     .attempt = with.attempt.attempt};
+}
+
+CAUSEWAY_LAZY void basic_pipeline_group<Whole>::received(std::span<const float> row,
+                                                         const std::vector<index_range>* where) {
+  if (!rounds_.exchanged || where == nullptr) return;
+  for (const index_range r : *where) {
+    const auto end = static_cast<std::size_t>(r.end);
+    if (gradient_.size() < end) gradient_.resize(end);
+    std::copy_n(row.begin(), r.size(), gradient_.begin() + r.begin);
+    row = row.subspan(static_cast<std::size_t>(r.size()));
+  }
+}
+
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::exchanged(std::span<const float> mean) {
+  if (!rounds_.exchanged) return {};
+  return rounds_.exchanged(mean.empty() ? std::span<const float>{gradient_} : mean);
+}
+
+CAUSEWAY_LAZY result<verdict> basic_pipeline_group<Whole>::decide(const result<void>& outcome, bool) {
+  const bool in_exchange = std::exchange(in_exchange_, false);
+  if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
+  if (outcome) return verdict::commit;                                    // `propose` came before
+  if (std::exchange(again_, false)) return verdict::retry;
+  if (!in_exchange && is_final(outcome.error())) return outcome.error();
+  CAUSEWAY_TRY(below_->decide(outcome, false));
+  return verdict::retry;  // what became of it, the pipelines see in the record
+}
+
+CAUSEWAY_LAZY result<parallel::step_attempt> basic_pipeline_group<Whole>::begin_attempt() {
+  CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1, 0));
+  return parallel::step_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
+}
+
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::propose(const parallel::step_record& next) {
+  CAUSEWAY_TRY(below_->exchanged({}));
+  record_ = next;
+  CAUSEWAY_ASSIGN(const verdict judged, below_->decide({}, true));
+  if (judged == verdict::commit) return {};
+  return fail(errc::cancelled, "step", "the others did not vote for it");
+}
+
+CAUSEWAY_LAZY bool basic_pipeline_group<Whole>::is_final(const error& why) {
+  return why.code == errc::unsupported || why.code == errc::invalid_argument;
+}
+
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::failed(const error& why) {
+  if (is_final(why)) return why;
+  CAUSEWAY_TRY(below_->decide(why, false));
+  return {};
+}
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_pipeline_group<void>;
+#endif
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
+#endif
+
+// ---- causeway/train/pipeline_executors.hpp ----
+#ifndef CAUSEWAY_TRAIN_PIPELINE_EXECUTORS_HPP
+#define CAUSEWAY_TRAIN_PIPELINE_EXECUTORS_HPP
+
+// What runs pipelines whose peers come and go. A program says parallel::pipeline and fault::quorum<>, and how
+// peers exchange; which class computes the steps follows: one for gradients that are summed over all, one for replicas that
+// take steps of their own.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+/// The group of elastic pipelines over `env.group`, which takes its place there. One that is given already stays.
+inline std::shared_ptr<parallel::step_group> step_group_in(auto& env) {
+  if (!env.group) return nullptr;  // the executor says so when it starts
+  if (parallel::step_group* const given = env.group->steps()) return {env.group, given};
+  auto made = std::make_shared<pipeline_group>(std::move(env.group));
+  env.group = made;
+  return made;
+}
+
+/// Under fault::quorum a recovery lays pipelines out anew all the time.
+inline result<void> check_cut(const parallel::pipeline_options& o, bool has_recovery) {
+  const bool placed = !o.placement.empty() || !o.cuts.empty() || o.random_routes;
+  if (!placed && (!has_recovery || o.ranks == 0)) return {};
+  return fail(
+      errc::invalid_argument, "pipeline under fault::quorum",
+      "the recovery says which peer has which blocks: leave out pipeline_options::placement, cuts and random_routes, "
+      "and give the number of stages to the recovery");
+}
+
+/// Without a recovery pipelines regroup, in pipeline_options::ranks stages (0: 2).
+template <class Recovery>
+auto recovery_from(Recovery& given, const parallel::pipeline_options& o) {
+  if constexpr (std::is_same_v<Recovery, fault::no_recovery>) {
+    return o.ranks == 0 ? stage::recovery::regroup{} : stage::recovery::regroup{o.ranks};
+  } else {
+    return std::move(given);
+  }
+}
+template <class Recovery>
+using recovery_for = std::conditional_t<std::is_same_v<Recovery, fault::no_recovery>, stage::recovery::regroup, Recovery>;
+
+/// elastic_pipeline_options or local_pipeline_options.
+template <class Options>
+Options options_of(std::int64_t micro_batches, const fault::quorum_options& o) {
+  Options made{.micro_batches = micro_batches, .storage = o.storage, .folder = o.folder, .steps = o.steps};
+  if (o.store_every) made.store_every = *o.store_every;
+  return made;
+}
+
+}  // namespace detail
+
+/// Gradients of every step are summed, or exchanged, by parallel::elastic_pipeline; else replicas take steps of their own,
+/// in parallel::local_pipeline. `environment::group` is a member of all peers, whose options have no quota, no budget and
+/// `enters_afresh`. pipeline_options::micro_batches are those of a global batch.
+template <class Schedule, class Codec, class Comm, class Recovery>
+struct executor<parallel::pipeline<Schedule, Codec>, Comm, fault::quorum<Recovery>> {
+  using parallel_type = parallel::pipeline<Schedule, Codec>;
+  static constexpr bool sums = Comm::traits.exchanges_gradients;
+  using options_type = std::conditional_t<sums, parallel::elastic_pipeline_options, parallel::local_pipeline_options>;
+  using type = std::conditional_t<sums, parallel::elastic_pipeline<detail::recovery_for<Recovery>, Schedule, Codec>,
+                                  parallel::local_pipeline<detail::recovery_for<Recovery>, Schedule, Codec>>;
+
+  static result<void> check(const parallel_type& p, const fault::quorum<Recovery>&) {
+    return detail::check_cut(p.options(), !std::is_same_v<Recovery, fault::no_recovery>);
+  }
+  static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
+    const auto& o = p.options();
+    return type{detail::step_group_in(env), detail::options_of<options_type>(o.micro_batches, f.options),
+                detail::recovery_from(f.recovery, o), std::move(p.order()), std::move(p.codec())};
+  }
+};
+
+/// Replicas take steps of their own, without a flush between two exchanges.
+template <class Codec, class Comm, class Recovery>
+struct executor<parallel::async_pipeline<Codec>, Comm, fault::quorum<Recovery>> {
+  using parallel_type = parallel::async_pipeline<Codec>;
+  using type = parallel::local_async_pipeline<detail::recovery_for<Recovery>, Codec>;
+
+  static result<void> check(const parallel_type& p, const fault::quorum<Recovery>&) {
+    return detail::check_cut(p.options().cut, !std::is_same_v<Recovery, fault::no_recovery>);
+  }
+  static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
+    const auto& o = p.options();
+    return type{detail::step_group_in(env),
+                detail::options_of<parallel::local_pipeline_options>(o.cut.micro_batches, f.options),
+                detail::recovery_from(f.recovery, o.cut),
+                parallel::streamed_steps{{.stashing = o.stashing, .ahead = o.ahead}}, std::move(p.codec())};
+  }
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_PIPELINE_EXECUTORS_HPP
+
+// ---- causeway/membership/records.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+#define CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+
+// What the members of a run agree on, and what a quorum is. A commit record is complete when it is put to the vote: it
+// holds the next membership and what becomes of the samples, so that nobody decides anything after the votes. The chain
+// value of a record names it and all records before it; it is the parent of the next.
+
+#include <compare>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+// Bytes for long lists that hardly change: ids of peers as differences to a list that both sides have, and counts that are
+// mostly alike. A thousand members that stay are four bytes. Ids and hashes have 256 bits on the wire and on disk, so that
+// keys and longer hashes find room; in memory they have 64 for now, and a reader refuses others.
+
+/// An id or a hash: its 64 bits, low byte first, then 24 zero bytes.
+CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value);
+CAUSEWAY_DECL std::uint64_t get_wide(net::byte_reader& in);
+
+/// As a field (net/fields.hpp).
+struct wide {
+  std::uint64_t& value;
+
+  void put(net::byte_writer& out) const { put_wide(out, value); }
+  void get(net::byte_reader& in) const { value = get_wide(in); }
+};
+
+/// Ids, spelled out.
+[[nodiscard]] inline auto wide_list(std::vector<net::peer_id>& ids, std::size_t most) {
+  return net::list{ids, most, [](auto& wire, net::peer_id& id) { wire(wide{id}); }};
+}
+
+/// The same without the zero bytes at its end: how many are left, then those.
+CAUSEWAY_DECL void put_trimmed(net::byte_writer& out, std::uint64_t value);
+CAUSEWAY_DECL std::uint64_t get_trimmed(net::byte_reader& in);
+
+/// Seven bits a byte, low ones first; the top bit says that more follow.
+CAUSEWAY_DECL void put_varint(net::byte_writer& out, std::uint64_t value);
+CAUSEWAY_DECL std::uint64_t get_varint(net::byte_reader& in);
+
+/// `list` as parts of `base` and ids that are spelled out. Cost: O(n log n).
+CAUSEWAY_DECL void put_list(net::byte_writer& out, std::span<const net::peer_id> list, std::span<const net::peer_id> base);
+
+/// Refuses more than `most` ids, and parts outside of `base`.
+CAUSEWAY_DECL std::vector<net::peer_id> get_list(net::byte_reader& in, std::span<const net::peer_id> base,
+                                                 std::size_t most);
+
+/// As runs of equal values or as differences to the smallest, whichever is shorter. Their number is known to the reader.
+CAUSEWAY_DECL void put_counts(net::byte_writer& out, std::span<const std::uint64_t> values);
+
+/// Allocates no more than the `n` that the caller vouches for.
+CAUSEWAY_DECL std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// A run has at most this many members.
+inline constexpr std::size_t max_members = 4096;
+/// An address has at most this many bytes.
+inline constexpr std::size_t max_address_bytes = 256;
+
+/// A round has at most this number, and a commit is believed only so many rounds above the newest that is known.
+inline constexpr std::uint64_t max_round = std::uint64_t{1} << 48U;
+inline constexpr std::uint64_t max_rounds_missed = std::uint64_t{1} << 24U;
+/// One peer contributes at most so many samples to one round.
+inline constexpr std::uint64_t max_round_samples = std::uint64_t{1} << 32U;
+
+/// Names one attempt at a round. Ballots of a run are never used twice and only grow, also from round to round.
+struct ballot {
+  std::uint32_t term = 0;     ///< won by one leader
+  std::uint32_t attempt = 0;  ///< counted by that leader
+
+  static constexpr std::uint32_t max_attempt = (1U << 10U) - 1;
+  static constexpr std::uint32_t max_term = (1U << 22U) - 1;
+
+  /// The epoch of all data messages of the attempt.
+  [[nodiscard]] constexpr std::uint32_t wire() const noexcept { return (term << 10U) | attempt; }
+  [[nodiscard]] constexpr ballot next() const noexcept { return {term, attempt + 1}; }
+
+  void fields(auto& wire) { wire(net::below{term, max_term + 1}, net::below{attempt, max_attempt + 1}); }
+  friend constexpr auto operator<=>(const ballot&, const ballot&) = default;
+};
+
+/// Samples of one peer that a commit counts.
+struct contribution {
+  net::peer_id peer = 0;
+  std::uint64_t samples = 0;
+
+  void fields(auto& wire) { wire(detail::wide{peer}, samples); }
+  friend bool operator==(const contribution&, const contribution&) = default;
+};
+
+/// A peer and where it can be dialled.
+struct located_peer {
+  net::peer_id peer = 0;
+  std::string address;
+
+  void fields(auto& wire) { wire(detail::wide{peer}, net::text{address, max_address_bytes}); }
+  friend bool operator==(const located_peer&, const located_peer&) = default;
+};
+
+/// One committed round.
+struct commit_record {
+  std::uint64_t run = 0;
+  std::uint64_t round = 0;
+  std::uint64_t parent = 0;                 ///< chain() of the record before
+  std::uint64_t state = 0;                  ///< hash of the shared state
+  ballot at;                                ///< the attempt that made it; later ballots may have carried it through
+  std::vector<net::peer_id> members;        ///< C_round: a quorum of these decides the next round
+  std::vector<contribution> contributions;  ///< whose samples are in the state; only those with any
+  std::vector<net::peer_id> returned;       ///< whose other samples go back to the pool
+  std::uint64_t ledger = 0;                 ///< hash of the sample ledger after this round
+
+  /// Names this record and, through `parent`, all before it. Cost: one hash of the record.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t chain() const;
+
+  /// Samples of `peer` that are in the state.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t contribution_of(net::peer_id peer) const noexcept;
+
+  /// What its chain value names.
+  void fields(auto& wire) {
+    wire(run, round, detail::wide{parent}, detail::wide{state}, at, detail::wide_list(members, max_members),
+         net::list{contributions, max_members}, detail::wide_list(returned, max_members), detail::wide{ledger});
+  }
+  friend bool operator==(const commit_record&, const commit_record&) = default;
+};
+
+/// The vote of one member. No signature yet: then it is the word of whoever passes it on.
+struct endorsement {
+  net::peer_id peer = 0;
+  std::vector<std::byte> signature;  ///< at most max_signature_bytes
+
+  friend bool operator==(const endorsement&, const endorsement&) = default;
+};
+inline constexpr std::size_t max_signature_bytes = 64;
+
+/// Who voted for a record: a quorum of the members before it. No part of the chain, because leaders may have heard others.
+using certificate = std::vector<endorsement>;
+
+CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> voters_of(const certificate& votes);
+
+struct view_member {
+  net::peer_id peer = 0;
+  std::string address;
+  std::uint64_t samples = 0;  ///< its weight: samples since its last committed contribution
+
+  friend bool operator==(const view_member&, const view_member&) = default;
+};
+
+/// Who takes part in one attempt, in the order of their ranks.
+struct view {
+  ballot at;
+  std::uint64_t round = 0;   ///< the one being made
+  std::uint64_t parent = 0;  ///< chain of the committed record before it
+  std::vector<view_member> members;
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> rank_of(net::peer_id peer) const noexcept;
+
+  /// Samples of all together. 0: there is nothing to exchange, and the state stays what it is.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t total() const noexcept;
+
+  friend bool operator==(const view&, const view&) = default;
+};
+
+/// Whether `voters` can decide for `members`: more than half of them, or exactly half with the first-named one among them.
+/// Any two quorums of the same members have a peer in common. Cost: O(n log n).
+CAUSEWAY_DECL [[nodiscard]] bool is_quorum(std::span<const net::peer_id> members, std::vector<net::peer_id> voters);
+
+CAUSEWAY_DECL [[nodiscard]] bool contains(std::span<const net::peer_id> peers, net::peer_id id);
+
+// ---- bytes -------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// A record that both sides know, to write the next one as a difference to it. None: the next one is spelled out.
+struct base_record {
+  const commit_record* record = nullptr;
+  std::uint64_t chain = 0;
+
+  [[nodiscard]] bool precedes(std::uint64_t parent) const noexcept { return record != nullptr && parent == chain; }
+  /// Members of the record before one with this parent; nobody where it is not known.
+  CAUSEWAY_DECL [[nodiscard]] std::span<const net::peer_id> members(std::uint64_t parent) const noexcept;
+};
+
+/// A record and who voted for it, if that is known.
+struct endorsed_record {
+  commit_record record;
+  certificate votes;
+};
+
+CAUSEWAY_DECL void put_certificate(net::byte_writer& out, const certificate& votes, std::span<const net::peer_id> base);
+
+CAUSEWAY_DECL certificate get_certificate(net::byte_reader& in, std::span<const net::peer_id> base);
+
+/// Lists as differences to `base` where it is the record before. A thousand members that stay take about 150 bytes.
+CAUSEWAY_DECL void put_record(net::byte_writer& out, const commit_record& r, const certificate& votes,
+                              const base_record& base);
+
+/// Nothing where it is a difference to a record that `base` is not: then the whole has to be asked for. The reader has
+/// failed afterwards where the bytes hold no record.
+CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, const base_record& base);
+
+/// A record as a field of a message. `missing`: it was a difference to another one than `base`, and is not there.
+struct record_field {
+  commit_record& record;
+  certificate* votes;  ///< null: they are not told
+  bool& missing;
+  const base_record& base;
+
+  CAUSEWAY_DECL void put(net::byte_writer& out) const;
+  CAUSEWAY_DECL void get(net::byte_reader& in) const;
+};
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+
+// ---- causeway/membership/impl/records.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
+
+// Bodies of membership/records.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value) {
+  out.put(value).put(std::uint64_t{0}).put(std::uint64_t{0}).put(std::uint64_t{0});
+}
+
+CAUSEWAY_DECL std::uint64_t get_wide(net::byte_reader& in) {
+  const auto value = in.get<std::uint64_t>();
+  std::uint64_t rest = 0;
+  for (int i = 0; i < 3; ++i) rest |= in.get<std::uint64_t>();
+  if (rest != 0) in.refuse();
+  return rest == 0 ? value : 0;
+}
+
+CAUSEWAY_DECL void put_trimmed(net::byte_writer& out, std::uint64_t value) {
+  const auto bytes = static_cast<unsigned>((std::bit_width(value) + 7) / 8);
+  out.put(static_cast<std::uint8_t>(bytes));
+  for (unsigned i = 0; i < bytes; ++i) out.put(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+
+CAUSEWAY_DECL std::uint64_t get_trimmed(net::byte_reader& in) {
+  const unsigned bytes = in.get<std::uint8_t>();
+  if (bytes > sizeof(std::uint64_t)) in.refuse();
+  std::uint64_t value = 0;
+  for (unsigned i = 0; in.ok() && i < bytes; ++i) value |= std::uint64_t{in.get<std::uint8_t>()} << (8 * i);
+  if (static_cast<unsigned>((std::bit_width(value) + 7) / 8) != bytes) in.refuse();
+  return value;
+}
+
+CAUSEWAY_DECL void put_varint(net::byte_writer& out, std::uint64_t value) {
+  for (; value >= 0x80U; value >>= 7U) out.put(static_cast<std::uint8_t>(value | 0x80U));
+  out.put(static_cast<std::uint8_t>(value));
+}
+
+CAUSEWAY_DECL std::uint64_t get_varint(net::byte_reader& in) {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    const auto byte = in.get<std::uint8_t>();
+    const std::uint64_t bits = byte & 0x7FU;
+    if (shift == 63 && bits > 1) break;
+    value |= bits << shift;
+    if ((byte & 0x80U) == 0) return value;
+  }
+  in.refuse();
+  return 0;
+}
+
+CAUSEWAY_DECL void put_list(net::byte_writer& out, std::span<const net::peer_id> list, std::span<const net::peer_id> base) {
+  std::map<net::peer_id, std::size_t> places;
+  for (std::size_t i = 0; i < base.size(); ++i) places.emplace(base[i], i);
+  put_varint(out, list.size());
+  for (std::size_t i = 0; i < list.size();) {
+    const auto at = places.find(list[i]);
+    const std::size_t from = at == places.end() ? 0 : at->second;
+    std::size_t n = 1;
+    if (at != places.end()) {
+      while (i + n < list.size() && from + n < base.size() && list[i + n] == base[from + n]) ++n;
+      put_varint(out, 2 * n);
+      put_varint(out, from);
+    } else {
+      while (i + n < list.size() && !places.contains(list[i + n])) ++n;
+      put_varint(out, 2 * n + 1);
+      for (std::size_t k = i; k < i + n; ++k) put_trimmed(out, list[k]);
+    }
+    i += n;
+  }
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> get_list(net::byte_reader& in, std::span<const net::peer_id> base,
+                                                 std::size_t most) {
+  std::vector<net::peer_id> list;
+  const std::uint64_t size = get_varint(in);
+  if (size > most) in.refuse();
+  while (in.ok() && list.size() < size) {
+    const std::uint64_t part = get_varint(in);
+    const std::uint64_t n = part / 2;
+    const bool spelled = part % 2 == 1;
+    const std::uint64_t from = spelled ? 0 : get_varint(in);
+    const bool fits = n > 0 && n <= size - list.size() &&
+                      (spelled ? n <= in.remaining() : from <= base.size() && n <= base.size() - from);
+    if (!fits) in.refuse();
+    for (std::uint64_t i = 0; fits && i < n; ++i) list.push_back(spelled ? get_trimmed(in) : base[from + i]);
+  }
+  return list;
+}
+
+CAUSEWAY_DECL void put_counts(net::byte_writer& out, std::span<const std::uint64_t> values) {
+  net::byte_writer runs;
+  for (std::size_t i = 0; i < values.size();) {
+    std::size_t n = 1;
+    while (i + n < values.size() && values[i + n] == values[i]) ++n;
+    put_varint(runs, n);
+    put_varint(runs, values[i]);
+    i += n;
+  }
+  const std::uint64_t least = values.empty() ? 0 : *std::min_element(values.begin(), values.end());
+  const std::uint64_t most = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+  const auto width = static_cast<unsigned>(std::bit_width(most - least));
+  const bool packed = width < 57 && (values.size() * width + 7) / 8 + 10 < runs.bytes().size();
+  out.put(static_cast<std::uint8_t>(packed ? width + 1 : 0));
+  if (!packed) {
+    for (const std::byte b : runs.bytes()) out.put(static_cast<std::uint8_t>(b));
+    return;
+  }
+  put_varint(out, least);
+  std::uint64_t held = 0;
+  unsigned bits = 0;
+  for (const std::uint64_t v : values) {
+    held |= (v - least) << bits;
+    for (bits += width; bits >= 8; bits -= 8, held >>= 8U) out.put(static_cast<std::uint8_t>(held));
+  }
+  if (bits > 0) out.put(static_cast<std::uint8_t>(held));
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n) {
+  std::vector<std::uint64_t> values;
+  values.reserve(n);
+  const unsigned mode = in.get<std::uint8_t>();
+  if (mode > 57) in.refuse();
+  while (mode == 0 && in.ok() && values.size() < n) {
+    const std::uint64_t run = get_varint(in);
+    if (run == 0 || run > n - values.size()) in.refuse();
+    const std::uint64_t value = get_varint(in);
+    if (in.ok()) values.insert(values.end(), run, value);
+  }
+  const std::uint64_t least = mode > 0 ? get_varint(in) : 0;
+  std::uint64_t held = 0;
+  unsigned bits = 0;
+  while (mode > 0 && in.ok() && values.size() < n) {
+    const unsigned width = mode - 1;
+    for (; bits < width; bits += 8) held |= std::uint64_t{in.get<std::uint8_t>()} << bits;
+    values.push_back(least + (held & ((std::uint64_t{1} << width) - 1)));
+    held >>= width;
+    bits -= width;
+  }
+  values.resize(n);
+  return values;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL std::uint64_t commit_record::contribution_of(net::peer_id peer) const noexcept {
+  for (const contribution& c : contributions) {
+    if (c.peer == peer) return c.samples;
+  }
+  return 0;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> voters_of(const certificate& votes) {
+  std::vector<net::peer_id> ids;
+  for (const endorsement& e : votes) ids.push_back(e.peer);
+  return ids;
+}
+
+CAUSEWAY_DECL std::optional<net::peer_index> view::rank_of(net::peer_id peer) const noexcept {
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].peer == peer) return static_cast<net::peer_index>(i);
+  }
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL std::uint64_t view::total() const noexcept {
+  std::uint64_t sum = 0;
+  for (const view_member& member : members) sum += member.samples;
+  return sum;
+}
+
+CAUSEWAY_DECL bool is_quorum(std::span<const net::peer_id> members, std::vector<net::peer_id> voters) {
+  if (members.empty()) return false;
+  std::sort(voters.begin(), voters.end());
+  const auto voted = [&](net::peer_id id) { return std::binary_search(voters.begin(), voters.end(), id); };
+  const auto count = static_cast<std::size_t>(std::count_if(members.begin(), members.end(), voted));
+  return 2 * count > members.size() || (2 * count == members.size() && voted(members.front()));
+}
+
+CAUSEWAY_DECL bool contains(std::span<const net::peer_id> peers, net::peer_id id) {
+  return std::find(peers.begin(), peers.end(), id) != peers.end();
+}
+
+CAUSEWAY_DECL std::uint64_t commit_record::chain() const { return hash_bytes(net::encode_fields(*this)); }
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL std::span<const net::peer_id> base_record::members(std::uint64_t parent) const noexcept {
+  return precedes(parent) ? std::span<const net::peer_id>{record->members} : std::span<const net::peer_id>{};
+}
+
+CAUSEWAY_DECL void put_certificate(net::byte_writer& out, const certificate& votes, std::span<const net::peer_id> base) {
+  std::vector<std::uint64_t> lengths;
+  for (const endorsement& e : votes) lengths.push_back(e.signature.size());
+  put_list(out, voters_of(votes), base);
+  put_counts(out, lengths);
+  for (const endorsement& e : votes) {
+    for (const std::byte b : e.signature) out.put(static_cast<std::uint8_t>(b));
+  }
+}
+
+CAUSEWAY_DECL certificate get_certificate(net::byte_reader& in, std::span<const net::peer_id> base) {
+  const std::vector<net::peer_id> peers = get_list(in, base, max_members);
+  const std::vector<std::uint64_t> lengths = get_counts(in, peers.size());
+  certificate votes;
+  for (std::size_t i = 0; i < peers.size() && in.ok(); ++i) {
+    if (lengths[i] > std::min<std::size_t>(max_signature_bytes, in.remaining())) in.refuse();
+    votes.push_back({peers[i], {}});
+    for (std::uint64_t k = 0; in.ok() && k < lengths[i]; ++k) {
+      votes.back().signature.push_back(static_cast<std::byte>(in.get<std::uint8_t>()));
+    }
+  }
+  return votes;
+}
+
+CAUSEWAY_DECL void put_record(net::byte_writer& out, const commit_record& r, const certificate& votes,
+                              const base_record& base) {
+  const auto before = base.members(r.parent);
+  std::vector<net::peer_id> contributors;
+  std::vector<std::uint64_t> samples;
+  for (const contribution& c : r.contributions) {
+    contributors.push_back(c.peer);
+    samples.push_back(c.samples);
+  }
+  net::byte_writer body;
+  put_wide(body, r.state);
+  net::put_fields(body, r.at);
+  put_list(body, r.members, before);
+  put_list(body, contributors, r.members);
+  put_counts(body, samples);
+  put_list(body, r.returned, before);
+  put_wide(body, r.ledger);
+  put_certificate(body, votes, before.empty() ? std::span<const net::peer_id>{r.members} : before);
+  out.put(static_cast<std::uint8_t>(base.precedes(r.parent))).put(r.run).put(r.round);
+  put_wide(out, r.parent);
+  out.put_bytes(body.bytes());
+}
+
+CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, const base_record& base) {
+  endorsed_record e;
+  commit_record& r = e.record;
+  const bool differs = in.get<std::uint8_t>() != 0;
+  r.run = in.get<std::uint64_t>();
+  r.round = in.get<std::uint64_t>();
+  r.parent = get_wide(in);
+  if (r.round > max_round) in.refuse();
+  net::byte_reader body{in.get_bytes(net::max_post_bytes)};
+  if (!in.ok() || (differs && !base.precedes(r.parent))) return std::nullopt;
+  const auto before = differs ? base.members(r.parent) : std::span<const net::peer_id>{};
+  r.state = get_wide(body);
+  net::get_fields(body, r.at);
+  r.members = get_list(body, before, max_members);
+  const std::vector<net::peer_id> contributors = get_list(body, r.members, max_members);
+  const std::vector<std::uint64_t> samples = get_counts(body, contributors.size());
+  for (std::size_t i = 0; i < contributors.size(); ++i) r.contributions.push_back({contributors[i], samples[i]});
+  r.returned = get_list(body, before, max_members);
+  r.ledger = get_wide(body);
+  e.votes = get_certificate(body, before.empty() ? std::span<const net::peer_id>{r.members} : before);
+  if (!body.finish("record")) in.refuse();
+  return e;
+}
+
+CAUSEWAY_DECL void record_field::put(net::byte_writer& out) const {
+  put_record(out, record, votes != nullptr ? *votes : certificate{}, base);
+}
+
+CAUSEWAY_DECL void record_field::get(net::byte_reader& in) const {
+  auto told = get_record(in, base);
+  missing = !told;
+  if (told) record = std::move(told->record);
+  if (told && votes != nullptr) *votes = std::move(told->votes);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
+#endif
+
+// ---- causeway/membership/ledger.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_LEDGER_HPP
+#define CAUSEWAY_MEMBERSHIP_LEDGER_HPP
+
+// Who trains on which samples, so that each is in exactly one commit. Samples are numbered 0, 1, 2, ...; every number is in
+// one of four places: done, held by one peer, in the pool, or not handed out yet (from next() on). The ledger is a function
+// of the commit records alone: whoever applied the same records has the same ledger.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// The sample numbers first, first + 1, ..., first + count - 1.
+struct sample_range {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+
+  friend bool operator==(const sample_range&, const sample_range&) = default;
+};
+
+/// A regular value; not safe to share between threads.
+class ledger {
+ public:
+  ledger() = default;
+  /// `quota`: how many samples each member holds after a commit; 0: nobody holds any, contributions are only counted.
+  /// `budget`: how many samples the run has; 0: no end.
+  CAUSEWAY_DECL explicit ledger(std::uint64_t quota, std::uint64_t budget = 0);
+
+  /// Whether the record can be applied: nobody contributes more than it holds, and each peer is named once.
+  CAUSEWAY_DECL [[nodiscard]] bool fits(const commit_record& record) const;
+
+  /// Consumes what was contributed, takes back what was returned, then tops up the members in their order to their share:
+  /// from the pool, lowest first, then from next(). Precondition: fits(record). Cost: O(n log n).
+  CAUSEWAY_DECL void apply(const commit_record& record);
+
+  /// What a peer has to train on, in this order.
+  CAUSEWAY_DECL [[nodiscard]] std::span<const sample_range> held(net::peer_id peer) const;
+
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t held_count(net::peer_id peer) const;
+
+  /// Up to `n` sample numbers of a peer, after its first `offset` ones.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> take(net::peer_id peer, std::uint64_t offset,
+                                                              std::uint64_t n) const;
+
+  /// How many samples each of `members` should hold: the quota, and near the end of the budget an equal part of what they
+  /// hold and of what is left, so that the last samples do not wait for a few while the others have nothing to train.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t share(const std::vector<net::peer_id>& members) const;
+
+  /// How many samples nobody holds and nobody has trained on. Without an end of the run: as many as anybody may want.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t left() const noexcept;
+
+  /// Everybody who holds something, ascending.
+  [[nodiscard]] const std::vector<net::peer_id>& holders() const noexcept { return held_.owners; }
+
+  /// How many samples are in a commit.
+  [[nodiscard]] std::uint64_t done() const noexcept { return done_; }
+  /// Whether the whole budget is.
+  [[nodiscard]] bool complete() const noexcept { return budget_ > 0 && done_ >= budget_; }
+  /// Whether it will be, with so many samples more.
+  [[nodiscard]] bool completed_by(std::uint64_t samples) const noexcept {
+    return budget_ > 0 && samples >= budget_ - std::min(done_, budget_);
+  }
+  /// The lowest number that nobody ever held.
+  [[nodiscard]] std::uint64_t next() const noexcept { return next_; }
+  /// What was returned and not handed out again, ascending.
+  [[nodiscard]] const std::vector<sample_range>& pool() const noexcept { return pool_; }
+  [[nodiscard]] std::uint64_t quota() const noexcept { return quota_; }
+  [[nodiscard]] std::uint64_t budget() const noexcept { return budget_; }
+
+  /// Equal for equal ledgers on every machine.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash() const;
+
+  /// What hash() names.
+  CAUSEWAY_DECL void write_canonical(net::byte_writer& out) const;
+
+  /// For the wire and the disk: holders as differences to `base`, which the reader knows (the members, usually).
+  CAUSEWAY_DECL void encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const;
+
+  /// Reads a ledger; the reader has failed afterwards where the bytes hold none. Allocates no more than the input backs.
+  CAUSEWAY_DECL static ledger decode(net::byte_reader& in, const std::vector<net::peer_id>& base);
+
+  friend bool operator==(const ledger&, const ledger&) = default;
+
+ private:
+  using range_list = std::vector<sample_range>;
+
+  CAUSEWAY_DECL static std::vector<net::peer_id> sorted(std::vector<net::peer_id> peers);
+
+  CAUSEWAY_DECL static bool unique(std::vector<net::peer_id> peers);
+
+  /// Who holds what, flat: thousands of peers are copied in one piece.
+  struct holdings {
+    std::vector<net::peer_id> owners;  ///< ascending
+    std::vector<std::size_t> ends;     ///< of each owner's ranges
+    range_list ranges;
+
+    CAUSEWAY_DECL [[nodiscard]] std::span<const sample_range> of(std::size_t i) const;
+
+    /// Behind all others: owners come in ascending order.
+    CAUSEWAY_DECL void add(net::peer_id peer, const sample_range& r);
+
+    friend bool operator==(const holdings&, const holdings&) = default;
+  };
+
+  struct draw {
+    net::peer_id peer;
+    sample_range got;
+  };
+
+  CAUSEWAY_DECL void tidy_pool();
+
+  CAUSEWAY_DECL void top_up(const std::vector<net::peer_id>& members);
+
+  /// At most `n` numbers: from the pool's lowest range that is not `used` up, else new ones.
+  CAUSEWAY_DECL sample_range take_out(std::uint64_t n, std::size_t& used);
+
+  CAUSEWAY_DECL static void append(range_list& to, const sample_range& r);
+
+  CAUSEWAY_DECL static void write_ranges(net::byte_writer& out, std::span<const sample_range> list);
+
+  CAUSEWAY_DECL static range_list read_ranges(net::byte_reader& in);
+
+  /// Whether the places hold every number below next() exactly once: without this a forged ledger could overflow sums.
+  CAUSEWAY_DECL [[nodiscard]] bool consistent() const;
+
+  std::uint64_t quota_ = 0;
+  std::uint64_t budget_ = 0;
+  std::uint64_t done_ = 0;
+  std::uint64_t next_ = 0;
+  range_list pool_;
+  holdings held_;
+};
+
+/// How many of the first `samples` that a peer held in `before`, and has trained on, it may still contribute under `after`:
+/// all or none. None when they were committed or handed to somebody else meanwhile.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
+                                                     std::uint64_t samples);
+
+namespace detail {
+
+/// A ledger as a field of a message, as ledger::encode.
+struct ledger_field {
+  ledger& samples;
+  const std::vector<net::peer_id>& base;
+
+  void put(net::byte_writer& out) const { samples.encode(out, base); }
+  void get(net::byte_reader& in) const { samples = ledger::decode(in, base); }
+};
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_LEDGER_HPP
+
+// ---- causeway/membership/impl/ledger.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
+
+// Bodies of membership/ledger.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL ledger::ledger(std::uint64_t quota, std::uint64_t budget) : quota_{quota}, budget_{budget} {}
+
+CAUSEWAY_DECL bool ledger::fits(const commit_record& record) const {
+  std::vector<net::peer_id> seen;
+  std::uint64_t sum = done_;
+  for (const contribution& c : record.contributions) {
+    if (c.samples > (quota_ > 0 ? held_count(c.peer) : max_round_samples) || c.samples > UINT64_MAX - sum) return false;
+    sum += c.samples;
+    seen.push_back(c.peer);
+  }
+  return unique(std::move(seen)) && unique(record.members) && unique(record.returned);
+}
+
+CAUSEWAY_DECL void ledger::apply(const commit_record& record) {
+  CAUSEWAY_EXPECT(fits(record));
+  const holdings before = std::move(held_);
+  held_ = {};
+  std::vector<contribution> consumed = record.contributions;
+  std::sort(consumed.begin(), consumed.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+  std::vector<net::peer_id> returned = record.returned;
+  std::sort(returned.begin(), returned.end());
+  for (const contribution& c : consumed) done_ += c.samples;
+  auto next = consumed.begin();
+  for (std::size_t i = 0; i < before.owners.size(); ++i) {
+    const net::peer_id peer = before.owners[i];
+    while (next != consumed.end() && next->peer < peer) ++next;
+    std::uint64_t skip = next != consumed.end() && next->peer == peer ? next->samples : 0;
+    const bool back = std::binary_search(returned.begin(), returned.end(), peer);
+    for (const sample_range& r : before.of(i)) {
+      const std::uint64_t part = std::min(skip, r.count);
+      skip -= part;
+      const sample_range rest{r.first + part, r.count - part};
+      if (rest.count > 0 && back) pool_.push_back(rest);
+      if (rest.count > 0 && !back) held_.add(peer, rest);
+    }
+  }
+  tidy_pool();
+  top_up(record.members);
+}
+
+CAUSEWAY_DECL std::span<const sample_range> ledger::held(net::peer_id peer) const {
+  const auto at = std::lower_bound(held_.owners.begin(), held_.owners.end(), peer);
+  if (at == held_.owners.end() || *at != peer) return {};
+  return held_.of(static_cast<std::size_t>(at - held_.owners.begin()));
+}
+
+CAUSEWAY_DECL std::uint64_t ledger::held_count(net::peer_id peer) const {
+  std::uint64_t sum = 0;
+  for (const sample_range& r : held(peer)) sum += r.count;
+  return sum;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> ledger::take(net::peer_id peer, std::uint64_t offset, std::uint64_t n) const {
+  std::vector<std::uint64_t> numbers;
+  for (const sample_range& r : held(peer)) {
+    for (std::uint64_t i = std::min(offset, r.count); i < r.count && numbers.size() < n; ++i) {
+      numbers.push_back(r.first + i);
+    }
+    offset -= std::min(offset, r.count);
+  }
+  return numbers;
+}
+
+CAUSEWAY_DECL std::uint64_t ledger::share(const std::vector<net::peer_id>& members) const {
+  if (budget_ == 0 || members.empty()) return quota_;
+  std::uint64_t all = left();
+  for (const net::peer_id peer : members) all += held_count(peer);
+  return std::min<std::uint64_t>(quota_, (all + members.size() - 1) / members.size());
+}
+
+CAUSEWAY_DECL std::uint64_t ledger::left() const noexcept {
+  if (budget_ == 0) return UINT64_MAX;
+  std::uint64_t sum = budget_ - std::min(budget_, next_);
+  for (const sample_range& r : pool_) sum += r.count;
+  return sum;
+}
+
+CAUSEWAY_DECL std::uint64_t ledger::hash() const {
+  net::byte_writer out;
+  write_canonical(out);
+  return hash_bytes(out.bytes());
+}
+
+CAUSEWAY_DECL void ledger::write_canonical(net::byte_writer& out) const {
+  out.put(quota_).put(budget_).put(done_).put(next_).put(static_cast<std::uint32_t>(pool_.size()));
+  for (const sample_range& r : pool_) out.put(r.first).put(r.count);
+  out.put(static_cast<std::uint32_t>(held_.owners.size()));
+  for (std::size_t i = 0; i < held_.owners.size(); ++i) {
+    detail::put_wide(out, held_.owners[i]);
+    out.put(static_cast<std::uint32_t>(held_.of(i).size()));
+    for (const sample_range& r : held_.of(i)) out.put(r.first).put(r.count);
+  }
+}
+
+CAUSEWAY_DECL void ledger::encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const {
+  out.put(quota_).put(budget_).put(done_).put(next_);
+  write_ranges(out, pool_);
+  detail::put_list(out, held_.owners, sorted(base));
+  for (std::size_t i = 0; i < held_.owners.size(); ++i) write_ranges(out, held_.of(i));
+}
+
+CAUSEWAY_DECL ledger ledger::decode(net::byte_reader& in, const std::vector<net::peer_id>& base) {
+  ledger l;
+  l.quota_ = in.get<std::uint64_t>();
+  l.budget_ = in.get<std::uint64_t>();
+  l.done_ = in.get<std::uint64_t>();
+  l.next_ = in.get<std::uint64_t>();
+  l.pool_ = read_ranges(in);
+  const std::vector<net::peer_id> owners = detail::get_list(in, sorted(base), 16 * max_members);
+  for (std::size_t i = 0; i < owners.size() && in.ok(); ++i) {
+    if (i > 0 && owners[i] <= owners[i - 1]) in.refuse();
+    const range_list mine = read_ranges(in);
+    if (mine.empty()) in.refuse();
+    for (const sample_range& r : mine) l.held_.add(owners[i], r);
+  }
+  if (!l.consistent()) in.refuse();
+  return l;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> ledger::sorted(std::vector<net::peer_id> peers) {
+  std::sort(peers.begin(), peers.end());
+  return peers;
+}
+
+CAUSEWAY_DECL bool ledger::unique(std::vector<net::peer_id> peers) {
+  std::sort(peers.begin(), peers.end());
+  return std::adjacent_find(peers.begin(), peers.end()) == peers.end();
+}
+
+CAUSEWAY_DECL std::span<const sample_range> ledger::holdings::of(std::size_t i) const {
+  const std::size_t begin = i == 0 ? 0 : ends[i - 1];
+  return std::span{ranges}.subspan(begin, ends[i] - begin);
+}
+
+CAUSEWAY_DECL void ledger::holdings::add(net::peer_id peer, const sample_range& r) {
+  const bool same = !owners.empty() && owners.back() == peer;
+  if (!same) {
+    owners.push_back(peer);
+    ends.push_back(ranges.size());
+  }
+  if (same && ranges.back().first + ranges.back().count == r.first) {
+    ranges.back().count += r.count;
+  } else {
+    ranges.push_back(r);
+    ++ends.back();
+  }
+}
+
+CAUSEWAY_DECL void ledger::tidy_pool() {
+  std::sort(pool_.begin(), pool_.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  range_list joined;
+  for (const sample_range& r : pool_) append(joined, r);
+  pool_ = std::move(joined);
+}
+
+CAUSEWAY_DECL void ledger::top_up(const std::vector<net::peer_id>& members) {
+  std::vector<draw> drawn;
+  std::size_t used = 0;  // ranges of the pool
+  const std::uint64_t wanted = share(members);
+  for (const net::peer_id peer : members) {
+    std::uint64_t have = held_count(peer);
+    while (have < wanted) {
+      const sample_range got = take_out(wanted - have, used);
+      if (got.count == 0) break;
+      drawn.push_back({peer, got});
+      have += got.count;
+    }
+  }
+  pool_.erase(pool_.begin(), pool_.begin() + static_cast<std::ptrdiff_t>(used));
+  std::stable_sort(drawn.begin(), drawn.end(), [](const draw& x, const draw& y) { return x.peer < y.peer; });
+  const holdings before = std::move(held_);
+  held_ = {};
+  auto next = drawn.begin();
+  for (std::size_t i = 0; i < before.owners.size(); ++i) {
+    for (; next != drawn.end() && next->peer < before.owners[i]; ++next) held_.add(next->peer, next->got);
+    for (const sample_range& r : before.of(i)) held_.add(before.owners[i], r);
+  }
+  for (; next != drawn.end(); ++next) held_.add(next->peer, next->got);
+}
+
+CAUSEWAY_DECL sample_range ledger::take_out(std::uint64_t n, std::size_t& used) {
+  if (used == pool_.size()) {
+    const std::uint64_t left = budget_ == 0 ? n : budget_ - std::min(budget_, next_);
+    const sample_range got{next_, std::min(n, left)};
+    next_ += got.count;
+    return got;
+  }
+  sample_range& lowest = pool_[used];
+  const sample_range got{lowest.first, std::min(n, lowest.count)};
+  lowest.first += got.count;
+  lowest.count -= got.count;
+  if (lowest.count == 0) ++used;
+  return got;
+}
+
+CAUSEWAY_DECL void ledger::append(range_list& to, const sample_range& r) {
+  if (!to.empty() && to.back().first + to.back().count == r.first) {
+    to.back().count += r.count;
+  } else {
+    to.push_back(r);
+  }
+}
+
+CAUSEWAY_DECL void ledger::write_ranges(net::byte_writer& out, std::span<const sample_range> list) {
+  detail::put_varint(out, list.size());
+  for (const sample_range& r : list) {
+    detail::put_varint(out, r.first);
+    detail::put_varint(out, r.count);
+  }
+}
+
+CAUSEWAY_DECL auto ledger::read_ranges(net::byte_reader& in) -> range_list {
+  const std::uint64_t count = detail::get_varint(in);
+  if (count > in.remaining() / 2) in.refuse();
+  range_list list(in.ok() ? count : 0);
+  for (sample_range& r : list) {
+    r.first = detail::get_varint(in);
+    r.count = detail::get_varint(in);
+  }
+  return list;
+}
+
+CAUSEWAY_DECL bool ledger::consistent() const {
+  range_list all = pool_;
+  all.insert(all.end(), held_.ranges.begin(), held_.ranges.end());
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::uint64_t outstanding = 0;
+  std::uint64_t end = 0;
+  for (const sample_range& r : all) {
+    if (r.first < end || r.first > next_ || r.count == 0 || r.count > next_ - r.first) return false;
+    end = r.first + r.count;
+    outstanding += r.count;
+  }
+  if (budget_ > 0 && next_ > budget_) return false;
+  return quota_ == 0 ? all.empty() && next_ == 0 : outstanding + done_ == next_;
+}
+
+CAUSEWAY_DECL std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
+                                       std::uint64_t samples) {
+  if (before.quota() == 0) return samples;
+  return before.take(peer, 0, samples) == after.take(peer, 0, samples) ? samples : 0;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
+#endif
+
+// ---- causeway/membership/durable_record.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_DURABLE_RECORD_HPP
+#define CAUSEWAY_MEMBERSHIP_DURABLE_RECORD_HPP
+
+// What a peer must remember across a crash, whatever else it forgets: whom it promised what, what it voted for, and the
+// newest commit it knows. It is written before any answer that depends on it leaves. A peer whose record is lost or corrupt
+// is a new peer and takes a new id: with its old one it might break a promise.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// A vote: the value, and the newest ballot in which this peer voted for it.
+struct acceptance {
+  ballot at;
+  commit_record value;
+
+  friend bool operator==(const acceptance&, const acceptance&) = default;
+};
+
+struct durable_record {
+  std::uint64_t run = 0;
+  net::peer_id self = 0;
+  ballot floor;                        ///< never votes below this ballot
+  net::peer_id promised_to = 0;        ///< the only peer whose ballots of floor.term count
+  std::optional<acceptance> accepted;  ///< the vote for the round after `newest`, if any
+  std::optional<commit_record> newest;
+  certificate votes;                 ///< for `newest`
+  ledger samples;                    ///< after `newest`
+  std::vector<located_peer> others;  ///< where other peers were last seen
+
+  void fields(auto& wire) {
+    bool known = newest.has_value(), voted = accepted.has_value(), missing = false;
+    wire(run, detail::wide{self}, floor, detail::wide{promised_to}, known);
+    if (known && !newest) newest.emplace();
+    if (known) wire(detail::record_field{*newest, &votes, missing, {}});
+    const detail::base_record base{known ? &*newest : nullptr, known ? newest->chain() : 0};
+    wire(voted);
+    if (voted && !accepted) accepted.emplace();
+    if (voted) wire(accepted->at, detail::record_field{accepted->value, nullptr, missing, base});
+    wire.must(!missing);
+    const std::vector<net::peer_id> nobody;
+    wire(detail::ledger_field{samples, known ? newest->members : nobody}, net::list{others, max_members});
+  }
+  friend bool operator==(const durable_record&, const durable_record&) = default;
+};
+
+/// The record of a peer that has promised nothing yet.
+CAUSEWAY_DECL [[nodiscard]] durable_record fresh_record(std::uint64_t run, net::peer_id self);
+
+namespace detail {
+inline constexpr std::uint64_t durable_magic = 0x3252424D45574143U;  // "CAWEMBR2"
+}
+
+/// The bytes to store, checksum at the end.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const durable_record& r);
+
+/// errc::corrupt or errc::too_large for anything that `encode` did not write.
+CAUSEWAY_DECL [[nodiscard]] result<durable_record> decode_durable_record(std::span<const std::byte> bytes);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_DURABLE_RECORD_HPP
+
+// ---- causeway/membership/impl/durable_record.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
+
+// Bodies of membership/durable_record.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL durable_record fresh_record(std::uint64_t run, net::peer_id self) {
+  durable_record r;
+  r.run = run;
+  r.self = self;
+  return r;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> encode(const durable_record& r) {
+  net::byte_writer out;
+  out.put(detail::durable_magic);
+  net::put_fields(out, r);
+  out.put(hash_bytes(out.bytes()));
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<durable_record> decode_durable_record(std::span<const std::byte> bytes) {
+  if (bytes.size() < 16) return fail(errc::corrupt, "membership record", "it is too short to be one");
+  net::byte_reader sum{bytes.last(8)};
+  if (sum.get<std::uint64_t>() != hash_bytes(bytes.first(bytes.size() - 8))) {
+    return fail(errc::corrupt, "membership record", "its checksum is wrong; delete it, and this peer joins as a new one");
+  }
+  net::byte_reader in{bytes.first(bytes.size() - 8)};
+  if (in.get<std::uint64_t>() != detail::durable_magic) {
+    return fail(errc::version_mismatch, "membership record", "another version wrote it, or something else");
+  }
+  durable_record r;
+  net::get_fields(in, r);
+  CAUSEWAY_TRY(in.finish("membership record"));
+  return r;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
+#endif
+
+// ---- causeway/membership/round_store.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
+#define CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
+
+// The shared state of the newest rounds on this peer's disk: what a vote promises to keep. A file per round, whole or
+// absent, as io/checkpoint.hpp makes them.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// Not safe to share between threads. `keep` rounds stay: a candidate must never cost the committed round before it.
+class round_store {
+ public:
+  CAUSEWAY_DECL round_store(io::any_storage storage, std::string folder, unsigned keep = 2);
+
+  /// Durable on return. `parts` are the shared state of `round`, named by `hash`; `record` says what led to it, as an
+  /// encoded durable_record, so that a run can be founded anew on this round when later ones are lost. Empty: not known.
+  /// `own` is what only this peer has, beside it.
+  CAUSEWAY_DECL result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
+                                  std::span<const std::span<std::byte>> parts, std::span<const std::byte> record = {},
+                                  std::span<const std::span<std::byte>> own = {});
+
+  /// Rounds with a file, oldest first; not verified.
+  CAUSEWAY_DECL result<std::vector<std::uint64_t>> rounds();
+
+  /// The records of the stored rounds that have one and are whole, newest first.
+  CAUSEWAY_DECL std::vector<durable_record> records();
+
+  /// Puts the state of `round` that is named `hash` into `parts`. errc::corrupt and errc::not_found as io/checkpoint.hpp,
+  /// also where another state is stored for the round; errc::wrong_model if the parts have other sizes. On an error the
+  /// parts are as they were. `own` is left as it is where it is not stored.
+  CAUSEWAY_DECL result<void> load(std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts,
+                                  std::span<const std::span<std::byte>> own = {});
+
+  /// Saves the state named `hash` that another store has, for whichever round, as that of `round` of `run`. Only what is
+  /// whole is taken. errc::not_found if it is not there.
+  CAUSEWAY_DECL result<void> take_over(round_store& other, std::uint64_t hash, std::uint64_t run, std::uint64_t round);
+
+ private:
+  static std::string part_name(std::size_t i) { return "shared." + std::to_string(i); }
+  static std::string own_name(std::size_t i) { return "own." + std::to_string(i); }
+  using pieces = std::vector<std::span<const std::byte>>;
+  // None where one of them is missing or has another size.
+  CAUSEWAY_DECL static std::optional<pieces> find(const io::section_file& file, std::string (*name)(std::size_t),
+                                                  std::span<const std::span<std::byte>> like);
+  CAUSEWAY_DECL static void put(const pieces& found, std::span<const std::span<std::byte>> parts);
+
+  io::checkpoint_directory<io::any_storage> files_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
+
+// ---- causeway/membership/impl/round_store.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
+
+// Bodies of membership/round_store.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL round_store::round_store(io::any_storage storage, std::string folder, unsigned keep)
+    : files_{std::move(storage), std::move(folder), keep} {}
+
+CAUSEWAY_DECL result<std::vector<std::uint64_t>> round_store::rounds() { return files_.steps(); }
+
+CAUSEWAY_DECL result<void> round_store::save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
+                                             std::span<const std::span<std::byte>> parts, std::span<const std::byte> record,
+                                             std::span<const std::span<std::byte>> own) {
+  std::vector<io::section> sections;
+  const std::uint64_t name = hash;
+  sections.emplace_back("hash", 1, std::as_bytes(std::span{&name, 1}));
+  if (!record.empty()) sections.emplace_back("record", 1, record);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    sections.emplace_back(part_name(i), 1, std::span<const std::byte>{parts[i]});
+  }
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    sections.emplace_back(own_name(i), 1, std::span<const std::byte>{own[i]});
+  }
+  return files_.save(round, sections, run);
+}
+
+CAUSEWAY_DECL std::vector<durable_record> round_store::records() {
+  std::vector<durable_record> found;
+  auto stored = rounds();
+  if (!stored) return found;
+  std::reverse(stored->begin(), stored->end());
+  for (const std::uint64_t round : *stored) {
+    const auto file = files_.load(round);
+    if (!file) continue;
+    const auto view = file->find("record");
+    std::uint64_t name = 0;
+    if (!view || !file->copy_to("hash", std::span{&name, 1})) continue;
+    auto record = decode_durable_record(view->bytes);
+    const bool fits = record && record->newest && record->newest->round == round && record->newest->state == name;
+    if (fits) found.push_back(std::move(*record));
+  }
+  return found;
+}
+
+CAUSEWAY_DECL result<void> round_store::load(std::uint64_t round, std::uint64_t hash,
+                                             std::span<const std::span<std::byte>> parts,
+                                             std::span<const std::span<std::byte>> own) {
+  CAUSEWAY_ASSIGN(const io::section_file file, files_.load(round));
+  std::uint64_t stored = 0;
+  CAUSEWAY_TRY(file.copy_to("hash", std::span{&stored, 1}));
+  if (stored != hash) return fail(errc::not_found, files_.directory(), "another state of this round is stored");
+  const auto shared = find(file, part_name, parts);
+  if (!shared) {
+    return fail(errc::wrong_model, files_.directory(),
+                "the stored round is of another model or other policies; use the settings that it was made with, or "
+                "another folder");
+  }
+  put(*shared, parts);
+  if (const auto beside = find(file, own_name, own)) put(*beside, own);
+  return {};
+}
+
+CAUSEWAY_DECL std::optional<round_store::pieces> round_store::find(const io::section_file& file,
+                                                                   std::string (*name)(std::size_t),
+                                                                   std::span<const std::span<std::byte>> like) {
+  pieces found;
+  for (std::size_t i = 0; i < like.size(); ++i) {
+    const auto view = file.find(name(i));
+    if (!view || view->bytes.size() != like[i].size()) return std::nullopt;
+    found.push_back(view->bytes);
+  }
+  return found;
+}
+
+CAUSEWAY_DECL void round_store::put(const pieces& found, std::span<const std::span<std::byte>> parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) std::copy(found[i].begin(), found[i].end(), parts[i].begin());
+}
+
+CAUSEWAY_DECL result<void> round_store::take_over(round_store& other, std::uint64_t hash, std::uint64_t run,
+                                                  std::uint64_t round) {
+  CAUSEWAY_ASSIGN(auto stored, other.rounds());
+  std::reverse(stored.begin(), stored.end());
+  for (const std::uint64_t candidate : stored) {
+    const auto file = other.files_.load(candidate);
+    std::uint64_t name = 0;
+    if (!file || !file->copy_to("hash", std::span{&name, 1}) || name != hash) continue;
+    std::vector<io::section> sections;
+    sections.emplace_back("hash", 1, std::as_bytes(std::span{&hash, 1}));
+    for (auto* const piece : {part_name, own_name}) {
+      for (std::size_t i = 0;; ++i) {
+        const auto view = file->find(piece(i));
+        if (!view) break;
+        sections.emplace_back(piece(i), 1, std::span<const std::byte>{view->bytes});
+      }
+    }
+    return files_.save(round, sections, run);
+  }
+  return fail(errc::not_found, other.files_.directory(),
+              "the state of round " + std::to_string(round) + " is not stored here");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
+#endif
+
+// ---- causeway/train/swarm_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_SWARM_GROUP_HPP
+#define CAUSEWAY_TRAIN_SWARM_GROUP_HPP
+
+// The peers of one stage of a swarm as a membership: that of train/member.hpp, with three things added. An exchange begins
+// when the stage has every micro-batch of the step, and only if its peers have each exactly once between them; what is
+// exchanged is summed, not averaged; and nobody takes the step before all stages have their sums, on disk where the group
+// has one: then a stage that loses all its peers while another takes the step can take it as well, once one is back.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+template <class Whole>
+class basic_swarm_group;
+using swarm_group = basic_swarm_group<void>;
+
+/// Threading: as elastic_group.
+template <class Whole>
+class basic_swarm_group final : public elastic_group {
+ public:
+  /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
+  /// handed out by it.
+  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
+  /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
+  /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
+  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
+                    io::any_storage disk, const std::string& folder);
+
+  [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
+  [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
+  [[nodiscard]] std::uint64_t parent() const override { return stage_->parent(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return stage_->state_hash(); }
+  [[nodiscard]] std::uint32_t expected() const override { return stage_->expected(); }
+  // Gradients leave nothing over; a row that is a round late, what was trained after it.
+  [[nodiscard]] std::uint64_t contributed() const override { return steps_alone() ? samples_ : UINT64_MAX; }
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
+  void leave() override { stage_->leave(); }
+  void close(bool stays) override { stage_->close(stays || stage_.use_count() > 1); }
+  [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits() || swarm_->is_waited_for(); }
+  [[nodiscard]] net::any_transport lasting() override { return stage_->lasting(); }
+  [[nodiscard]] bool exchanges_at_once() const override { return true; }
+  [[nodiscard]] bool run_ends() const override { return steps_alone() && swarm_->run_ends(); }
+  void offer_parameters_at(std::span<float> where) override { stage_->offer_parameters_at(where); }
+
+  result<void> open(shared_state state, thread_pool& pool) override;
+
+  result<round_entry> enter(std::uint64_t samples, std::uint64_t) override;
+  bool announce(std::uint64_t, std::uint64_t gathered) override { return run_ends() || gathered >= round_samples_; }
+
+  void received(std::span<const float> row, const std::vector<index_range>* where) override;
+  result<void> exchanged(std::span<const float> sum) override;
+
+  result<verdict> decide(const result<void>& outcome, bool candidate) override;
+
+ private:
+  // What a sum was made of, and where it leads from.
+  struct kept_sum {
+    std::uint64_t step = 0;
+    double squares = 0;
+    std::uint64_t state = 0;
+    std::uint64_t attempt = 0;  ///< that it is of
+    std::uint64_t length = 0;   ///< values: with what else came of the exchange
+  };
+
+  result<verdict> judge(const result<void>& outcome, bool candidate);
+
+  // This peer alone came to values that are not finite: its share goes to others, and it goes back to the committed state,
+  // as if it had been started again. Where that does not help, all would come to the same.
+  result<verdict> mend(const error& why);
+
+  // This peer gives up what it has of the round: it is at the committed state, as if it had been started again.
+  void begin_anew();
+
+  // Of the shared parameters, which come first.
+  [[nodiscard]] bool is_sound() const;
+
+  result<void> keep_sum(std::span<const float> gradient);
+
+  // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
+  // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
+  void recall_sums();
+  [[nodiscard]] bool steps_alone() const { return swarm_->options().local_steps > 0; }
+  [[nodiscard]] bool exchanges_rows() const { return averages_ || steps_alone(); }
+  [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
+
+  // Everybody's holdings go to everybody: M bits each.
+  result<void> divide();
+
+  // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike. The
+  // exchange's deadline does not hold here, since the other stages take the time that they take; but once this peer has
+  // heard of all of them its mates have too, or soon will. Who is lost, or hangs for longer than that ever took, ends the
+  // wait.
+  // What is agreed on replaces `all`.
+  result<void> agree_on(std::vector<double>& all);
+  result<void> exchange_totals(std::vector<double>& all, time_point deadline);
+
+  [[nodiscard]] net::message_id name(std::uint32_t part) const;
+
+  static constexpr std::uint32_t most_spoilt = 3;
+  static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 4) + 20000;
+
+  std::shared_ptr<elastic_group> stage_;
+  std::shared_ptr<parallel::swarm_round> swarm_;
+  std::optional<membership::round_store> sums_;
+  std::optional<membership::round_store> states_;        // as the membership keeps them
+  std::vector<std::span<std::byte>> parts_;              // of the shared state
+  std::function<void(std::span<const float>)> adopted_;  // shared_state::adopted
+  std::uint32_t spoilt_ = 0;                             // times in a row that this peer came to values that are not finite
+  round_entry entry_;
+  net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
+  bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
+  std::function<std::optional<bool>()> row_waits_;  // shared_state's
+  // Where rows are exchanged:
+  std::vector<float> rows_;               // of the exchange entered last, and what else came of it
+  std::uint64_t samples_ = 0;             // behind this peer's
+  std::uint64_t computed_ = 0;            // micro-batches, in the attempt at a step that was entered last
+  std::uint64_t computed_before_ = 0;     // in the step before it
+  std::uint64_t round_samples_ = 0;       // that all peers gather together; 0: that is not how rounds come
+  std::uint32_t row_of_ = 0;              // the attempt that this peer sent one in last, of this round
+  std::uint32_t sum_of_ = 0;              // the attempt that the sum is of which it has
+  std::vector<std::uint32_t> sum_paths_;  // of a model of modules: that the rows in it were of
+  std::uint32_t known_of_ = 0;  // the attempt that the result is of which the exchange entered last passes on; or itself
+  bool leaves_ = false;
+  bool gives_up_ = false;  // what this peer has of the round
+  bool replaced_ = false;  // the shared state was, since the last `decide`
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_SWARM_GROUP_HPP
+
+// ---- causeway/train/impl/swarm_group.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
+#define CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
+
+// Bodies of train/swarm_group.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+                                                          std::shared_ptr<parallel::swarm_round> swarm)
+    : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
+
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+                                                          std::shared_ptr<parallel::swarm_round> swarm,
+                                                          io::any_storage disk, const std::string& folder)
+    : basic_swarm_group{std::move(stage), std::move(swarm)} {
+  states_.emplace(disk, folder + "/rounds");
+  if (!steps_alone()) sums_.emplace(std::move(disk), folder + "/sums");
+}
+
+CAUSEWAY_LAZY std::vector<std::uint64_t> basic_swarm_group<Whole>::draw(std::uint64_t skipped, std::uint64_t count) {
+  return stage_->draw(skipped, count);
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, thread_pool& pool) {
+  state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
+    replaced_ = true;
+    if (inner) inner({});
+  };
+  state.replay = nullptr;  // a stage's step depends on the other stages
+  round_samples_ = std::exchange(state.round_samples, 0);
+  if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
+  swarm_->meanwhile(std::move(state.meanwhile));
+  if (steps_alone() && state.batch_parts > 0) {
+    CAUSEWAY_TRY(swarm_->shares_paths(state.paths, state.follow, state.parameters_of));
+  }
+  averages_ = !steps_alone() && state.divide;
+  row_waits_ = std::move(state.row_waits);
+  auto place = std::exchange(state.compute, nullptr);
+  if (averages_) CAUSEWAY_TRY(swarm_->exchange_means(row_waits_ && row_waits_(), std::move(place)));
+  if (state.stage_sums > 0 || steps_alone()) state.parts.push_back(swarm_->decision(state.stage_sums));
+  parts_ = state.parts;
+  adopted_ = state.adopted;
+  CAUSEWAY_TRY(stage_->open(std::move(state), pool));
+  if (steps_alone() && !replaced_) adopted_({});  // what a checkpoint has beyond the last exchange others may be given
+  replaced_ = false;
+  recall_sums();
+  swarm_->committed(true);
+  return {};
+}
+
+CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t samples, std::uint64_t) {
+  CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
+  CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
+  if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
+  rows_.clear();
+  samples_ = samples;
+  entry_.last = run_ends();
+  CAUSEWAY_TRY(divide());
+  return entry_;
+}
+
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row, const std::vector<index_range>*) {
+  if (exchanges_rows()) rows_.insert(rows_.end(), row.begin(), row.end());
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
+  sum_of_ = known_of_;
+  sum_paths_ = entry_.paths;
+  CAUSEWAY_TRY(keep_sum(sum.empty() ? std::span<const float>{rows_} : sum));
+  CAUSEWAY_ASSIGN(std::vector<double> all, swarm_->all_summed());
+  CAUSEWAY_TRY(agree_on(all));
+  CAUSEWAY_TRY(stage_->exchanged({}));
+  swarm_->agreed(all);
+  return {};
+}
+
+CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::decide(const result<void>& outcome, bool candidate) {
+  if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
+  if (outcome && candidate && !is_sound()) {
+    return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
+  }
+  return judge(outcome, candidate);
+}
+
+CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>& outcome, bool candidate) {
+  CAUSEWAY_ASSIGN(const verdict judged, stage_->decide(outcome, candidate));
+  if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
+  if (judged == verdict::commit && outcome) {
+    spoilt_ = 0;
+    computed_before_ = computed_;
+  }
+  // Gradients of a step that others have finished are worth nothing on top of it.
+  const bool adopted = std::exchange(replaced_, false), gives_up = std::exchange(gives_up_, false);
+  const bool holds_new_state = adopted || judged == verdict::commit;
+  if (!holds_new_state && !gives_up) return judged;
+  row_of_ = sum_of_ = 0;
+  if (!holds_new_state) begin_anew();
+  if (holds_new_state) swarm_->committed(adopted);
+  return verdict::commit;
+}
+
+CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::mend(const error& why) {
+  if (++spoilt_ > most_spoilt) {
+    return fail(errc::non_finite, why.where,
+                why.message + ", " + std::to_string(most_spoilt) +
+                    " times from a sound state: lower the learning rate, clip gradients, or look at this machine's memory");
+  }
+  swarm_->throw_away();
+  const result<void> reason = fail(errc::corrupt, why.where, why.message);
+  CAUSEWAY_ASSIGN(const verdict judged, judge(reason, false));
+  if (judged == verdict::commit) return judged;  // the others' state is here
+  if (!is_sound() && states_) (void)states_->load(stage_->round(), stage_->state_hash(), parts_);
+  if (is_sound()) {
+    begin_anew();
+    return verdict::commit;
+  }
+  return fail(
+      errc::non_finite, why.where,
+      why.message + ", and the committed state is not on this peer's disk; start it again, and it takes the others'");
+}
+
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::begin_anew() {
+  adopted_({});
+  row_of_ = sum_of_ = 0;
+  replaced_ = false;
+  swarm_->committed(true);
+}
+
+CAUSEWAY_LAZY bool basic_swarm_group<Whole>::is_sound() const {
+  const auto floats = parts_.empty() ? std::span<const std::byte>{} : std::span<const std::byte>{parts_.front()};
+  for (std::size_t at = 0; at + sizeof(float) <= floats.size(); at += sizeof(float)) {
+    float v = 0;
+    std::memcpy(&v, floats.data() + at, sizeof v);
+    if (!std::isfinite(v)) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::keep_sum(std::span<const float> gradient) {
+  const auto all = exchanges_rows() ? std::span<const float>{rows_} : gradient;
+  CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum(all, steps_alone() ? all : gradient));
+  if (!sums_) return {};
+  const std::span<float> values = averages_ ? std::span{rows_} : sum.values;
+  kept_sum head{sum.step, sum.squares, stage_->state_hash(), sum_of_, values.size()};
+  std::uint64_t model = parts_.empty() ? 0 : parts_.front().size();
+  const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}),
+                                        std::as_writable_bytes(std::span{&model, 1}), std::as_writable_bytes(values)};
+  return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
+}
+
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums() {
+  if (!sums_) return;
+  const auto steps = sums_->rounds();
+  if (!steps) return;
+  for (const std::uint64_t step : *steps) {
+    kept_sum head;
+    std::uint64_t model = 0;
+    std::span<std::byte> parts[] = {
+        std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(std::span{&model, 1}), {}};
+    if (!sums_->load(step, run_of_sums(), std::span{parts}.first(2))) continue;
+    if (parts_.empty() || model != parts_.front().size()) continue;
+    std::vector<float> values(static_cast<std::size_t>(head.length));
+    parts[2] = std::as_writable_bytes(std::span{values});
+    if (!sums_->load(step, run_of_sums(), parts)) continue;
+    const bool next = head.state == stage_->state_hash();
+    if (next) sum_of_ = static_cast<std::uint32_t>(head.attempt);
+    swarm_->restore_sum({head.step, head.squares, next ? std::span{values} : std::span<float>{}});
+  }
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
+  parallel::swarm_holding mine = swarm_->holding();
+  computed_ = mine.done.count();
+  const auto waits = row_waits_ && !steps_alone() ? row_waits_() : std::nullopt;
+  mine.samples = steps_alone() ? samples_ : !waits ? computed_ : *waits ? computed_before_ : 0;
+  mine.row_of = row_of_;
+  mine.sum_of = sum_of_;
+  mine.sum_paths = sum_paths_;
+  const auto bytes = parallel::encode(mine);
+  const std::size_t peers = entry_.transport->size();
+  std::vector<std::vector<std::byte>> all(peers);
+  if (peers > 1) {
+    CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(0), bytes, most_bytes, all, {.deadline = entry_.deadline}));
+  }
+  std::vector<parallel::swarm_holding> holdings;
+  for (std::size_t p = 0; p < peers; ++p) {
+    if (p == entry_.transport->self()) {
+      holdings.push_back(mine);
+      continue;
+    }
+    auto h = parallel::decode_holding(all[p]);
+    if (!h) return h.error();
+    holdings.push_back(std::move(*h));
+  }
+  const net::peer_index self = entry_.transport->self();
+  CAUSEWAY_ASSIGN(parallel::swarm_part_taken part, swarm_->take_part(holdings, self));
+  gives_up_ = part.gives_up;
+  if (gives_up_)
+    return fail(errc::cancelled, "this peer", "others have a part of what it has moved; it begins the round anew");
+  entry_.share = part.weights[self];
+  entry_.shares = std::move(part.weights);
+  entry_.paths = std::move(part.paths);
+  if (!part.result_at && entry_.share > 0) row_of_ = entry_.attempt;
+  known_of_ = part.result_at ? holdings[*part.result_at].sum_of : entry_.attempt;
+  entry_.result_at = part.result_at;
+  entry_.result = part.result;
+  return {};
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::agree_on(std::vector<double>& all) {
+  const time_point begin = swarm_->now();
+  auto outcome = exchange_totals(all, norm_times_.deadline(begin));
+  if (outcome) norm_times_.observe(swarm_->now() - begin);
+  if (!outcome && outcome.error().code == errc::timeout) norm_times_.overdue(swarm_->now() - begin);
+  return outcome;
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchange_totals(std::vector<double>& all, time_point deadline) {
+  const std::vector<double> own = all;
+  all.resize(own.size() * entry_.transport->size());
+  if (all.size() > own.size()) {
+    CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{own}),
+                                        std::as_writable_bytes(std::span{all}), {.deadline = deadline}));
+  }
+  all.resize(own.size());
+  const bool finite = std::all_of(all.begin(), all.end(), [](double v) { return std::isfinite(v); });
+  if (!finite || all[0] < 0) return fail(errc::protocol, "peer 0", "it sent a norm that is none");
+  return {};
+}
+
+CAUSEWAY_LAZY net::message_id basic_swarm_group<Whole>::name(std::uint32_t part) const {
+  return {.channel = collective::channels::state + part, .step = entry_.round, .parent = entry_.parent};
+}
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_swarm_group<void>;
+#endif
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
+#endif
+
+// ---- causeway/train/swarm_executors.hpp ----
+#ifndef CAUSEWAY_TRAIN_SWARM_EXECUTORS_HPP
+#define CAUSEWAY_TRAIN_SWARM_EXECUTORS_HPP
+
+// What runs swarms. A program says parallel::swarm and fault::quorum, and how peers exchange; which class computes the
+// steps follows from that.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+inline std::shared_ptr<elastic_group> group_of_stage(std::shared_ptr<elastic_group> stage,
+                                                     const std::shared_ptr<parallel::swarm_round>& peer,
+                                                     const fault::quorum_options& o) {
+  if (!o.storage) return std::make_shared<swarm_group>(std::move(stage), peer);
+  return std::make_shared<swarm_group>(std::move(stage), peer, *o.storage, o.folder);
+}
+
+}  // namespace detail
+
+/// Gradients of every step are those of parallel::swarm itself; a policy of local steps, or of gradients that gather over
+/// several, is that of parallel::local_swarm. `environment::group` is a member of the peers of this one's stage, whose
+/// options have no quota, no budget, `enters_afresh` and a `called_away` that asks the peer. quorum_options: `folder` is
+/// this stage's.
+template <class Codec, class Comm, class Recovery>
+struct executor<parallel::swarm<Codec>, Comm, fault::quorum<Recovery>> {
+  using parallel_type = parallel::swarm<Codec>;
+  static constexpr bool sums = Comm::traits.exchanges_gradients && !Comm::traits.allows_late_steps;
+  using type = std::conditional_t<sums, parallel_type, parallel::local_swarm<Codec>>;
+
+  static result<void> check(const parallel_type&, const fault::quorum<Recovery>&) { return {}; }
+  static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
+    if (p.peer() && env.group && !env.group->exchanges_at_once())
+      env.group = detail::group_of_stage(env.group, p.peer(), f.options);
+    return type{p.peer(), std::move(p.codec())};
+  }
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_SWARM_EXECUTORS_HPP
+
 // ---- causeway/pipelines.hpp ----
 #ifndef CAUSEWAY_PIPELINES_HPP
 #define CAUSEWAY_PIPELINES_HPP
 
-// To cut a model into stages: schedules, activation codecs, pipelines, elastic pipelines, swarms.
+// To cut a model into stages: schedules, activation codecs, pipelines, swarms, also of peers that come and go.
 //
 // Written by tools/check_tree.py --fix-umbrella. What needs a third-party library comes last and only where that library is
 // at hand; only headers like this one may include others of ours inside #if.

@@ -1396,9 +1396,6 @@ class path_table {
 
 CAUSEWAY_DECL std::vector<std::size_t> nearest_first(std::span<const double> costs, std::size_t places, std::size_t start);
 
-/// Tries every run reversed (2-opt) and every run of up to three places moved (Or-opt) until nothing helps.
-CAUSEWAY_DECL void improve_path(std::span<const double> costs, std::size_t places, open_path& path);
-
 }  // namespace detail
 
 /// A cheapest path over all places, or for more than 12 a good one. `costs` is places x places, symmetric, finite, >= 0.
@@ -1419,17 +1416,36 @@ CAUSEWAY_DECL open_path shortest_open_path(std::span<const double> costs, std::s
 #include <algorithm>
 #include <numeric>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL double cost_of_path(std::span<const double> costs, std::size_t places, std::span<const std::size_t> order) {
-  double sum = 0;
-  for (std::size_t i = 0; i + 1 < order.size(); ++i) sum += costs[order[i] * places + order[i + 1]];
-  return sum;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+/// Tries every run reversed (2-opt) and every run of up to three places moved (Or-opt) until nothing helps.
+CAUSEWAY_DECL void improve_path(std::span<const double> costs, std::size_t places, open_path& path) {
+  std::vector<std::size_t> tried;
+  const auto keep = [&] {
+    const double cost = cost_of_path(costs, places, tried);
+    if (cost >= path.cost * (1 - 1e-12)) return false;
+    path = {cost, tried};
+    return true;
+  };
+  for (bool helped = true; helped;) {
+    helped = false;
+    for (std::size_t first = 0; first + 1 < places; ++first) {
+      for (std::size_t last = first + 2; last <= places; ++last) {
+        tried = path.order;
+        std::reverse(tried.begin() + static_cast<std::ptrdiff_t>(first), tried.begin() + static_cast<std::ptrdiff_t>(last));
+        helped = keep() || helped;
+        for (std::size_t end = last + 1; end <= places; ++end) {
+          if (last - first > 3 && end - last > 3) break;
+          tried = path.order;
+          const auto at = tried.begin();
+          std::rotate(at + static_cast<std::ptrdiff_t>(first), at + static_cast<std::ptrdiff_t>(last),
+                      at + static_cast<std::ptrdiff_t>(end));
+          helped = keep() || helped;
+        }
+      }
+    }
+  }
+}
 
 CAUSEWAY_DECL double path_table::fill(std::span<const double> costs, std::size_t places) {
   costs_ = costs;
@@ -1493,37 +1509,15 @@ CAUSEWAY_DECL std::vector<std::size_t> nearest_first(std::span<const double> cos
   return order;
 }
 
-CAUSEWAY_DECL void improve_path(std::span<const double> costs, std::size_t places, open_path& path) {
-  std::vector<std::size_t> tried;
-  const auto keep = [&] {
-    const double cost = cost_of_path(costs, places, tried);
-    if (cost >= path.cost * (1 - 1e-12)) return false;
-    path = {cost, tried};
-    return true;
-  };
-  for (bool helped = true; helped;) {
-    helped = false;
-    for (std::size_t first = 0; first + 1 < places; ++first) {
-      for (std::size_t last = first + 2; last <= places; ++last) {
-        tried = path.order;
-        std::reverse(tried.begin() + static_cast<std::ptrdiff_t>(first), tried.begin() + static_cast<std::ptrdiff_t>(last));
-        helped = keep() || helped;
-        for (std::size_t end = last + 1; end <= places; ++end) {
-          if (last - first > 3 && end - last > 3) break;
-          tried = path.order;
-          const auto at = tried.begin();
-          std::rotate(at + static_cast<std::ptrdiff_t>(first), at + static_cast<std::ptrdiff_t>(last),
-                      at + static_cast<std::ptrdiff_t>(end));
-          helped = keep() || helped;
-        }
-      }
-    }
-  }
-}
-
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL double cost_of_path(std::span<const double> costs, std::size_t places, std::span<const std::size_t> order) {
+  double sum = 0;
+  for (std::size_t i = 0; i + 1 < order.size(); ++i) sum += costs[order[i] * places + order[i + 1]];
+  return sum;
+}
 
 CAUSEWAY_DECL open_path shortest_open_path(std::span<const double> costs, std::size_t places) {
   CAUSEWAY_EXPECT(costs.size() == places * places);
@@ -1742,6 +1736,14 @@ CAUSEWAY_DECL placement placed_at_random(const pipeline_task& task, std::size_t 
 #include <algorithm>
 #include <numeric>
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task) {
+  return 2 * links.mean_seconds(a, b, task.stage_bytes / static_cast<double>(task.replicas));
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL std::size_t placement::device(std::size_t stage, std::size_t replica) const {
@@ -1753,18 +1755,6 @@ CAUSEWAY_DECL std::span<const std::size_t> placement::group(std::size_t stage) c
   CAUSEWAY_EXPECT(stage < stages());
   return std::span{devices}.subspan(stage * replicas, replicas);
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task) {
-  return 2 * links.mean_seconds(a, b, task.stage_bytes / static_cast<double>(task.replicas));
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double data_parallel_seconds(const link_matrix& links, std::span<const std::size_t> group,
                                            const pipeline_task& task) {
@@ -2100,82 +2090,6 @@ struct dtfm_plan {
   std::uint64_t evaluations = 0;
 };
 
-namespace detail {
-
-class dtfm_search {
- public:
-  CAUSEWAY_DECL dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options);
-
-  CAUSEWAY_DECL dtfm_plan run();
-
- private:
-  [[nodiscard]] std::size_t groups() const noexcept { return scorer_.task().stages; }
-  [[nodiscard]] std::size_t replicas() const noexcept { return scorer_.task().replicas; }
-  [[nodiscard]] std::size_t places() const noexcept { return groups() * replicas(); }
-
-  CAUSEWAY_DECL void found();
-
-  /// Puts the devices in a chain, each followed by the nearest one left, cuts the chain into pieces for a random number of
-  /// groups each, and deals each piece out to its groups: one group gathers neighbours, many groups each get some of them.
-  CAUSEWAY_DECL void deal_neighbours(std::vector<std::size_t>& devices);
-
-  CAUSEWAY_DECL void breed();
-
-  CAUSEWAY_DECL void shuffle(std::vector<std::size_t>& list);
-
-  /// The group of each device; `groups()` for spare ones.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> labels(const dtfm_partition& p) const;
-
-  /// Renames the groups of `label` so that they share as many devices as possible, one after another, with those of `like`.
-  CAUSEWAY_DECL void rename_like(std::vector<std::size_t>& label, const std::vector<std::size_t>& like) const;
-
-  CAUSEWAY_DECL dtfm_partition crossed(const dtfm_partition& mother, const dtfm_partition& father);
-
-  /// Groups that are too large give random devices to those that are too small.
-  CAUSEWAY_DECL dtfm_partition mended(const std::vector<std::size_t>& label);
-
-  /// The mean cost between the device at `place` and the others of a group.
-  CAUSEWAY_DECL [[nodiscard]] double mean_cost(const dtfm_partition& p, std::size_t place, std::size_t group,
-                                               bool gather) const;
-
-  struct move {
-    std::size_t place = 0;
-    std::size_t to = 0;
-    double gain = -std::numeric_limits<double>::infinity();
-  };
-
-  /// The best move of a device that is not locked from `from` to a group that `open` lets in.
-  CAUSEWAY_DECL [[nodiscard]] move best_move(const dtfm_partition& p, std::size_t from, const std::vector<char>& open,
-                                             const std::vector<char>& locked, bool gather) const;
-
-  /// One cycle: a device of each group goes to the next one, and the last one's to the first. False: nothing to move.
-  CAUSEWAY_DECL bool cycle(dtfm_partition& p, std::vector<char>& locked, bool gather);
-
-  CAUSEWAY_DECL void move_in_cycles(dtfm_partition& p);
-
-  /// Swaps two devices of different kinds and groups, or as many as there are of these kinds in these groups, while that
-  /// makes the partition better; places come in random order.
-  CAUSEWAY_DECL void swap_while_better(dtfm_partition& p);
-
-  [[nodiscard]] std::size_t group_at(std::size_t place) const { return std::min(place / replicas(), groups()); }
-
-  /// Places that stand for all: devices of a kind in the same group are alike.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> one_of_each_kind(const dtfm_partition& p) const;
-
-  /// The places in the group of `place` with devices of the same kind.
-  CAUSEWAY_DECL void find_alike(const dtfm_partition& p, std::size_t place, std::vector<std::size_t>& alike) const;
-
-  CAUSEWAY_DECL bool try_swap(dtfm_partition& p, std::size_t a, std::size_t b);
-
-  dtfm_scorer scorer_;
-  dtfm_options options_;
-  rng draw_;
-  std::vector<dtfm_partition> population_;
-  std::vector<std::size_t> alike_a_, alike_b_;
-};
-
-}  // namespace detail
-
 /// A placement of `task` on some of the devices of `links`, as cheap as the search finds. The same input and seed give the
 /// same plan on every machine. errc::invalid_argument: links that are none, or too few devices.
 CAUSEWAY_DECL result<dtfm_plan> plan_dtfm(const link_matrix& links, const pipeline_task& task,
@@ -2196,230 +2110,266 @@ CAUSEWAY_DECL result<dtfm_plan> plan_dtfm(const link_matrix& links, const pipeli
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL dtfm_search::dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options)
-    : scorer_{links, task}, options_{options}, draw_{options.seed, mix(0x6474666DU)} {}
+class dtfm_search {
+ public:
+  CAUSEWAY_DECL dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options)
+      : scorer_{links, task}, options_{options}, draw_{options.seed, mix(0x6474666DU)} {}
 
-CAUSEWAY_DECL dtfm_plan dtfm_search::run() {
-  found();
-  for (std::size_t i = 0; i < options_.children && scorer_.evaluations() < options_.evaluations; ++i) breed();
-  const auto best = std::min_element(population_.begin(), population_.end(),
-                                     [](const auto& a, const auto& b) { return a.total < b.total; });
-  return {scorer_.arranged(*best), {}, scorer_.evaluations()};
-}
-
-CAUSEWAY_DECL void dtfm_search::found() {
-  dtfm_partition p;
-  p.devices.resize(scorer_.devices());
-  std::iota(p.devices.begin(), p.devices.end(), std::size_t{0});
-  for (std::size_t i = 0; i < std::max<std::size_t>(2, options_.population); ++i) {
-    shuffle(p.devices);
-    if (i % 2 == 0) deal_neighbours(p.devices);
-    scorer_.score(p);
-    population_.push_back(p);
+  CAUSEWAY_DECL dtfm_plan run() {
+    found();
+    for (std::size_t i = 0; i < options_.children && scorer_.evaluations() < options_.evaluations; ++i) breed();
+    const auto best = std::min_element(population_.begin(), population_.end(),
+                                       [](const auto& a, const auto& b) { return a.total < b.total; });
+    return {scorer_.arranged(*best), {}, scorer_.evaluations()};
   }
-  std::stable_sort(population_.begin(), population_.end(), [](const auto& a, const auto& b) { return a.total < b.total; });
-  for (std::size_t i = 0; i < population_.size() / 4; ++i) swap_while_better(population_[i]);
-}
 
-CAUSEWAY_DECL void dtfm_search::deal_neighbours(std::vector<std::size_t>& devices) {
-  for (std::size_t i = 1; i < devices.size(); ++i) {
-    const auto left = devices.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto nearer = [&, from = devices[i - 1]](auto a, auto b) { return scorer_.hop(from, a) < scorer_.hop(from, b); };
-    std::iter_swap(left, std::min_element(left, devices.end(), nearer));
-  }
-  const std::vector<std::size_t> chain = devices;
-  for (std::size_t first = 0; first < groups();) {
-    const std::size_t some = 1 + draw_.below(groups() - first);
-    for (std::size_t i = 0; i < some * replicas(); ++i) {
-      devices[(first + i % some) * replicas() + i / some] = chain[first * replicas() + i];
+ private:
+  [[nodiscard]] std::size_t groups() const noexcept { return scorer_.task().stages; }
+  [[nodiscard]] std::size_t replicas() const noexcept { return scorer_.task().replicas; }
+  [[nodiscard]] std::size_t places() const noexcept { return groups() * replicas(); }
+
+  CAUSEWAY_DECL void found() {
+    dtfm_partition p;
+    p.devices.resize(scorer_.devices());
+    std::iota(p.devices.begin(), p.devices.end(), std::size_t{0});
+    for (std::size_t i = 0; i < std::max<std::size_t>(2, options_.population); ++i) {
+      shuffle(p.devices);
+      if (i % 2 == 0) deal_neighbours(p.devices);
+      scorer_.score(p);
+      population_.push_back(p);
     }
-    first += some;
+    std::stable_sort(population_.begin(), population_.end(),
+                     [](const auto& a, const auto& b) { return a.total < b.total; });
+    for (std::size_t i = 0; i < population_.size() / 4; ++i) swap_while_better(population_[i]);
   }
-}
 
-CAUSEWAY_DECL void dtfm_search::breed() {
-  const std::size_t first = draw_.below(population_.size());
-  const std::size_t second = (first + 1 + draw_.below(population_.size() - 1)) % population_.size();
-  dtfm_partition child = crossed(population_[first], population_[second]);
-  move_in_cycles(child);
-  swap_while_better(child);
-  for (const auto& p : population_) {
-    if (p.total == child.total) return;  // twins would crowd out what differs
+  /// Puts the devices in a chain, each followed by the nearest one left, cuts the chain into pieces for a random number of
+  /// groups each, and deals each piece out to its groups: one group gathers neighbours, many groups each get some of them.
+  CAUSEWAY_DECL void deal_neighbours(std::vector<std::size_t>& devices) {
+    for (std::size_t i = 1; i < devices.size(); ++i) {
+      const auto left = devices.begin() + static_cast<std::ptrdiff_t>(i);
+      const auto nearer = [&, from = devices[i - 1]](auto a, auto b) {
+        return scorer_.hop(from, a) < scorer_.hop(from, b);
+      };
+      std::iter_swap(left, std::min_element(left, devices.end(), nearer));
+    }
+    const std::vector<std::size_t> chain = devices;
+    for (std::size_t first = 0; first < groups();) {
+      const std::size_t some = 1 + draw_.below(groups() - first);
+      for (std::size_t i = 0; i < some * replicas(); ++i) {
+        devices[(first + i % some) * replicas() + i / some] = chain[first * replicas() + i];
+      }
+      first += some;
+    }
   }
-  dtfm_partition& worse = population_[population_[first].total > population_[second].total ? first : second];
-  if (child.total < worse.total) worse = std::move(child);
-}
 
-CAUSEWAY_DECL void dtfm_search::shuffle(std::vector<std::size_t>& list) {
-  for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[draw_.below(i)]);
-}
+  CAUSEWAY_DECL void breed() {
+    const std::size_t first = draw_.below(population_.size());
+    const std::size_t second = (first + 1 + draw_.below(population_.size() - 1)) % population_.size();
+    dtfm_partition child = crossed(population_[first], population_[second]);
+    move_in_cycles(child);
+    swap_while_better(child);
+    for (const auto& p : population_) {
+      if (p.total == child.total) return;  // twins would crowd out what differs
+    }
+    dtfm_partition& worse = population_[population_[first].total > population_[second].total ? first : second];
+    if (child.total < worse.total) worse = std::move(child);
+  }
 
-CAUSEWAY_DECL std::vector<std::size_t> dtfm_search::labels(const dtfm_partition& p) const {
-  std::vector<std::size_t> label(p.devices.size(), groups());
-  for (std::size_t i = 0; i < places(); ++i) label[p.devices[i]] = i / replicas();
-  return label;
-}
+  CAUSEWAY_DECL void shuffle(std::vector<std::size_t>& list) {
+    for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[draw_.below(i)]);
+  }
 
-CAUSEWAY_DECL void dtfm_search::rename_like(std::vector<std::size_t>& label, const std::vector<std::size_t>& like) const {
-  const std::size_t n = groups();
-  std::vector<std::size_t> common((n + 1) * (n + 1)), name(n + 1, n);
-  for (std::size_t d = 0; d < label.size(); ++d) ++common[label[d] * (n + 1) + like[d]];
-  std::vector<char> taken(n + 1);
-  for (std::size_t round = 0; round < n; ++round) {
-    std::size_t from = n, to = n;
-    for (std::size_t a = 0; a < n; ++a) {
-      for (std::size_t b = 0; b < n && name[a] == n; ++b) {
-        if (taken[b] != 0) continue;
-        if (from == n || common[a * (n + 1) + b] > common[from * (n + 1) + to]) from = a, to = b;
+  /// The group of each device; `groups()` for spare ones.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> labels(const dtfm_partition& p) const {
+    std::vector<std::size_t> label(p.devices.size(), groups());
+    for (std::size_t i = 0; i < places(); ++i) label[p.devices[i]] = i / replicas();
+    return label;
+  }
+
+  /// Renames the groups of `label` so that they share as many devices as possible, one after another, with those of `like`.
+  CAUSEWAY_DECL void rename_like(std::vector<std::size_t>& label, const std::vector<std::size_t>& like) const {
+    const std::size_t n = groups();
+    std::vector<std::size_t> common((n + 1) * (n + 1)), name(n + 1, n);
+    for (std::size_t d = 0; d < label.size(); ++d) ++common[label[d] * (n + 1) + like[d]];
+    std::vector<char> taken(n + 1);
+    for (std::size_t round = 0; round < n; ++round) {
+      std::size_t from = n, to = n;
+      for (std::size_t a = 0; a < n; ++a) {
+        for (std::size_t b = 0; b < n && name[a] == n; ++b) {
+          if (taken[b] != 0) continue;
+          if (from == n || common[a * (n + 1) + b] > common[from * (n + 1) + to]) from = a, to = b;
+        }
+      }
+      name[from] = to;
+      taken[to] = 1;
+    }
+    for (std::size_t& l : label) l = name[l];
+  }
+
+  CAUSEWAY_DECL dtfm_partition crossed(const dtfm_partition& mother, const dtfm_partition& father) {
+    std::vector<std::size_t> label = labels(mother);
+    std::vector<std::size_t> other = labels(father);
+    rename_like(other, label);
+    std::array<std::size_t, 5> cuts{};
+    for (std::size_t& c : cuts) c = draw_.below(label.size() + 1);
+    std::sort(cuts.begin(), cuts.end());
+    for (const std::size_t segment : {0U, 2U, 4U}) {  // [c0, c1), [c2, c3), [c4, end) from the father
+      const std::size_t end = segment + 1 < cuts.size() ? cuts[segment + 1] : label.size();
+      for (std::size_t d = cuts[segment]; d < end; ++d) label[d] = other[d];
+    }
+    return mended(label);
+  }
+
+  /// Groups that are too large give random devices to those that are too small.
+  CAUSEWAY_DECL dtfm_partition mended(const std::vector<std::size_t>& label) {
+    std::vector<std::vector<std::size_t>> members(groups() + 1);
+    for (std::size_t d = 0; d < label.size(); ++d) members[label[d]].push_back(d);
+    std::vector<std::size_t> left_over;
+    const auto capacity = [&](std::size_t g) { return g < groups() ? replicas() : label.size() - places(); };
+    for (std::size_t g = 0; g <= groups(); ++g) {
+      shuffle(members[g]);
+      while (members[g].size() > capacity(g)) {
+        left_over.push_back(members[g].back());
+        members[g].pop_back();
       }
     }
-    name[from] = to;
-    taken[to] = 1;
+    shuffle(left_over);
+    dtfm_partition p;
+    for (std::size_t g = 0; g <= groups(); ++g) {
+      while (members[g].size() < capacity(g)) {
+        members[g].push_back(left_over.back());
+        left_over.pop_back();
+      }
+      p.devices.insert(p.devices.end(), members[g].begin(), members[g].end());
+    }
+    return p;
   }
-  for (std::size_t& l : label) l = name[l];
-}
 
-CAUSEWAY_DECL dtfm_partition dtfm_search::crossed(const dtfm_partition& mother, const dtfm_partition& father) {
-  std::vector<std::size_t> label = labels(mother);
-  std::vector<std::size_t> other = labels(father);
-  rename_like(other, label);
-  std::array<std::size_t, 5> cuts{};
-  for (std::size_t& c : cuts) c = draw_.below(label.size() + 1);
-  std::sort(cuts.begin(), cuts.end());
-  for (const std::size_t segment : {0U, 2U, 4U}) {  // [c0, c1), [c2, c3), [c4, end) from the father
-    const std::size_t end = segment + 1 < cuts.size() ? cuts[segment + 1] : label.size();
-    for (std::size_t d = cuts[segment]; d < end; ++d) label[d] = other[d];
+  /// The mean cost between the device at `place` and the others of a group.
+  CAUSEWAY_DECL [[nodiscard]] double mean_cost(const dtfm_partition& p, std::size_t place, std::size_t group,
+                                               bool gather) const {
+    const std::size_t device = p.devices[place];
+    double sum = 0;
+    for (std::size_t i = group * replicas(); i < (group + 1) * replicas(); ++i) {
+      sum += gather ? scorer_.exchange(device, p.devices[i]) : scorer_.hop(device, p.devices[i]);  // 0 to itself
+    }
+    const std::size_t others = replicas() - (place / replicas() == group ? 1 : 0);
+    return others == 0 ? 0 : sum / static_cast<double>(others);
   }
-  return mended(label);
-}
 
-CAUSEWAY_DECL dtfm_partition dtfm_search::mended(const std::vector<std::size_t>& label) {
-  std::vector<std::vector<std::size_t>> members(groups() + 1);
-  for (std::size_t d = 0; d < label.size(); ++d) members[label[d]].push_back(d);
-  std::vector<std::size_t> left_over;
-  const auto capacity = [&](std::size_t g) { return g < groups() ? replicas() : label.size() - places(); };
-  for (std::size_t g = 0; g <= groups(); ++g) {
-    shuffle(members[g]);
-    while (members[g].size() > capacity(g)) {
-      left_over.push_back(members[g].back());
-      members[g].pop_back();
+  struct move {
+    std::size_t place = 0;
+    std::size_t to = 0;
+    double gain = -std::numeric_limits<double>::infinity();
+  };
+
+  /// The best move of a device that is not locked from `from` to a group that `open` lets in.
+  CAUSEWAY_DECL [[nodiscard]] move best_move(const dtfm_partition& p, std::size_t from, const std::vector<char>& open,
+                                             const std::vector<char>& locked, bool gather) const {
+    move best;
+    for (std::size_t i = from * replicas(); i < (from + 1) * replicas(); ++i) {
+      if (locked[p.devices[i]] != 0) continue;
+      const double here = mean_cost(p, i, from, gather);
+      for (std::size_t to = 0; to < groups(); ++to) {
+        if (to == from || open[to] == 0) continue;
+        const double there = mean_cost(p, i, to, gather);
+        const double gain = gather ? here - there : there - here;
+        if (gain > best.gain) best = {i, to, gain};
+      }
+    }
+    return best;
+  }
+
+  /// One cycle: a device of each group goes to the next one, and the last one's to the first. False: nothing to move.
+  CAUSEWAY_DECL bool cycle(dtfm_partition& p, std::vector<char>& locked, bool gather) {
+    std::vector<char> open(groups(), 1);
+    const std::size_t start = draw_.below(groups());
+    std::vector<std::size_t> moving;  // places, whose devices go to the next one's
+    std::size_t here = start;
+    open[start] = 0;
+    for (;;) {
+      const move m = best_move(p, here, open, locked, gather);
+      if (m.gain == -std::numeric_limits<double>::infinity()) break;
+      locked[p.devices[m.place]] = 1;
+      moving.push_back(m.place);
+      if (m.to == start) break;
+      open[m.to] = 0;
+      here = m.to;
+      open[start] = 1;  // from the second move on the cycle may close
+    }
+    if (moving.size() < 2) return false;
+    const std::size_t last = p.devices[moving.back()];
+    for (std::size_t i = moving.size(); i-- > 1;) p.devices[moving[i]] = p.devices[moving[i - 1]];
+    p.devices[moving.front()] = last;
+    return true;
+  }
+
+  CAUSEWAY_DECL void move_in_cycles(dtfm_partition& p) {
+    scorer_.score(p);
+    if (groups() < 2) return;
+    const bool gather = draw_.below(2) == 0;
+    std::vector<char> locked(scorer_.devices());
+    dtfm_partition now = p;
+    while (cycle(now, locked, gather)) {
+      scorer_.score(now);
+      if (now.total < p.total) p = now;
     }
   }
-  shuffle(left_over);
-  dtfm_partition p;
-  for (std::size_t g = 0; g <= groups(); ++g) {
-    while (members[g].size() < capacity(g)) {
-      members[g].push_back(left_over.back());
-      left_over.pop_back();
-    }
-    p.devices.insert(p.devices.end(), members[g].begin(), members[g].end());
-  }
-  return p;
-}
 
-CAUSEWAY_DECL double dtfm_search::mean_cost(const dtfm_partition& p, std::size_t place, std::size_t group,
-                                            bool gather) const {
-  const std::size_t device = p.devices[place];
-  double sum = 0;
-  for (std::size_t i = group * replicas(); i < (group + 1) * replicas(); ++i) {
-    sum += gather ? scorer_.exchange(device, p.devices[i]) : scorer_.hop(device, p.devices[i]);  // 0 to itself
-  }
-  const std::size_t others = replicas() - (place / replicas() == group ? 1 : 0);
-  return others == 0 ? 0 : sum / static_cast<double>(others);
-}
-
-CAUSEWAY_DECL auto dtfm_search::best_move(const dtfm_partition& p, std::size_t from, const std::vector<char>& open,
-                                          const std::vector<char>& locked, bool gather) const -> move {
-  move best;
-  for (std::size_t i = from * replicas(); i < (from + 1) * replicas(); ++i) {
-    if (locked[p.devices[i]] != 0) continue;
-    const double here = mean_cost(p, i, from, gather);
-    for (std::size_t to = 0; to < groups(); ++to) {
-      if (to == from || open[to] == 0) continue;
-      const double there = mean_cost(p, i, to, gather);
-      const double gain = gather ? here - there : there - here;
-      if (gain > best.gain) best = {i, to, gain};
+  /// Swaps two devices of different kinds and groups, or as many as there are of these kinds in these groups, while that
+  /// makes the partition better; places come in random order.
+  CAUSEWAY_DECL void swap_while_better(dtfm_partition& p) {
+    for (bool helped = true; helped && scorer_.evaluations() < options_.evaluations;) {
+      helped = false;
+      std::vector<std::size_t> order = one_of_each_kind(p);
+      shuffle(order);
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        for (std::size_t j = 0; j < i; ++j) helped = try_swap(p, order[i], order[j]) || helped;
+      }
     }
   }
-  return best;
-}
 
-CAUSEWAY_DECL bool dtfm_search::cycle(dtfm_partition& p, std::vector<char>& locked, bool gather) {
-  std::vector<char> open(groups(), 1);
-  const std::size_t start = draw_.below(groups());
-  std::vector<std::size_t> moving;  // places, whose devices go to the next one's
-  std::size_t here = start;
-  open[start] = 0;
-  for (;;) {
-    const move m = best_move(p, here, open, locked, gather);
-    if (m.gain == -std::numeric_limits<double>::infinity()) break;
-    locked[p.devices[m.place]] = 1;
-    moving.push_back(m.place);
-    if (m.to == start) break;
-    open[m.to] = 0;
-    here = m.to;
-    open[start] = 1;  // from the second move on the cycle may close
+  [[nodiscard]] std::size_t group_at(std::size_t place) const { return std::min(place / replicas(), groups()); }
+
+  /// Places that stand for all: devices of a kind in the same group are alike.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> one_of_each_kind(const dtfm_partition& p) const {
+    std::vector<std::size_t> some;
+    std::vector<std::size_t> last(scorer_.devices(), groups() + 1);  // the group in which a kind was seen last
+    for (std::size_t i = 0; i < p.devices.size(); ++i) {
+      std::size_t& seen = last[scorer_.kind(p.devices[i])];
+      if (seen != group_at(i)) some.push_back(i);
+      seen = group_at(i);
+    }
+    return some;
   }
-  if (moving.size() < 2) return false;
-  const std::size_t last = p.devices[moving.back()];
-  for (std::size_t i = moving.size(); i-- > 1;) p.devices[moving[i]] = p.devices[moving[i - 1]];
-  p.devices[moving.front()] = last;
-  return true;
-}
 
-CAUSEWAY_DECL void dtfm_search::move_in_cycles(dtfm_partition& p) {
-  scorer_.score(p);
-  if (groups() < 2) return;
-  const bool gather = draw_.below(2) == 0;
-  std::vector<char> locked(scorer_.devices());
-  dtfm_partition now = p;
-  while (cycle(now, locked, gather)) {
-    scorer_.score(now);
-    if (now.total < p.total) p = now;
-  }
-}
-
-CAUSEWAY_DECL void dtfm_search::swap_while_better(dtfm_partition& p) {
-  for (bool helped = true; helped && scorer_.evaluations() < options_.evaluations;) {
-    helped = false;
-    std::vector<std::size_t> order = one_of_each_kind(p);
-    shuffle(order);
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) helped = try_swap(p, order[i], order[j]) || helped;
+  /// The places in the group of `place` with devices of the same kind.
+  CAUSEWAY_DECL void find_alike(const dtfm_partition& p, std::size_t place, std::vector<std::size_t>& alike) const {
+    alike.clear();
+    const std::size_t group = group_at(place);
+    const std::size_t end = group < groups() ? (group + 1) * replicas() : p.devices.size();
+    for (std::size_t i = group * replicas(); i < end; ++i) {
+      if (scorer_.kind(p.devices[i]) == scorer_.kind(p.devices[place])) alike.push_back(i);
     }
   }
-}
 
-CAUSEWAY_DECL std::vector<std::size_t> dtfm_search::one_of_each_kind(const dtfm_partition& p) const {
-  std::vector<std::size_t> some;
-  std::vector<std::size_t> last(scorer_.devices(), groups() + 1);  // the group in which a kind was seen last
-  for (std::size_t i = 0; i < p.devices.size(); ++i) {
-    std::size_t& seen = last[scorer_.kind(p.devices[i])];
-    if (seen != group_at(i)) some.push_back(i);
-    seen = group_at(i);
+  CAUSEWAY_DECL bool try_swap(dtfm_partition& p, std::size_t a, std::size_t b) {
+    if (group_at(a) == group_at(b) || scorer_.kind(p.devices[a]) == scorer_.kind(p.devices[b])) return false;
+    find_alike(p, a, alike_a_);
+    find_alike(p, b, alike_b_);
+    const std::size_t most = std::min(alike_a_.size(), alike_b_.size());
+    const std::span<const std::size_t> all_a{alike_a_}, all_b{alike_b_};
+    if (most > 1 && scorer_.improve_by_swap(p, all_a.first(most), all_b.first(most))) return true;
+    return scorer_.improve_by_swap(p, all_a.first(1), all_b.first(1));
   }
-  return some;
-}
 
-CAUSEWAY_DECL void dtfm_search::find_alike(const dtfm_partition& p, std::size_t place,
-                                           std::vector<std::size_t>& alike) const {
-  alike.clear();
-  const std::size_t group = group_at(place);
-  const std::size_t end = group < groups() ? (group + 1) * replicas() : p.devices.size();
-  for (std::size_t i = group * replicas(); i < end; ++i) {
-    if (scorer_.kind(p.devices[i]) == scorer_.kind(p.devices[place])) alike.push_back(i);
-  }
-}
-
-CAUSEWAY_DECL bool dtfm_search::try_swap(dtfm_partition& p, std::size_t a, std::size_t b) {
-  if (group_at(a) == group_at(b) || scorer_.kind(p.devices[a]) == scorer_.kind(p.devices[b])) return false;
-  find_alike(p, a, alike_a_);
-  find_alike(p, b, alike_b_);
-  const std::size_t most = std::min(alike_a_.size(), alike_b_.size());
-  const std::span<const std::size_t> all_a{alike_a_}, all_b{alike_b_};
-  if (most > 1 && scorer_.improve_by_swap(p, all_a.first(most), all_b.first(most))) return true;
-  return scorer_.improve_by_swap(p, all_a.first(1), all_b.first(1));
-}
+  dtfm_scorer scorer_;
+  dtfm_options options_;
+  rng draw_;
+  std::vector<dtfm_partition> population_;
+  std::vector<std::size_t> alike_a_, alike_b_;
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
@@ -2915,20 +2865,6 @@ CAUSEWAY_DECL void flow_search::announce(std::size_t p) {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-inline constexpr link_cost ms_gbit(double milliseconds, double gigabits) noexcept {
-  return {milliseconds * 1e-3, gigabits * 1e9};
-}
-
-/// `from(i)` for each pair i < j of regions, in the order 0-1, 0-2, ..., 1-2, ...; `within` on the diagonal.
-CAUSEWAY_DECL link_matrix regions_from(std::size_t regions, std::span<const link_cost> pairs, const link_cost& within);
-
-/// As many devices in each region, region after region; the last ones get one less where that does not work out.
-CAUSEWAY_DECL link_matrix evenly_spread(const link_matrix& regions, std::size_t devices);
-
-}  // namespace detail
-
 /// (1) Machines of eight devices: 100 Gbit/s within a machine, 3.125 between, no delay.
 CAUSEWAY_DECL link_matrix one_data_centre(std::size_t devices);
 
@@ -2962,6 +2898,11 @@ CAUSEWAY_DECL link_matrix worldwide(std::size_t devices);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+inline constexpr link_cost ms_gbit(double milliseconds, double gigabits) noexcept {
+  return {milliseconds * 1e-3, gigabits * 1e9};
+}
+
+/// `from(i)` for each pair i < j of regions, in the order 0-1, 0-2, ..., 1-2, ...; `within` on the diagonal.
 CAUSEWAY_DECL link_matrix regions_from(std::size_t regions, std::span<const link_cost> pairs, const link_cost& within) {
   link_matrix m{regions};
   std::size_t next = 0;
@@ -2972,6 +2913,7 @@ CAUSEWAY_DECL link_matrix regions_from(std::size_t regions, std::span<const link
   return m;
 }
 
+/// As many devices in each region, region after region; the last ones get one less where that does not work out.
 CAUSEWAY_DECL link_matrix evenly_spread(const link_matrix& regions, std::size_t devices) {
   std::vector<std::size_t> region_of(devices);
   for (std::size_t i = 0; i < devices; ++i) region_of[i] = i * regions.size() / devices;
@@ -3967,53 +3909,6 @@ CAUSEWAY_DECL bool pipeline_clock::is_next(std::uint32_t rank, std::uint32_t tar
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message);
-
-constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigned>(kind); }
-
-/// Walks one rank's order and remembers what each micro-batch and chunk has been through.
-class rank_order_check {
- public:
-  CAUSEWAY_DECL rank_order_check(const schedule& s, std::size_t rank);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> run();
-
- private:
-  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t position, const operation& op);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> complete(std::size_t unit) const;
-
-  const schedule& s_;
-  std::size_t rank_;
-  std::vector<unsigned> seen_;  // [unit]: bits of kinds
-};
-
-/// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
-class deadlock_check {
- public:
-  CAUSEWAY_DECL explicit deadlock_check(const schedule& s);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> run();
-
- private:
-  // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
-  CAUSEWAY_DECL [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
-
-  CAUSEWAY_DECL void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
-
-  CAUSEWAY_DECL [[nodiscard]] error stuck(std::uint32_t rank) const;
-
-  const schedule& s_;
-  std::vector<std::size_t> next_;
-  std::vector<bool> there_;
-};
-
-CAUSEWAY_DECL [[nodiscard]] result<void> check_sizes(const schedule& s);
-
-}  // namespace detail
-
 /// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
 CAUSEWAY_DECL [[nodiscard]] result<void> keeps_order(const schedule& s);
 
@@ -4038,6 +3933,8 @@ CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedul
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigned>(kind); }
+
 CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message) {
   return fail(errc::invalid_argument,
               "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ", " +
@@ -4045,95 +3942,114 @@ CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::si
               message);
 }
 
-CAUSEWAY_DECL rank_order_check::rank_order_check(const schedule& s, std::size_t rank)
-    : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+/// Walks one rank's order and remembers what each micro-batch and chunk has been through.
+class rank_order_check {
+ public:
+  CAUSEWAY_DECL rank_order_check(const schedule& s, std::size_t rank)
+      : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
 
-CAUSEWAY_DECL result<void> rank_order_check::run() {
-  const std::vector<operation>& order = s_.orders[rank_];
-  for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
-  for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
-  return {};
-}
-
-CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const operation& op) {
-  constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
-  const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
-  if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
-  if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
-    return wrong("the schedule has no such micro-batch or chunk");
-  if (!goes_through(s_, op.micro_batch, op.chunk))
-    return wrong("its micro-batch goes the other way, through the other chunk");
-  unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
-  if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
-  if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
-  if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
-  if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-  if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-  if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
-    return wrong("repeats a gradient; remove one");
-  if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
-    return wrong("stands before its input gradient");
-  seen |= bit_of(op.kind);
-  return {};
-}
-
-CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
-  if (!goes_through(s_, static_cast<std::uint32_t>(unit % s_.micro_batches),
-                    static_cast<std::uint32_t>(unit / s_.micro_batches))) {
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    const std::vector<operation>& order = s_.orders[rank_];
+    for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
+    for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
     return {};
   }
-  const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
-  const auto missing = [&](work kind) {
-    const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
-                       static_cast<std::uint32_t>(unit / s_.micro_batches)};
-    return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
-  };
-  if (is_missing(work::forward)) return missing(work::forward);
-  if (!is_missing(work::backward)) return {};
-  if (is_missing(work::input_gradient)) return missing(work::backward);
-  if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
-  return {};
-}
 
-CAUSEWAY_DECL deadlock_check::deadlock_check(const schedule& s)
-    : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
-
-CAUSEWAY_DECL result<void> deadlock_check::run() {
-  std::vector<std::uint32_t> awake;
-  for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
-  while (!awake.empty()) {
-    const std::uint32_t rank = awake.back();
-    awake.pop_back();
-    advance(rank, awake);
+ private:
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t position, const operation& op) {
+    constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
+    const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
+    if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
+    if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
+      return wrong("the schedule has no such micro-batch or chunk");
+    if (!goes_through(s_, op.micro_batch, op.chunk))
+      return wrong("its micro-batch goes the other way, through the other chunk");
+    unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
+    if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
+    if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
+    if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
+    if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+    if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+    if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
+      return wrong("repeats a gradient; remove one");
+    if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
+      return wrong("stands before its input gradient");
+    seen |= bit_of(op.kind);
+    return {};
   }
-  for (std::uint32_t r = 0; r < s_.ranks; ++r) {
-    if (next_[r] < s_.orders[r].size()) return stuck(r);
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> complete(std::size_t unit) const {
+    if (!goes_through(s_, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                      static_cast<std::uint32_t>(unit / s_.micro_batches))) {
+      return {};
+    }
+    const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
+    const auto missing = [&](work kind) {
+      const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                         static_cast<std::uint32_t>(unit / s_.micro_batches)};
+      return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
+    };
+    if (is_missing(work::forward)) return missing(work::forward);
+    if (!is_missing(work::backward)) return {};
+    if (is_missing(work::input_gradient)) return missing(work::backward);
+    if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
+    return {};
   }
-  return {};
-}
 
-CAUSEWAY_DECL std::size_t deadlock_check::output(std::uint32_t stage, const operation& op) const noexcept {
-  const std::size_t pass = op.kind == work::forward ? 0 : 1;
-  return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
-}
+  const schedule& s_;
+  std::size_t rank_;
+  std::vector<unsigned> seen_;  // [unit]: bits of kinds
+};
 
-CAUSEWAY_DECL void deadlock_check::advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
-  const std::vector<operation>& order = s_.orders[rank];
-  for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
-    const auto source = source_of(s_, rank, order[i]);
-    if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
-    if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
-    there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
-    if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
+/// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
+class deadlock_check {
+ public:
+  CAUSEWAY_DECL explicit deadlock_check(const schedule& s)
+      : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    std::vector<std::uint32_t> awake;
+    for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
+    while (!awake.empty()) {
+      const std::uint32_t rank = awake.back();
+      awake.pop_back();
+      advance(rank, awake);
+    }
+    for (std::uint32_t r = 0; r < s_.ranks; ++r) {
+      if (next_[r] < s_.orders[r].size()) return stuck(r);
+    }
+    return {};
   }
-}
 
-CAUSEWAY_DECL error deadlock_check::stuck(std::uint32_t rank) const {
-  const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
-  return wrong_operation(s_, rank, next_[rank],
-                         "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
-                             std::to_string(source->chunk) + ", which waits for something after this");
-}
+ private:
+  // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept {
+    const std::size_t pass = op.kind == work::forward ? 0 : 1;
+    return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
+  }
+
+  CAUSEWAY_DECL void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
+    const std::vector<operation>& order = s_.orders[rank];
+    for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
+      const auto source = source_of(s_, rank, order[i]);
+      if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
+      if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
+      there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
+      if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
+    }
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] error stuck(std::uint32_t rank) const {
+    const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
+    return wrong_operation(s_, rank, next_[rank],
+                           "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
+                               std::to_string(source->chunk) + ", which waits for something after this");
+  }
+
+  const schedule& s_;
+  std::vector<std::size_t> next_;
+  std::vector<bool> there_;
+};
 
 CAUSEWAY_DECL result<void> check_sizes(const schedule& s) {
   if (s.ranks == 0 || s.chunks == 0 || s.micro_batches == 0)
@@ -4483,44 +4399,6 @@ CAUSEWAY_DECL result<timeline> timeline_of(const schedule& s, const stage_costs&
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-inline constexpr std::size_t most_columns = 200;  // of a text picture whose unit nobody chose
-
-/// The shortest operation of all, but no shorter than what fits `most_columns`.
-CAUSEWAY_DECL [[nodiscard]] double natural_unit(const timeline& t);
-
-/// The last digit of the micro-batch as 0-9, A-J or a-j, by kind; a recompute is *.
-[[nodiscard]] constexpr char mark(const operation& op) noexcept {
-  const auto digit = static_cast<char>(op.micro_batch % 10);
-  switch (op.kind) {
-    case work::forward: return static_cast<char>('0' + digit);
-    case work::weight_gradient: return static_cast<char>('a' + digit);
-    case work::recompute: return '*';
-    default: return static_cast<char>('A' + digit);
-  }
-}
-
-CAUSEWAY_DECL [[nodiscard]] std::string decimal(double value, int digits);
-
-/// Blue forwards, orange gradients, green weight gradients, grey recomputes: told apart by colour-blind people, too. Later
-/// chunks are lighter.
-[[nodiscard]] constexpr std::string_view colour(work kind) noexcept {
-  switch (kind) {
-    case work::forward: return "#4477aa";
-    case work::weight_gradient: return "#228833";
-    case work::recompute: return "#999999";
-    default: return "#ee7733";
-  }
-}
-
-inline constexpr double lane = 28, margin = 70, drawing_width = 1100;  // of an SVG, in its units
-
-CAUSEWAY_DECL void draw_operation(std::string& svg, const timeline& t, std::size_t rank, const timed_operation& o,
-                                  double scale);
-
-}  // namespace detail
-
 /// A line per rank: a column for each unit of time (seconds; 0: the shortest operation, or makespan / 200) shows what runs
 /// in its middle. A micro-batch's last digit as 0-9 is its forward, A-J its backward or input gradient, a-j its weight
 /// gradient; * a recompute; a dot nothing. With several chunks a column has two letters, the second the chunk's last digit.
@@ -4550,6 +4428,33 @@ CAUSEWAY_DECL [[nodiscard]] std::string svg_picture(const timeline& t, std::stri
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+/// The last digit of the micro-batch as 0-9, A-J or a-j, by kind; a recompute is *.
+[[nodiscard]] constexpr char mark(const operation& op) noexcept {
+  const auto digit = static_cast<char>(op.micro_batch % 10);
+  switch (op.kind) {
+    case work::forward: return static_cast<char>('0' + digit);
+    case work::weight_gradient: return static_cast<char>('a' + digit);
+    case work::recompute: return '*';
+    default: return static_cast<char>('A' + digit);
+  }
+}
+
+/// Blue forwards, orange gradients, green weight gradients, grey recomputes: told apart by colour-blind people, too. Later
+/// chunks are lighter.
+[[nodiscard]] constexpr std::string_view colour(work kind) noexcept {
+  switch (kind) {
+    case work::forward: return "#4477aa";
+    case work::weight_gradient: return "#228833";
+    case work::recompute: return "#999999";
+    default: return "#ee7733";
+  }
+}
+
+inline constexpr double lane = 28, margin = 70, drawing_width = 1100;  // of an SVG, in its units
+
+inline constexpr std::size_t most_columns = 200;  // of a text picture whose unit nobody chose
+
+/// The shortest operation of all, but no shorter than what fits `most_columns`.
 CAUSEWAY_DECL double natural_unit(const timeline& t) {
   double unit = t.makespan;
   for (const auto& rank : t.ranks) {
@@ -4694,6 +4599,56 @@ CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from
 
 namespace detail {
 
+/// Sums over runs of blocks in constant time.
+class stage_sums {
+ public:
+  CAUSEWAY_DECL explicit stage_sums(const model_cost& model);
+
+  CAUSEWAY_DECL [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
+
+  CAUSEWAY_DECL [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
+
+ private:
+  const model_cost& model_;
+  std::vector<block_cost> before_;
+};
+
+}  // namespace detail
+
+/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
+CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages);
+
+/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
+CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages);
+
+/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
+/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
+/// device at which one would.
+CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
+
+// ---- causeway/plan/impl/stage_split.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+#define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+
+// Bodies of plan/stage_split.hpp.
+
+#include <cmath>
+#include <cstdio>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages) {
+  if (stages > 0 && stages <= blocks) return {};
+  return fail(errc::invalid_argument, "stages",
+              std::to_string(blocks) + " blocks do not go into " + std::to_string(stages) +
+                  " stages; each stage needs a block: take 1 to " + std::to_string(blocks));
+}
+
 /// Splits `blocks` into `stages` runs of at least one so that the largest `load(stage, from, to)` is least, and then the
 /// sum of its squares. Infinite loads are not allowed; an infinite optimum: nothing fits. O(stages blocks^2) loads.
 template <class Load>
@@ -4730,50 +4685,31 @@ stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
   return split;
 }
 
-/// Sums over runs of blocks in constant time.
-class stage_sums {
- public:
-  CAUSEWAY_DECL explicit stage_sums(const model_cost& model);
+CAUSEWAY_DECL std::string gigabytes(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f GB", std::ceil(bytes * 1e-7) * 1e-2);
+  return text;
+}
 
-  CAUSEWAY_DECL [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
+CAUSEWAY_DECL stage_sums::stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    before_[b + 1] = before_[b];
+    before_[b + 1] += model.blocks[b];
+  }
+}
 
-  CAUSEWAY_DECL [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
+CAUSEWAY_DECL double stage_sums::of(double block_cost::*what, std::size_t from, std::size_t to) const {
+  double sum = before_[to].*what - before_[from].*what;
+  if (from == 0) sum += model_.embedding.*what;
+  if (to + 1 == before_.size()) sum += model_.head.*what;
+  return sum;
+}
 
- private:
-  const model_cost& model_;
-  std::vector<block_cost> before_;
-};
+CAUSEWAY_DECL double stage_sums::memory(const stage_device& d, std::size_t from, std::size_t to) const {
+  return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
+}
 
-CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages);
-
-CAUSEWAY_DECL std::string gigabytes(double bytes);
-
-}  // namespace detail
-
-/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
-CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages);
-
-/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
-CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages);
-
-/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
-/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
-/// device at which one would.
-CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
-
-// ---- causeway/plan/impl/stage_split.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
-#define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
-
-// Bodies of plan/stage_split.hpp.
-
-#include <cmath>
-#include <cstdio>
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -4802,45 +4738,6 @@ CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from
   if (to == model.blocks.size()) sum += model.head;
   return sum;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL stage_sums::stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
-  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
-    before_[b + 1] = before_[b];
-    before_[b + 1] += model.blocks[b];
-  }
-}
-
-CAUSEWAY_DECL double stage_sums::of(double block_cost::*what, std::size_t from, std::size_t to) const {
-  double sum = before_[to].*what - before_[from].*what;
-  if (from == 0) sum += model_.embedding.*what;
-  if (to + 1 == before_.size()) sum += model_.head.*what;
-  return sum;
-}
-
-CAUSEWAY_DECL double stage_sums::memory(const stage_device& d, std::size_t from, std::size_t to) const {
-  return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
-}
-
-CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages) {
-  if (stages > 0 && stages <= blocks) return {};
-  return fail(errc::invalid_argument, "stages",
-              std::to_string(blocks) + " blocks do not go into " + std::to_string(stages) +
-                  " stages; each stage needs a block: take 1 to " + std::to_string(blocks));
-}
-
-CAUSEWAY_DECL std::string gigabytes(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f GB", std::ceil(bytes * 1e-7) * 1e-2);
-  return text;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages) {
   CAUSEWAY_TRY(detail::check_stages(blocks, stages));
@@ -4914,17 +4811,6 @@ struct step_estimate {
   [[nodiscard]] double total() const noexcept { return compute + bubble + activations + averaging; }
 };
 
-namespace detail {
-
-/// One replica's two passes; `links`: null for free ones.
-CAUSEWAY_DECL double replica_seconds(const step_work& work, const placement& where, std::span<const double> speeds,
-                                     const link_matrix* links, std::size_t replica);
-
-CAUSEWAY_DECL double stage_average(const link_matrix& links, const placement& where, const step_work& work,
-                                   std::size_t stage);
-
-}  // namespace detail
-
 /// The step of `where`; device d computes at `speeds[d]`, which is above 0.
 CAUSEWAY_DECL step_estimate estimate_step(const link_matrix& links, const placement& where, std::span<const double> speeds,
                                           const step_work& work);
@@ -4947,6 +4833,7 @@ CAUSEWAY_DECL step_estimate refine_by_swaps(const link_matrix& links, placement&
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+/// One replica's two passes; `links`: null for free ones.
 CAUSEWAY_DECL double replica_seconds(const step_work& work, const placement& where, std::span<const double> speeds,
                                      const link_matrix* links, std::size_t replica) {
   double down = 0, up = 0, slowest_down = 0, slowest_up = 0;
@@ -5087,18 +4974,6 @@ struct training_bytes {
   double activation = 2;  ///< per value that crosses a cut
 };
 
-namespace detail {
-
-CAUSEWAY_DECL double matrix_parameters(const transformer_shape& t);
-
-/// Forward; the backward pass takes twice as much.
-CAUSEWAY_DECL double block_operations(const transformer_shape& t);
-
-}  // namespace detail
-
-/// Of one block, with norms and biases.
-CAUSEWAY_DECL double block_parameters(const transformer_shape& t);
-
 /// Of the whole model.
 CAUSEWAY_DECL double total_parameters(const transformer_shape& t);
 
@@ -5123,17 +4998,6 @@ CAUSEWAY_DECL model_cost cost_of(const transformer_shape& t, double tokens, cons
 
 // Bodies of plan/transformer_cost.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL const transformer_shape* find_transformer(std::string_view name) {
-  for (const transformer_shape& t : transformer_presets) {
-    if (t.name == name) return &t;
-  }
-  return nullptr;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL double matrix_parameters(const transformer_shape& t) {
@@ -5141,6 +5005,7 @@ CAUSEWAY_DECL double matrix_parameters(const transformer_shape& t) {
   return 2 * w * w + 2 * w * kv + (t.gated ? 3 : 2) * w * h;
 }
 
+/// Forward; the backward pass takes twice as much.
 CAUSEWAY_DECL double block_operations(const transformer_shape& t) {
   return 2 * matrix_parameters(t) + 2 * static_cast<double>(t.context) * static_cast<double>(t.width);
 }
@@ -5149,9 +5014,17 @@ CAUSEWAY_DECL double block_operations(const transformer_shape& t) {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+/// Of one block, with norms and biases.
 CAUSEWAY_DECL double block_parameters(const transformer_shape& t) {
   const auto w = static_cast<double>(t.width), h = static_cast<double>(t.hidden), kv = static_cast<double>(t.kv_width);
   return detail::matrix_parameters(t) + (t.gated ? 2 * w : 4 * w + 2 * w + 2 * kv + h + w);
+}
+
+CAUSEWAY_DECL const transformer_shape* find_transformer(std::string_view name) {
+  for (const transformer_shape& t : transformer_presets) {
+    if (t.name == name) return &t;
+  }
+  return nullptr;
 }
 
 CAUSEWAY_DECL double total_parameters(const transformer_shape& t) {
@@ -5226,62 +5099,6 @@ struct pipeline_plan {
   [[nodiscard]] std::size_t stages() const noexcept { return where.stages(); }
 };
 
-namespace detail {
-
-class pipeline_planner {
- public:
-  CAUSEWAY_DECL pipeline_planner(const transformer_shape& shape, const link_matrix& links,
-                                 std::span<const compute_device> devices, const pipeline_plan_options& options);
-
-  [[nodiscard]] std::span<const double> speeds() const noexcept { return speeds_; }
-
-  CAUSEWAY_DECL [[nodiscard]] pipeline_task task(std::size_t replicas, std::size_t stages) const;
-
-  /// The cut for these devices: each stage is as fast, and as large, as the least of its replicas.
-  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> cut(placement where) const;
-
-  /// The best plan of this shape, with a search of `search`. DTFM is asked twice: as in the paper, where a replica's
-  /// activations cross each hop as one message, and with messages that go on as micro-batches, so that the hops' times
-  /// overlap: then a hop costs about 1 / (stages - 1) of that. The order of the list is tried too: it is often by site.
-  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> run(std::size_t replicas, std::size_t stages,
-                                                        const dtfm_options& search) const;
-
- private:
-  [[nodiscard]] std::size_t share(std::size_t replicas) const { return (options_.global_batch + replicas - 1) / replicas; }
-
-  CAUSEWAY_DECL void set_work(pipeline_plan& p) const;
-
-  /// Cut, and refined where that is wanted and helps.
-  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> arranged(placement where, const dtfm_options& search) const;
-
-  transformer_shape shape_;
-  const link_matrix& links_;
-  std::vector<compute_device> devices_;
-  pipeline_plan_options options_;
-  double tokens_ = 0;
-  model_cost model_;
-  std::vector<double> speeds_;
-};
-
-CAUSEWAY_DECL result<void> check_pipeline_plan(const link_matrix& links, std::span<const compute_device> devices,
-                                               const pipeline_plan_options& o);
-
-}  // namespace detail
-
-/// The shapes (replicas, stages) that `options` leave open, for a model of `layers` blocks on `devices` devices.
-CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> pipeline_shapes(std::size_t layers, std::size_t devices,
-                                                                               const pipeline_plan_options& options);
-
-namespace detail {
-
-/// Searches each shape a little, the better quarter of them six times as long, and so on (successive halving, Jamieson and
-/// Talwalkar 2016): the last ones with the whole of `search`.
-CAUSEWAY_DECL result<pipeline_plan> best_of_shapes(const pipeline_planner& planner,
-                                                   const std::vector<std::pair<std::size_t, std::size_t>>& shapes,
-                                                   const dtfm_options& search);
-
-}  // namespace detail
-
 /// The plan with the shortest step that the search finds. errc::out_of_memory: the model fits in no shape;
 /// errc::invalid_argument: sizes that do not go together. The same input and seed give the same plan.
 CAUSEWAY_DECL result<pipeline_plan> plan_pipeline(const transformer_shape& shape, const link_matrix& links,
@@ -5315,86 +5132,106 @@ CAUSEWAY_DECL blind_steps estimate_blind(const transformer_shape& shape, const l
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL pipeline_planner::pipeline_planner(const transformer_shape& shape, const link_matrix& links,
-                                                 std::span<const compute_device> devices,
-                                                 const pipeline_plan_options& options)
-    : shape_{shape}, links_{links}, devices_{devices.begin(), devices.end()}, options_{options} {
-  tokens_ = static_cast<double>(options.micro_batch * shape.context);
-  model_ = plan::cost_of(shape, tokens_, options.bytes);
-  for (const compute_device& d : devices_) speeds_.push_back(d.speed);
-}
+class pipeline_planner {
+ public:
+  CAUSEWAY_DECL pipeline_planner(const transformer_shape& shape, const link_matrix& links,
+                                 std::span<const compute_device> devices, const pipeline_plan_options& options)
+      : shape_{shape}, links_{links}, devices_{devices.begin(), devices.end()}, options_{options} {
+    tokens_ = static_cast<double>(options.micro_batch * shape.context);
+    model_ = plan::cost_of(shape, tokens_, options.bytes);
+    for (const compute_device& d : devices_) speeds_.push_back(d.speed);
+  }
 
-CAUSEWAY_DECL pipeline_task pipeline_planner::task(std::size_t replicas, std::size_t stages) const {
-  const double tokens = static_cast<double>(share(replicas) * shape_.context);
-  return {replicas, stages, total_parameters(shape_) / static_cast<double>(stages) * options_.bytes.gradient,
-          boundary_bytes(shape_, tokens, options_.bytes)};
-}
+  [[nodiscard]] std::span<const double> speeds() const noexcept { return speeds_; }
 
-CAUSEWAY_DECL result<pipeline_plan> pipeline_planner::cut(placement where) const {
-  pipeline_plan p;
-  p.work.micro_batches = (share(where.replicas) + options_.micro_batch - 1) / options_.micro_batch;
-  std::vector<stage_device> holders;
-  for (std::size_t s = 0; s < where.stages(); ++s) {
-    stage_device h{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(),
-                   static_cast<double>(p.work.micro_batches)};
-    for (const std::size_t d : where.group(s)) {
-      h.speed = std::min(h.speed, devices_[d].speed);
-      h.memory = std::min(h.memory, devices_[d].memory - working_bytes(shape_, tokens_));
+  CAUSEWAY_DECL [[nodiscard]] pipeline_task task(std::size_t replicas, std::size_t stages) const {
+    const double tokens = static_cast<double>(share(replicas) * shape_.context);
+    return {replicas, stages, total_parameters(shape_) / static_cast<double>(stages) * options_.bytes.gradient,
+            boundary_bytes(shape_, tokens, options_.bytes)};
+  }
+
+  /// The cut for these devices: each stage is as fast, and as large, as the least of its replicas.
+  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> cut(placement where) const {
+    pipeline_plan p;
+    p.work.micro_batches = (share(where.replicas) + options_.micro_batch - 1) / options_.micro_batch;
+    std::vector<stage_device> holders;
+    for (std::size_t s = 0; s < where.stages(); ++s) {
+      stage_device h{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(),
+                     static_cast<double>(p.work.micro_batches)};
+      for (const std::size_t d : where.group(s)) {
+        h.speed = std::min(h.speed, devices_[d].speed);
+        h.memory = std::min(h.memory, devices_[d].memory - working_bytes(shape_, tokens_));
+      }
+      holders.push_back(h);
     }
-    holders.push_back(h);
+    CAUSEWAY_ASSIGN(p.split, split_by_time(model_, holders));
+    set_work(p);
+    p.where = std::move(where);
+    return p;
   }
-  CAUSEWAY_ASSIGN(p.split, split_by_time(model_, holders));
-  set_work(p);
-  p.where = std::move(where);
-  return p;
-}
 
-CAUSEWAY_DECL result<pipeline_plan> pipeline_planner::run(std::size_t replicas, std::size_t stages,
-                                                          const dtfm_options& search) const {
-  pipeline_task whole = task(replicas, stages), overlapped = whole;
-  overlapped.activation_bytes /= static_cast<double>(std::max<std::size_t>(2, stages) - 1);
-  result<pipeline_plan> best = fail(errc::out_of_memory, "plan", "nothing was tried");
-  std::uint64_t evaluations = 0;
-  const auto consider = [&](placement where) {
-    auto p = arranged(std::move(where), search);
-    if (!best || (p && p->step.total() < best->step.total())) best = std::move(p);
-  };
-  for (const pipeline_task& t : {whole, overlapped}) {
-    CAUSEWAY_ASSIGN(dtfm_plan placed, plan_dtfm(links_, t, search));
-    evaluations += placed.evaluations;
-    consider(std::move(placed.where));
-    if (stages <= 2) break;  // one hop: the same twice
+  /// The best plan of this shape, with a search of `search`. DTFM is asked twice: as in the paper, where a replica's
+  /// activations cross each hop as one message, and with messages that go on as micro-batches, so that the hops' times
+  /// overlap: then a hop costs about 1 / (stages - 1) of that. The order of the list is tried too: it is often by site.
+  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> run(std::size_t replicas, std::size_t stages,
+                                                        const dtfm_options& search) const {
+    pipeline_task whole = task(replicas, stages), overlapped = whole;
+    overlapped.activation_bytes /= static_cast<double>(std::max<std::size_t>(2, stages) - 1);
+    result<pipeline_plan> best = fail(errc::out_of_memory, "plan", "nothing was tried");
+    std::uint64_t evaluations = 0;
+    const auto consider = [&](placement where) {
+      auto p = arranged(std::move(where), search);
+      if (!best || (p && p->step.total() < best->step.total())) best = std::move(p);
+    };
+    for (const pipeline_task& t : {whole, overlapped}) {
+      CAUSEWAY_ASSIGN(dtfm_plan placed, plan_dtfm(links_, t, search));
+      evaluations += placed.evaluations;
+      consider(std::move(placed.where));
+      if (stages <= 2) break;  // one hop: the same twice
+    }
+    if (options_.refine) consider(placed_by_stage(whole));
+    if (options_.refine) consider(placed_by_replica(whole));
+    if (!best) return best;
+    best->evaluations = evaluations;
+    best->dtfm = plan::cost_of(links_, best->where, whole);
+    return best;
   }
-  if (options_.refine) consider(placed_by_stage(whole));
-  if (options_.refine) consider(placed_by_replica(whole));
-  if (!best) return best;
-  best->evaluations = evaluations;
-  best->dtfm = plan::cost_of(links_, best->where, whole);
-  return best;
-}
 
-CAUSEWAY_DECL void pipeline_planner::set_work(pipeline_plan& p) const {
-  for (std::size_t s = 0; s < p.split.stages(); ++s) {
-    const block_cost c = cost_of_stage(model_, p.split.first_block[s], p.split.end(s));
-    p.work.forward.push_back(c.seconds / 4);  // of forward, recomputed forward, and twice that
-    p.work.backward.push_back(c.seconds * 3 / 4);
-    p.work.gradient_bytes.push_back(c.parameters * options_.bytes.gradient);
+ private:
+  [[nodiscard]] std::size_t share(std::size_t replicas) const { return (options_.global_batch + replicas - 1) / replicas; }
+
+  CAUSEWAY_DECL void set_work(pipeline_plan& p) const {
+    for (std::size_t s = 0; s < p.split.stages(); ++s) {
+      const block_cost c = cost_of_stage(model_, p.split.first_block[s], p.split.end(s));
+      p.work.forward.push_back(c.seconds / 4);  // of forward, recomputed forward, and twice that
+      p.work.backward.push_back(c.seconds * 3 / 4);
+      p.work.gradient_bytes.push_back(c.parameters * options_.bytes.gradient);
+    }
+    p.work.message_bytes = boundary_bytes(shape_, tokens_, options_.bytes);
   }
-  p.work.message_bytes = boundary_bytes(shape_, tokens_, options_.bytes);
-}
 
-CAUSEWAY_DECL result<pipeline_plan> pipeline_planner::arranged(placement where, const dtfm_options& search) const {
-  CAUSEWAY_ASSIGN(pipeline_plan p, cut(std::move(where)));
-  p.step = estimate_step(links_, p.where, speeds_, p.work);
-  if (!options_.refine) return p;
-  placement swapped = p.where;
-  refine_by_swaps(links_, swapped, speeds_, p.work, std::max<std::uint64_t>(4000, search.evaluations / 4));
-  auto anew = cut(std::move(swapped));  // other devices, other cut; their memory may not do
-  if (!anew) return p;
-  anew->step = estimate_step(links_, anew->where, speeds_, anew->work);
-  if (anew->step.total() < p.step.total()) return anew;
-  return p;
-}
+  /// Cut, and refined where that is wanted and helps.
+  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> arranged(placement where, const dtfm_options& search) const {
+    CAUSEWAY_ASSIGN(pipeline_plan p, cut(std::move(where)));
+    p.step = estimate_step(links_, p.where, speeds_, p.work);
+    if (!options_.refine) return p;
+    placement swapped = p.where;
+    refine_by_swaps(links_, swapped, speeds_, p.work, std::max<std::uint64_t>(4000, search.evaluations / 4));
+    auto anew = cut(std::move(swapped));  // other devices, other cut; their memory may not do
+    if (!anew) return p;
+    anew->step = estimate_step(links_, anew->where, speeds_, anew->work);
+    if (anew->step.total() < p.step.total()) return anew;
+    return p;
+  }
+
+  transformer_shape shape_;
+  const link_matrix& links_;
+  std::vector<compute_device> devices_;
+  pipeline_plan_options options_;
+  double tokens_ = 0;
+  model_cost model_;
+  std::vector<double> speeds_;
+};
 
 CAUSEWAY_DECL result<void> check_pipeline_plan(const link_matrix& links, std::span<const compute_device> devices,
                                                const pipeline_plan_options& o) {
@@ -5408,27 +5245,8 @@ CAUSEWAY_DECL result<void> check_pipeline_plan(const link_matrix& links, std::sp
   return {};
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> pipeline_shapes(std::size_t layers, std::size_t devices,
-                                                                               const pipeline_plan_options& options) {
-  std::vector<std::pair<std::size_t, std::size_t>> shapes;
-  for (std::size_t s = 1; s <= std::min(layers, devices); ++s) {
-    if (options.stages != 0 && s != options.stages) continue;
-    const std::size_t most = std::min(devices / s, options.global_batch);
-    if (options.replicas != 0 && options.replicas <= most) shapes.emplace_back(options.replicas, s);
-    if (options.replicas != 0) continue;
-    for (std::size_t r = most; r > 0; r /= 2) shapes.emplace_back(r, s);  // leaving far devices out can be quicker
-  }
-  return shapes;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
+/// Searches each shape a little, the better quarter of them six times as long, and so on (successive halving, Jamieson and
+/// Talwalkar 2016): the last ones with the whole of `search`.
 CAUSEWAY_DECL result<pipeline_plan> best_of_shapes(const pipeline_planner& planner,
                                                    const std::vector<std::pair<std::size_t, std::size_t>>& shapes,
                                                    const dtfm_options& search) {
@@ -5456,6 +5274,20 @@ CAUSEWAY_DECL result<pipeline_plan> best_of_shapes(const pipeline_planner& plann
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+/// The shapes (replicas, stages) that `options` leave open, for a model of `layers` blocks on `devices` devices.
+CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> pipeline_shapes(std::size_t layers, std::size_t devices,
+                                                                               const pipeline_plan_options& options) {
+  std::vector<std::pair<std::size_t, std::size_t>> shapes;
+  for (std::size_t s = 1; s <= std::min(layers, devices); ++s) {
+    if (options.stages != 0 && s != options.stages) continue;
+    const std::size_t most = std::min(devices / s, options.global_batch);
+    if (options.replicas != 0 && options.replicas <= most) shapes.emplace_back(options.replicas, s);
+    if (options.replicas != 0) continue;
+    for (std::size_t r = most; r > 0; r /= 2) shapes.emplace_back(r, s);  // leaving far devices out can be quicker
+  }
+  return shapes;
+}
 
 CAUSEWAY_DECL result<pipeline_plan> plan_pipeline(const transformer_shape& shape, const link_matrix& links,
                                                   std::span<const compute_device> devices,
@@ -5564,41 +5396,6 @@ struct trace_options {
   double replacement = 600;         ///< seconds until a lost instance is replaced, on average
 };
 
-namespace detail {
-
-/// Uniform in (0, 1).
-inline double open_unit(rng& draw) { return (static_cast<double>(draw.next() >> 12U) + 0.5) * 0x1.0p-52; }
-
-inline double exponential(rng& draw, double mean) { return -mean * std::log(open_unit(draw)); }
-
-/// At least 1, with this mean.
-CAUSEWAY_DECL std::uint32_t geometric(rng& draw, double mean);
-
-/// Whole milliseconds, as files have them.
-inline double whole_ms(double seconds) { return std::ceil(seconds * 1000) / 1000; }
-
-class trace_maker {
- public:
-  CAUSEWAY_DECL trace_maker(const trace_options& o, std::uint64_t seed);
-
-  CAUSEWAY_DECL preemption_trace make();
-
- private:
-  CAUSEWAY_DECL void arrive(double now, std::uint32_t zone);
-
-  /// Some instances of the zone of one that is drawn: large zones are hit more often.
-  CAUSEWAY_DECL void lose(double now);
-
-  const trace_options& options_;
-  rng draw_;
-  preemption_trace trace_;
-  std::vector<std::uint32_t> live_;
-  using arrival = std::pair<double, std::uint32_t>;  // when, zone
-  std::priority_queue<arrival, std::vector<arrival>, std::greater<>> coming_;
-};
-
-}  // namespace detail
-
 /// A made-up trace; the same for the same options and seed. Times are whole milliseconds.
 CAUSEWAY_DECL preemption_trace make_trace(const trace_options& options, std::uint64_t seed);
 
@@ -5612,6 +5409,86 @@ CAUSEWAY_DECL preemption_trace make_trace(const trace_options& options, std::uin
 #define CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_IPP
 
 // Bodies of plan/preemption_trace.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+/// Uniform in (0, 1).
+inline double open_unit(rng& draw) { return (static_cast<double>(draw.next() >> 12U) + 0.5) * 0x1.0p-52; }
+
+inline double exponential(rng& draw, double mean) { return -mean * std::log(open_unit(draw)); }
+
+/// Whole milliseconds, as files have them.
+inline double whole_ms(double seconds) { return std::ceil(seconds * 1000) / 1000; }
+
+/// At least 1, with this mean.
+CAUSEWAY_DECL std::uint32_t geometric(rng& draw, double mean) {
+  std::uint32_t n = 1;
+  while (n < 4096 && open_unit(draw) > 1 / mean) ++n;
+  return n;
+}
+
+class trace_maker {
+ public:
+  CAUSEWAY_DECL trace_maker(const trace_options& o, std::uint64_t seed) : options_{o}, draw_{seed, mix(0x7472616365U)} {
+    for (std::uint32_t z = 0; z < o.zones; ++z) trace_.zones.push_back("zone" + std::to_string(z));
+  }
+
+  CAUSEWAY_DECL preemption_trace make() {
+    const double end = options_.hours * 3600;
+    for (std::uint32_t i = 0; i < options_.instances; ++i) arrive(0, i % options_.zones);
+    double now = 0;
+    while (now < end) {
+      const double rate = options_.hourly_loss_share * static_cast<double>(live_.size()) / (3600 * options_.bulk);
+      const double loss = rate > 0 ? whole_ms(now + exponential(draw_, 1 / rate)) : std::numeric_limits<double>::infinity();
+      const double come = coming_.empty() ? std::numeric_limits<double>::infinity() : coming_.top().first;
+      now = std::min(loss, come);  // an arrival changes the rate: the next loss is drawn anew, which has no memory
+      if (now >= end) break;
+      if (come <= loss) {
+        const std::uint32_t zone = coming_.top().second;
+        coming_.pop();
+        arrive(now, zone);
+      } else {
+        lose(now);
+      }
+    }
+    trace_.seconds = end;
+    return std::move(trace_);
+  }
+
+ private:
+  CAUSEWAY_DECL void arrive(double now, std::uint32_t zone) {
+    const auto id = static_cast<std::uint32_t>(trace_.instances.size());
+    trace_.instances.push_back({"node" + std::to_string(id + 1), zone});
+    trace_.events.push_back({now, true, id});
+    live_.push_back(id);
+  }
+
+  /// Some instances of the zone of one that is drawn: large zones are hit more often.
+  CAUSEWAY_DECL void lose(double now) {
+    const std::uint32_t zone = trace_.instances[live_[draw_.below(live_.size())]].zone;
+    std::vector<std::uint32_t> there;
+    for (const std::uint32_t id : live_) {
+      if (trace_.instances[id].zone == zone) there.push_back(id);
+    }
+    for (std::uint32_t n = geometric(draw_, options_.bulk); n > 0 && !there.empty(); --n) {
+      const auto at = static_cast<std::ptrdiff_t>(draw_.below(there.size()));
+      const std::uint32_t id = there[static_cast<std::size_t>(at)];
+      there.erase(there.begin() + at);
+      live_.erase(std::find(live_.begin(), live_.end(), id));
+      trace_.events.push_back({now, false, id});
+      coming_.emplace(whole_ms(now + exponential(draw_, options_.replacement)), zone);
+    }
+  }
+
+  const trace_options& options_;
+  rng draw_;
+  preemption_trace trace_;
+  std::vector<std::uint32_t> live_;
+  using arrival = std::pair<double, std::uint32_t>;  // when, zone
+  std::priority_queue<arrival, std::vector<arrival>, std::greater<>> coming_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -5637,70 +5514,6 @@ CAUSEWAY_DECL trace_summary summary_of(const preemption_trace& trace) {
   if (sum > 0) s.hourly_loss_share = static_cast<double>(s.losses) * 3600 / sum;
   return s;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL std::uint32_t geometric(rng& draw, double mean) {
-  std::uint32_t n = 1;
-  while (n < 4096 && open_unit(draw) > 1 / mean) ++n;
-  return n;
-}
-
-CAUSEWAY_DECL trace_maker::trace_maker(const trace_options& o, std::uint64_t seed)
-    : options_{o}, draw_{seed, mix(0x7472616365U)} {
-  for (std::uint32_t z = 0; z < o.zones; ++z) trace_.zones.push_back("zone" + std::to_string(z));
-}
-
-CAUSEWAY_DECL preemption_trace trace_maker::make() {
-  const double end = options_.hours * 3600;
-  for (std::uint32_t i = 0; i < options_.instances; ++i) arrive(0, i % options_.zones);
-  double now = 0;
-  while (now < end) {
-    const double rate = options_.hourly_loss_share * static_cast<double>(live_.size()) / (3600 * options_.bulk);
-    const double loss = rate > 0 ? whole_ms(now + exponential(draw_, 1 / rate)) : std::numeric_limits<double>::infinity();
-    const double come = coming_.empty() ? std::numeric_limits<double>::infinity() : coming_.top().first;
-    now = std::min(loss, come);  // an arrival changes the rate: the next loss is drawn anew, which has no memory
-    if (now >= end) break;
-    if (come <= loss) {
-      const std::uint32_t zone = coming_.top().second;
-      coming_.pop();
-      arrive(now, zone);
-    } else {
-      lose(now);
-    }
-  }
-  trace_.seconds = end;
-  return std::move(trace_);
-}
-
-CAUSEWAY_DECL void trace_maker::arrive(double now, std::uint32_t zone) {
-  const auto id = static_cast<std::uint32_t>(trace_.instances.size());
-  trace_.instances.push_back({"node" + std::to_string(id + 1), zone});
-  trace_.events.push_back({now, true, id});
-  live_.push_back(id);
-}
-
-CAUSEWAY_DECL void trace_maker::lose(double now) {
-  const std::uint32_t zone = trace_.instances[live_[draw_.below(live_.size())]].zone;
-  std::vector<std::uint32_t> there;
-  for (const std::uint32_t id : live_) {
-    if (trace_.instances[id].zone == zone) there.push_back(id);
-  }
-  for (std::uint32_t n = geometric(draw_, options_.bulk); n > 0 && !there.empty(); --n) {
-    const auto at = static_cast<std::ptrdiff_t>(draw_.below(there.size()));
-    const std::uint32_t id = there[static_cast<std::size_t>(at)];
-    there.erase(there.begin() + at);
-    live_.erase(std::find(live_.begin(), live_.end(), id));
-    trace_.events.push_back({now, false, id});
-    coming_.emplace(whole_ms(now + exponential(draw_, options_.replacement)), zone);
-  }
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL preemption_trace make_trace(const trace_options& options, std::uint64_t seed) {
   CAUSEWAY_EXPECT(options.zones > 0 && options.hours > 0 && options.hourly_loss_share >= 0 && options.bulk >= 1 &&
@@ -5816,16 +5629,6 @@ CAUSEWAY_DECL double seconds_of(const routed_step& step);
 #define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
 
 // Bodies of plan/routed_time.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
-  std::vector<std::uint32_t> route(stages);
-  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
-  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -5948,6 +5751,12 @@ CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& wha
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
+  std::vector<std::uint32_t> route(stages);
+  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
+  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
+}
 
 CAUSEWAY_DECL double seconds_of(const routed_step& step) {
   CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
@@ -6429,54 +6238,6 @@ struct trace_text_options {
   std::uint64_t seed = 0;      ///< of tables of counts: they do not say which instance leaves, so it is drawn
 };
 
-namespace detail {
-
-inline constexpr std::size_t most_trace_events = std::size_t{1} << 20U;
-inline constexpr std::size_t most_trace_instances = 65'536;  // at one time
-inline constexpr double longest_trace = 1e9;                 // seconds: 31 years
-
-class trace_reader {
- public:
-  CAUSEWAY_DECL explicit trace_reader(const trace_text_options& o);
-
-  CAUSEWAY_DECL result<preemption_trace> read(std::string_view text);
-
- private:
-  static constexpr std::size_t absent = static_cast<std::size_t>(-1);
-
-  [[nodiscard]] text::place here() const { return {options_.name, line_}; }
-  [[nodiscard]] error wrong(const std::string& what) const { return here().wrong(what); }
-  CAUSEWAY_DECL static std::string quoted(std::string_view field);
-
-  CAUSEWAY_DECL result<void> take(const std::vector<std::string_view>& fields);
-
-  CAUSEWAY_DECL result<void> take_header(const std::vector<std::string_view>& names);
-
-  CAUSEWAY_DECL result<double> time_from(std::string_view field);
-
-  CAUSEWAY_DECL result<void> take_event(double seconds, const std::vector<std::string_view>& fields);
-
-  CAUSEWAY_DECL result<std::uint32_t> instance_of(std::string_view name, std::string_view zone);
-
-  CAUSEWAY_DECL result<void> add(double seconds, bool arrives, std::uint32_t id);
-
-  CAUSEWAY_DECL result<void> take_count(double seconds, std::string_view field);
-
-  const trace_text_options& options_;
-  double per_second_;
-  rng draw_;
-  preemption_trace trace_;
-  std::map<std::string, std::uint32_t, std::less<>> ids_, zones_;
-  std::vector<bool> here_;
-  std::vector<std::uint32_t> live_;
-  std::vector<std::size_t> place_;  // of those that are here, in live_
-  std::size_t line_ = 0, width_ = 0;
-  std::size_t time_ = absent, event_ = absent, instance_ = absent, zone_ = absent, count_ = absent;
-  bool known_ = false;  // what the columns are
-};
-
-}  // namespace detail
-
 /// Reads a trace. errc::bad_text names the line; errc::too_large beyond 16 MiB, 1,048,576 events or 65,536 instances at one
 /// time. In tables of counts the instances that leave are drawn with `options.seed`.
 CAUSEWAY_DECL result<preemption_trace> read_trace(std::string_view text, const trace_text_options& options = {});
@@ -6497,125 +6258,147 @@ CAUSEWAY_DECL std::string write_trace(const preemption_trace& trace);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL trace_reader::trace_reader(const trace_text_options& o)
-    : options_{o}, per_second_{o.per_second}, draw_{o.seed, mix(0x636f756e74U)} {}
+inline constexpr std::size_t most_trace_events = std::size_t{1} << 20U;
+inline constexpr std::size_t most_trace_instances = 65'536;  // at one time
+inline constexpr double longest_trace = 1e9;                 // seconds: 31 years
 
-CAUSEWAY_DECL std::string trace_reader::quoted(std::string_view field) {
-  return '"' + std::string{field.substr(0, 40)} + '"';
-}
+class trace_reader {
+ public:
+  CAUSEWAY_DECL explicit trace_reader(const trace_text_options& o)
+      : options_{o}, per_second_{o.per_second}, draw_{o.seed, mix(0x636f756e74U)} {}
 
-CAUSEWAY_DECL result<preemption_trace> trace_reader::read(std::string_view text) {
-  CAUSEWAY_TRY(text::for_each_line(text, options_.name, [this](std::string_view line, const text::place& at) {
-    line_ = at.line;
-    return take(text::split(line, ','));
-  }));
-  if (!known_) return fail(errc::bad_text, options_.name, "has no line with a time; see docs/reference/traces.md");
-  if (trace_.zones.empty()) trace_.zones.emplace_back();
-  return std::move(trace_);
-}
-
-CAUSEWAY_DECL result<void> trace_reader::take(const std::vector<std::string_view>& fields) {
-  if (!known_) {
-    known_ = true;
-    width_ = fields.size();
-    if (!text::number_from<double>(fields[0], here(), "the time")) return take_header(fields);
-    if (width_ != 2 && width_ != 3)
-      return wrong("a table without names of columns has 2 (time,count) or 3 (time,add|remove,instance), not " +
-                   std::to_string(width_));
-    (width_ == 2 ? count_ : event_) = 1;
-    if (width_ == 3) instance_ = 2;
-    time_ = 0;
+  CAUSEWAY_DECL result<preemption_trace> read(std::string_view text) {
+    CAUSEWAY_TRY(text::for_each_line(text, options_.name, [this](std::string_view line, const text::place& at) {
+      line_ = at.line;
+      return take(text::split(line, ','));
+    }));
+    if (!known_) return fail(errc::bad_text, options_.name, "has no line with a time; see docs/reference/traces.md");
+    if (trace_.zones.empty()) trace_.zones.emplace_back();
+    return std::move(trace_);
   }
-  if (fields.size() != width_)
-    return wrong("has " + std::to_string(fields.size()) + " fields, the first line " + std::to_string(width_));
-  CAUSEWAY_ASSIGN(const double seconds, time_from(fields[time_]));
-  trace_.seconds = seconds;
-  return count_ != absent ? take_count(seconds, fields[count_]) : take_event(seconds, fields);
-}
 
-CAUSEWAY_DECL result<void> trace_reader::take_header(const std::vector<std::string_view>& names) {
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const std::string_view n = names[i];
-    std::size_t* column = nullptr;
-    if (n == "time" || n == "seconds" || n == "milliseconds") column = &time_;
-    if (n == "event") column = &event_;
-    if (n == "instance" || n == "node") column = &instance_;
-    if (n == "zone") column = &zone_;
-    if (n == "count") column = &count_;
-    if (column == nullptr) continue;  // columns for people
-    if (*column != absent) return wrong("names the column " + quoted(n) + " twice");
-    *column = i;
-    if (n == "seconds") per_second_ = 1;
-    if (n == "milliseconds") per_second_ = 1000;
+ private:
+  static constexpr std::size_t absent = static_cast<std::size_t>(-1);
+
+  [[nodiscard]] text::place here() const { return {options_.name, line_}; }
+  [[nodiscard]] error wrong(const std::string& what) const { return here().wrong(what); }
+  CAUSEWAY_DECL static std::string quoted(std::string_view field) { return '"' + std::string{field.substr(0, 40)} + '"'; }
+
+  CAUSEWAY_DECL result<void> take(const std::vector<std::string_view>& fields) {
+    if (!known_) {
+      known_ = true;
+      width_ = fields.size();
+      if (!text::number_from<double>(fields[0], here(), "the time")) return take_header(fields);
+      if (width_ != 2 && width_ != 3)
+        return wrong("a table without names of columns has 2 (time,count) or 3 (time,add|remove,instance), not " +
+                     std::to_string(width_));
+      (width_ == 2 ? count_ : event_) = 1;
+      if (width_ == 3) instance_ = 2;
+      time_ = 0;
+    }
+    if (fields.size() != width_)
+      return wrong("has " + std::to_string(fields.size()) + " fields, the first line " + std::to_string(width_));
+    CAUSEWAY_ASSIGN(const double seconds, time_from(fields[time_]));
+    trace_.seconds = seconds;
+    return count_ != absent ? take_count(seconds, fields[count_]) : take_event(seconds, fields);
   }
-  if (time_ == absent) return wrong("names no column seconds, milliseconds or time");
-  const bool events = event_ != absent && instance_ != absent;
-  if (events == (count_ != absent)) return wrong("names either event and instance, or count");
-  return {};
-}
 
-CAUSEWAY_DECL result<double> trace_reader::time_from(std::string_view field) {
-  CAUSEWAY_ASSIGN(double value, text::number_from<double>(field, here(), "the time"));
-  value /= per_second_;
-  if (!(value >= 0 && value <= longest_trace)) return wrong("times are from 0 to 1e9 seconds, not " + quoted(field));
-  if (value < trace_.seconds) return wrong("goes back in time; sort the lines");
-  return value;
-}
-
-CAUSEWAY_DECL result<void> trace_reader::take_event(double seconds, const std::vector<std::string_view>& fields) {
-  const std::string_view what = fields[event_], name = fields[instance_];
-  if (what == "end") return {};  // only makes the trace as long as that
-  if (what != "add" && what != "remove") return wrong("the event is add, remove or end, not " + quoted(what));
-  if (name.empty() || name.size() > 64) return wrong("the instance's name has 1 to 64 bytes");
-  CAUSEWAY_ASSIGN(const std::uint32_t id, instance_of(name, zone_ == absent ? std::string_view{} : fields[zone_]));
-  return add(seconds, what == "add", id);
-}
-
-CAUSEWAY_DECL result<std::uint32_t> trace_reader::instance_of(std::string_view name, std::string_view zone) {
-  if (zone.size() > 64) return wrong("the zone's name has at most 64 bytes");
-  const auto z = zones_.emplace(std::string{zone}, static_cast<std::uint32_t>(zones_.size()));
-  if (z.second) trace_.zones.emplace_back(zone);
-  const auto id = ids_.emplace(std::string{name}, static_cast<std::uint32_t>(ids_.size()));
-  if (id.second) {
-    trace_.instances.push_back({std::string{name}, z.first->second});
-    here_.push_back(false);
-    place_.push_back(0);
+  CAUSEWAY_DECL result<void> take_header(const std::vector<std::string_view>& names) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string_view n = names[i];
+      std::size_t* column = nullptr;
+      if (n == "time" || n == "seconds" || n == "milliseconds") column = &time_;
+      if (n == "event") column = &event_;
+      if (n == "instance" || n == "node") column = &instance_;
+      if (n == "zone") column = &zone_;
+      if (n == "count") column = &count_;
+      if (column == nullptr) continue;  // columns for people
+      if (*column != absent) return wrong("names the column " + quoted(n) + " twice");
+      *column = i;
+      if (n == "seconds") per_second_ = 1;
+      if (n == "milliseconds") per_second_ = 1000;
+    }
+    if (time_ == absent) return wrong("names no column seconds, milliseconds or time");
+    const bool events = event_ != absent && instance_ != absent;
+    if (events == (count_ != absent)) return wrong("names either event and instance, or count");
+    return {};
   }
-  if (trace_.instances[id.first->second].zone != z.first->second)
-    return wrong(quoted(name) + " was in another zone before");
-  return id.first->second;
-}
 
-CAUSEWAY_DECL result<void> trace_reader::add(double seconds, bool arrives, std::uint32_t id) {
-  if (here_[id] == arrives)
-    return wrong(quoted(trace_.instances[id].name) + (arrives ? " is there already" : " is not there"));
-  if (trace_.events.size() == most_trace_events || (arrives && live_.size() == most_trace_instances))
-    return fail(errc::too_large, options_.name + ", line " + std::to_string(line_),
-                "more than 1,048,576 events, or 65,536 instances at one time");
-  here_[id] = arrives;
-  if (arrives) {
-    place_[id] = live_.size();
-    live_.push_back(id);
-  } else {
-    live_[place_[id]] = live_.back();
-    place_[live_.back()] = place_[id];
-    live_.pop_back();
+  CAUSEWAY_DECL result<double> time_from(std::string_view field) {
+    CAUSEWAY_ASSIGN(double value, text::number_from<double>(field, here(), "the time"));
+    value /= per_second_;
+    if (!(value >= 0 && value <= longest_trace)) return wrong("times are from 0 to 1e9 seconds, not " + quoted(field));
+    if (value < trace_.seconds) return wrong("goes back in time; sort the lines");
+    return value;
   }
-  trace_.events.push_back({seconds, arrives, id});
-  return {};
-}
 
-CAUSEWAY_DECL result<void> trace_reader::take_count(double seconds, std::string_view field) {
-  const auto count = text::number_from<std::uint32_t>(field, here(), "the count");
-  if (!count || *count > most_trace_instances)
-    return wrong("the count is a whole number up to 65,536, not " + quoted(field));
-  while (live_.size() < *count) {
-    CAUSEWAY_ASSIGN(const std::uint32_t id, instance_of("node" + std::to_string(ids_.size() + 1), {}));
-    CAUSEWAY_TRY(add(seconds, true, id));
+  CAUSEWAY_DECL result<void> take_event(double seconds, const std::vector<std::string_view>& fields) {
+    const std::string_view what = fields[event_], name = fields[instance_];
+    if (what == "end") return {};  // only makes the trace as long as that
+    if (what != "add" && what != "remove") return wrong("the event is add, remove or end, not " + quoted(what));
+    if (name.empty() || name.size() > 64) return wrong("the instance's name has 1 to 64 bytes");
+    CAUSEWAY_ASSIGN(const std::uint32_t id, instance_of(name, zone_ == absent ? std::string_view{} : fields[zone_]));
+    return add(seconds, what == "add", id);
   }
-  while (live_.size() > *count) CAUSEWAY_TRY(add(seconds, false, live_[draw_.below(live_.size())]));
-  return {};
-}
+
+  CAUSEWAY_DECL result<std::uint32_t> instance_of(std::string_view name, std::string_view zone) {
+    if (zone.size() > 64) return wrong("the zone's name has at most 64 bytes");
+    const auto z = zones_.emplace(std::string{zone}, static_cast<std::uint32_t>(zones_.size()));
+    if (z.second) trace_.zones.emplace_back(zone);
+    const auto id = ids_.emplace(std::string{name}, static_cast<std::uint32_t>(ids_.size()));
+    if (id.second) {
+      trace_.instances.push_back({std::string{name}, z.first->second});
+      here_.push_back(false);
+      place_.push_back(0);
+    }
+    if (trace_.instances[id.first->second].zone != z.first->second)
+      return wrong(quoted(name) + " was in another zone before");
+    return id.first->second;
+  }
+
+  CAUSEWAY_DECL result<void> add(double seconds, bool arrives, std::uint32_t id) {
+    if (here_[id] == arrives)
+      return wrong(quoted(trace_.instances[id].name) + (arrives ? " is there already" : " is not there"));
+    if (trace_.events.size() == most_trace_events || (arrives && live_.size() == most_trace_instances))
+      return fail(errc::too_large, options_.name + ", line " + std::to_string(line_),
+                  "more than 1,048,576 events, or 65,536 instances at one time");
+    here_[id] = arrives;
+    if (arrives) {
+      place_[id] = live_.size();
+      live_.push_back(id);
+    } else {
+      live_[place_[id]] = live_.back();
+      place_[live_.back()] = place_[id];
+      live_.pop_back();
+    }
+    trace_.events.push_back({seconds, arrives, id});
+    return {};
+  }
+
+  CAUSEWAY_DECL result<void> take_count(double seconds, std::string_view field) {
+    const auto count = text::number_from<std::uint32_t>(field, here(), "the count");
+    if (!count || *count > most_trace_instances)
+      return wrong("the count is a whole number up to 65,536, not " + quoted(field));
+    while (live_.size() < *count) {
+      CAUSEWAY_ASSIGN(const std::uint32_t id, instance_of("node" + std::to_string(ids_.size() + 1), {}));
+      CAUSEWAY_TRY(add(seconds, true, id));
+    }
+    while (live_.size() > *count) CAUSEWAY_TRY(add(seconds, false, live_[draw_.below(live_.size())]));
+    return {};
+  }
+
+  const trace_text_options& options_;
+  double per_second_;
+  rng draw_;
+  preemption_trace trace_;
+  std::map<std::string, std::uint32_t, std::less<>> ids_, zones_;
+  std::vector<bool> here_;
+  std::vector<std::uint32_t> live_;
+  std::vector<std::size_t> place_;  // of those that are here, in live_
+  std::size_t line_ = 0, width_ = 0;
+  std::size_t time_ = absent, event_ = absent, instance_ = absent, zone_ = absent, count_ = absent;
+  bool known_ = false;  // what the columns are
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
@@ -6652,19 +6435,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 namespace detail {
 
-inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
-
 /// An empty schedule of these sizes, or why there is none.
 CAUSEWAY_DECL [[nodiscard]] result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
                                                             std::uint32_t micro_batches);
-
-/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
-CAUSEWAY_DECL [[nodiscard]] std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
-
-/// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
-/// behind.
-CAUSEWAY_DECL [[nodiscard]] result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
-                                                       std::uint32_t times);
 
 }  // namespace detail
 
@@ -6747,20 +6520,7 @@ CAUSEWAY_DECL [[nodiscard]] schedule with_recompute(const schedule& s);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
-  if (ranks == 0 || chunks == 0 || micro_batches == 0)
-    return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
-  const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
-  if (stages > most_operations || stages * micro_batches > most_operations / 3) {
-    return fail(errc::too_large, "schedule",
-                std::to_string(ranks) + " ranks of " + std::to_string(chunks) + " chunks with " +
-                    std::to_string(micro_batches) + " micro-batches are too many operations; use fewer micro-batches");
-  }
-  schedule s{ranks, chunks, micro_batches, true, {}};
-  s.orders.resize(ranks);
-  return s;
-}
-
+/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
 CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
   std::vector<operation> order;
   order.reserve(std::size_t{2} * micro_batches);
@@ -6773,6 +6533,8 @@ CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uin
   return order;
 }
 
+/// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
+/// behind.
 CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t times) {
   CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 1, micro_batches));
   for (std::uint32_t r = 0; r < ranks; ++r) {
@@ -6784,6 +6546,22 @@ CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micr
     }
     while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
   }
+  return s;
+}
+
+inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
+
+CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+  if (ranks == 0 || chunks == 0 || micro_batches == 0)
+    return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
+  const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
+  if (stages > most_operations || stages * micro_batches > most_operations / 3) {
+    return fail(errc::too_large, "schedule",
+                std::to_string(ranks) + " ranks of " + std::to_string(chunks) + " chunks with " +
+                    std::to_string(micro_batches) + " micro-batches are too many operations; use fewer micro-batches");
+  }
+  schedule s{ranks, chunks, micro_batches, true, {}};
+  s.orders.resize(ranks);
   return s;
 }
 
@@ -6952,32 +6730,6 @@ CAUSEWAY_DECL schedule with_recompute(const schedule& s) {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-/// What one rank has done, and what the rule wants next.
-class varuna_rule {
- public:
-  varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
-      : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
-
- private:
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
-
-  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
-
-  std::uint32_t rank_;
-  bool last_;
-  std::uint32_t micro_batches_;
-  std::uint32_t most_stored_;
-  std::uint32_t forwards_ = 0;
-  std::uint32_t backwards_ = 0;
-  bool has_activations_ = false;
-};
-
-}  // namespace detail
-
 /// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
 /// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
 /// Errors: costs that do not fit; no room for an input.
@@ -6997,31 +6749,47 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> varuna(const stage_costs& costs, st
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL std::optional<operation> varuna_rule::choose(const pipeline_clock& clock) {
-  if (backwards_ == micro_batches_) return std::nullopt;
-  const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
-  if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
-  const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
-  const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
-  const auto forward = next_forward(clock);
-  if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
-  if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
-  return std::nullopt;
-}
+/// What one rank has done, and what the rule wants next.
+class varuna_rule {
+ public:
+  varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
+      : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
 
-CAUSEWAY_DECL std::optional<operation> varuna_rule::next_forward(const pipeline_clock& clock) const {
-  const operation forward{work::forward, forwards_};
-  const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
-  if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
-  return forward;
-}
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
+    if (backwards_ == micro_batches_) return std::nullopt;
+    const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
+    if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
+    const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
+    const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
+    const auto forward = next_forward(clock);
+    if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
+    if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
+    return std::nullopt;
+  }
 
-CAUSEWAY_DECL operation varuna_rule::take(const operation& op) {
-  forwards_ += op.kind == work::forward ? 1 : 0;
-  backwards_ += op.kind == work::backward ? 1 : 0;
-  if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
-  return op;
-}
+ private:
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const {
+    const operation forward{work::forward, forwards_};
+    const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
+    if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
+    return forward;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op) {
+    forwards_ += op.kind == work::forward ? 1 : 0;
+    backwards_ += op.kind == work::backward ? 1 : 0;
+    if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
+    return op;
+  }
+
+  std::uint32_t rank_;
+  bool last_;
+  std::uint32_t micro_batches_;
+  std::uint32_t most_stored_;
+  std::uint32_t forwards_ = 0;
+  std::uint32_t backwards_ = 0;
+  bool has_activations_ = false;
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
@@ -7124,8 +6892,6 @@ class varuna_try {
   model_cost model_;  // its `parameters` are the bytes of gradients
 };
 
-CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o);
-
 }  // namespace detail
 
 /// The quickest (P, D, m, N_m) with P * D <= G. errc::invalid_argument: a calibration that is not complete;
@@ -7148,22 +6914,21 @@ CAUSEWAY_DECL std::vector<result<varuna_plan>> morphing_table(const varuna_calib
 
 // Bodies of plan/varuna_search.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance) {
-  std::vector<double> per_sample(c.sizes.size());
-  for (std::size_t i = 0; i < per_sample.size(); ++i) {
-    for (const cut_point& p : c.points) per_sample[i] += p.forward[i] / static_cast<double>(c.sizes[i]);
-  }
-  const double best = *std::min_element(per_sample.begin(), per_sample.end());
-  std::size_t knee = 0;
-  while (per_sample[knee] > best * (1 + tolerance)) ++knee;
-  return knee;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
+  const auto wrong = [](const char* what) { return fail(errc::invalid_argument, "varuna's search", what); };
+  if (c.sizes.empty() || c.sizes[0] == 0 ||
+      std::adjacent_find(c.sizes.begin(), c.sizes.end(), [](auto a, auto b) { return a >= b; }) != c.sizes.end())
+    return wrong("needs calibrated micro-batch sizes that rise from 1 or more");
+  if (c.points.empty()) return wrong("needs a cut-point");
+  for (const cut_point& p : c.points) {
+    if (p.forward.size() != c.sizes.size() || p.backward.size() != c.sizes.size())
+      return wrong("needs a forward and a backward time of each cut-point for each micro-batch size");
+  }
+  if (o.devices == 0 || o.global_batch == 0) return wrong("needs at least one device and one sample");
+  return {};
+}
 
 CAUSEWAY_DECL varuna_try::varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size)
     : calibration_{c}, options_{o}, size_{size}, samples_{static_cast<double>(c.sizes[size])} {
@@ -7216,23 +6981,20 @@ CAUSEWAY_DECL double varuna_try::average_seconds(const varuna_plan& plan) const 
   return slowest;
 }
 
-CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
-  const auto wrong = [](const char* what) { return fail(errc::invalid_argument, "varuna's search", what); };
-  if (c.sizes.empty() || c.sizes[0] == 0 ||
-      std::adjacent_find(c.sizes.begin(), c.sizes.end(), [](auto a, auto b) { return a >= b; }) != c.sizes.end())
-    return wrong("needs calibrated micro-batch sizes that rise from 1 or more");
-  if (c.points.empty()) return wrong("needs a cut-point");
-  for (const cut_point& p : c.points) {
-    if (p.forward.size() != c.sizes.size() || p.backward.size() != c.sizes.size())
-      return wrong("needs a forward and a backward time of each cut-point for each micro-batch size");
-  }
-  if (o.devices == 0 || o.global_batch == 0) return wrong("needs at least one device and one sample");
-  return {};
-}
-
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance) {
+  std::vector<double> per_sample(c.sizes.size());
+  for (std::size_t i = 0; i < per_sample.size(); ++i) {
+    for (const cut_point& p : c.points) per_sample[i] += p.forward[i] / static_cast<double>(c.sizes[i]);
+  }
+  const double best = *std::min_element(per_sample.begin(), per_sample.end());
+  std::size_t knee = 0;
+  while (per_sample[knee] > best * (1 + tolerance)) ++knee;
+  return knee;
+}
 
 CAUSEWAY_DECL result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options) {
   CAUSEWAY_TRY(detail::check_varuna(calibration, options));
@@ -8287,28 +8049,6 @@ CAUSEWAY_DECL result<template_set> make_templates(const model_cost& model, const
 
 // Bodies of plan/templates.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL double pipeline_template::seconds(std::size_t micro_batches) const noexcept {
-  return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
-}
-
-CAUSEWAY_DECL std::size_t pipeline_template::within(double limit, std::size_t most) const noexcept {
-  if (limit < fill_drain) return 0;
-  std::size_t n = most;
-  if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
-  while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
-  while (n > 0 && seconds(n) > limit) --n;
-  return n;
-}
-
-CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const {
-  CAUSEWAY_EXPECT(has(peers));
-  return templates[peers - smallest()];
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL template_cutter::template_cutter(const model_cost& model, const template_peers& peers,
@@ -8383,6 +8123,24 @@ CAUSEWAY_DECL void template_cutter::keep(std::vector<point>& front, const point&
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL double pipeline_template::seconds(std::size_t micro_batches) const noexcept {
+  return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
+}
+
+CAUSEWAY_DECL std::size_t pipeline_template::within(double limit, std::size_t most) const noexcept {
+  if (limit < fill_drain) return 0;
+  std::size_t n = most;
+  if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
+  while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
+  while (n > 0 && seconds(n) > limit) --n;
+  return n;
+}
+
+CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const {
+  CAUSEWAY_EXPECT(has(peers));
+  return templates[peers - smallest()];
+}
+
 CAUSEWAY_DECL bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers) {
   // x pipelines give every sum from x * smallest to x * largest, and no other.
   if (smallest == 0 || peers / smallest < pipelines) return false;
@@ -8444,49 +8202,6 @@ struct template_choice {
   double seconds = 0;                      ///< of the pipeline that ends last
 };
 
-namespace detail {
-
-/// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
-template <class Enough>
-  requires requires(Enough& f, double t) {
-    { f(t) } -> ConvertibleTo<bool>;
-  }
-double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
-  std::vector<double> times;
-  for (const pipeline_template* t : kinds) {
-    for (std::size_t n = 1; n <= micro_batches; ++n) times.push_back(t->seconds(n));
-  }
-  std::sort(times.begin(), times.end());
-  const auto found = std::partition_point(times.begin(), times.end(), [&](double t) { return !enough(t); });
-  return found == times.end() ? std::numeric_limits<double>::infinity() : *found;
-}
-
-/// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
-class template_knapsack {
- public:
-  CAUSEWAY_DECL template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
-
-  /// The most micro-batches, or `none`.
-  CAUSEWAY_DECL std::size_t solve(double limit, std::size_t most);
-
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sizes() const;
-
-  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
-
- private:
-  struct step {
-    std::size_t size = 0, before = 0;
-  };
-  [[nodiscard]] std::size_t at(std::size_t n, std::size_t k) const { return n * (least_ + 1) + k; }
-
-  const template_set& set_;
-  std::size_t peers_, least_;
-  std::vector<std::size_t> best_;  // [peers used][pipelines, up to `least`]
-  std::vector<step> last_;
-};
-
-}  // namespace detail
-
 /// Splits `micro_batches` over pipelines of `sizes` so that the last ends as early as can be. Exact.
 CAUSEWAY_DECL template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes,
                                           std::size_t micro_batches);
@@ -8509,39 +8224,72 @@ CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, 
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL template_knapsack::template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
-    : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+/// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
+template <class Enough>
+  requires requires(Enough& f, double t) {
+    { f(t) } -> ConvertibleTo<bool>;
+  }
+double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
+  std::vector<double> times;
+  for (const pipeline_template* t : kinds) {
+    for (std::size_t n = 1; n <= micro_batches; ++n) times.push_back(t->seconds(n));
+  }
+  std::sort(times.begin(), times.end());
+  const auto found = std::partition_point(times.begin(), times.end(), [&](double t) { return !enough(t); });
+  return found == times.end() ? std::numeric_limits<double>::infinity() : *found;
+}
 
-CAUSEWAY_DECL std::size_t template_knapsack::solve(double limit, std::size_t most) {
-  std::fill(best_.begin(), best_.end(), none);
-  best_[0] = 0;
-  for (std::size_t n = 1; n <= peers_; ++n) {
-    for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
-      const std::size_t gain = set_.of(size).within(limit, most);
-      for (std::size_t k = 0; k <= least_; ++k) {
-        const std::size_t before = best_[at(n - size, k)];
-        if (before == none) continue;
-        const std::size_t to = at(n, std::min(k + 1, least_));
-        if (best_[to] != none && before + gain <= best_[to]) continue;
-        best_[to] = before + gain;
-        last_[to] = {size, k};
+/// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
+class template_knapsack {
+ public:
+  CAUSEWAY_DECL template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
+      : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+
+  /// The most micro-batches, or `none`.
+  CAUSEWAY_DECL std::size_t solve(double limit, std::size_t most) {
+    std::fill(best_.begin(), best_.end(), none);
+    best_[0] = 0;
+    for (std::size_t n = 1; n <= peers_; ++n) {
+      for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
+        const std::size_t gain = set_.of(size).within(limit, most);
+        for (std::size_t k = 0; k <= least_; ++k) {
+          const std::size_t before = best_[at(n - size, k)];
+          if (before == none) continue;
+          const std::size_t to = at(n, std::min(k + 1, least_));
+          if (best_[to] != none && before + gain <= best_[to]) continue;
+          best_[to] = before + gain;
+          last_[to] = {size, k};
+        }
       }
     }
+    return best_[at(peers_, least_)];
   }
-  return best_[at(peers_, least_)];
-}
 
-CAUSEWAY_DECL std::vector<std::size_t> template_knapsack::sizes() const {
-  std::vector<std::size_t> all;
-  for (std::size_t n = peers_, k = least_; n > 0;) {
-    const auto [size, before] = last_[at(n, k)];
-    all.push_back(size);
-    n -= size;
-    k = before;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sizes() const {
+    std::vector<std::size_t> all;
+    for (std::size_t n = peers_, k = least_; n > 0;) {
+      const auto [size, before] = last_[at(n, k)];
+      all.push_back(size);
+      n -= size;
+      k = before;
+    }
+    std::sort(all.rbegin(), all.rend());
+    return all;
   }
-  std::sort(all.rbegin(), all.rend());
-  return all;
-}
+
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+ private:
+  struct step {
+    std::size_t size = 0, before = 0;
+  };
+  [[nodiscard]] std::size_t at(std::size_t n, std::size_t k) const { return n * (least_ + 1) + k; }
+
+  const template_set& set_;
+  std::size_t peers_, least_;
+  std::vector<std::size_t> best_;  // [peers used][pipelines, up to `least`]
+  std::vector<step> last_;
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
@@ -8633,15 +8381,6 @@ CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> held_blocks(const
 
 namespace detail {
 
-/// The pipeline of most (or fewest) peers but `but`; the first of equals. `all.size()`: there is none.
-CAUSEWAY_DECL std::size_t extreme_pipeline(const pipeline_peers& all, std::size_t but, bool most);
-
-/// Fills up or merges the pipelines that are too small.
-CAUSEWAY_DECL void mend(const template_set& set, template_reaction& r);
-
-/// Pipelines beyond the largest template give what they cannot use to the smallest ones; what nobody can use stays spare.
-CAUSEWAY_DECL void shorten(const template_set& set, pipeline_peers& all);
-
 CAUSEWAY_DECL result<std::vector<block_copy>> copies_for(const template_set& set, const pipeline_peers& before,
                                                          const pipeline_peers& after, const std::vector<std::size_t>& lost);
 
@@ -8663,24 +8402,9 @@ CAUSEWAY_DECL result<template_reaction> react(const template_set& set, const pip
 
 // Bodies of plan/template_reaction.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> held_blocks(const template_set& set,
-                                                                           const pipeline_peers& all) {
-  std::vector<std::pair<std::size_t, std::size_t>> held;
-  for (const auto& peers : all) {
-    for (const template_stage& s : set.of(peers.size()).stages) {
-      for (std::size_t b = s.first_block; b < s.end; ++b) held.emplace_back(peers[s.peer], b);
-    }
-  }
-  std::sort(held.begin(), held.end());
-  return held;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+/// The pipeline of most (or fewest) peers but `but`; the first of equals. `all.size()`: there is none.
 CAUSEWAY_DECL std::size_t extreme_pipeline(const pipeline_peers& all, std::size_t but, bool most) {
   std::size_t found = all.size();
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -8690,6 +8414,7 @@ CAUSEWAY_DECL std::size_t extreme_pipeline(const pipeline_peers& all, std::size_
   return found;
 }
 
+/// Fills up or merges the pipelines that are too small.
 CAUSEWAY_DECL void mend(const template_set& set, template_reaction& r) {
   for (std::size_t i = 0; i < r.pipelines.size();) {
     while (r.pipelines[i].size() < set.smallest()) {
@@ -8712,6 +8437,7 @@ CAUSEWAY_DECL void mend(const template_set& set, template_reaction& r) {
   }
 }
 
+/// Pipelines beyond the largest template give what they cannot use to the smallest ones; what nobody can use stays spare.
 CAUSEWAY_DECL void shorten(const template_set& set, pipeline_peers& all) {
   std::vector<std::size_t> spare;
   for (auto& p : all) {
@@ -8749,6 +8475,18 @@ CAUSEWAY_DECL result<std::vector<block_copy>> copies_for(const template_set& set
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> held_blocks(const template_set& set,
+                                                                           const pipeline_peers& all) {
+  std::vector<std::pair<std::size_t, std::size_t>> held;
+  for (const auto& peers : all) {
+    for (const template_stage& s : set.of(peers.size()).stages) {
+      for (std::size_t b = s.first_block; b < s.end; ++b) held.emplace_back(peers[s.peer], b);
+    }
+  }
+  std::sort(held.begin(), held.end());
+  return held;
+}
 
 CAUSEWAY_DECL result<template_reaction> react(const template_set& set, const pipeline_peers& pipelines,
                                               const std::vector<std::size_t>& lost) {
@@ -9045,54 +8783,6 @@ struct rank_plan {
   double end = 0;              ///< of all ranks: when the last operation ends
 };
 
-namespace detail {
-
-inline constexpr double forward_takes = 1, backward_takes = 2;  // about
-
-class resumed_clock {
- public:
-  CAUSEWAY_DECL explicit resumed_clock(const step_progress& p);
-
-  CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> run();
-
- private:
-  struct row {
-    std::size_t next_forward = 0, next_back = 0, in_flight = 0;
-  };
-  struct candidate {
-    double begin = 0;
-    operation op{};
-    // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    CAUSEWAY_DECL [[nodiscard]] auto rank() const;
-  };
-
-  CAUSEWAY_DECL static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
-
-  // Activations that fit: as in 1F1B.
-  [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
-
-  CAUSEWAY_DECL void pass_by(std::size_t s);
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::vector<rank_plan> ended();
-
-  CAUSEWAY_DECL [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
-
-  CAUSEWAY_DECL void take(const candidate& c);
-
-  const step_progress& p_;
-  step_progress left_;
-  std::vector<row> row_;
-  std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
-  std::vector<double> free_at_;
-  std::vector<rank_plan> plans_;
-};
-
-}  // namespace detail
-
 /// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
 /// ranks never say.
 CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
@@ -9114,6 +8804,111 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<operation> with_repeats(const rank_plan&
 
 // Bodies of plan/resumed_order.hpp.
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+inline constexpr double forward_takes = 1, backward_takes = 2;  // about
+
+class resumed_clock {
+ public:
+  CAUSEWAY_DECL explicit resumed_clock(const step_progress& p)
+      : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
+    back_at_ = forward_at_;
+    for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
+    free_at_.resize(plans_.size());
+    for (std::size_t s = 0; s < p.stages(); ++s) {
+      for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
+      pass_by(s);
+    }
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> run() {
+    for (;;) {
+      std::optional<candidate> first;
+      bool left = false;
+      for (std::size_t s = 0; s < p_.stages(); ++s) {
+        left = left || row_[s].next_back < p_.micro_batches();
+        consider(back(s), first);
+        consider(forward(s), first);
+      }
+      if (!first && left)
+        return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
+      if (!first) return ended();
+      take(*first);
+    }
+  }
+
+ private:
+  struct row {
+    std::size_t next_forward = 0, next_back = 0, in_flight = 0;
+  };
+  struct candidate {
+    double begin = 0;
+    operation op{};
+    // gradients first, then the micro-batch that came in first, then the stage nearer the loss
+    [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
+  };
+
+  CAUSEWAY_DECL static void consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
+    if (c && (!first || c->rank() < first->rank())) first = c;
+  }
+
+  // Activations that fit: as in 1F1B.
+  [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
+
+  CAUSEWAY_DECL void pass_by(std::size_t s) {
+    row& r = row_[s];
+    while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
+    while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> forward(std::size_t s) const {
+    const std::size_t m = row_[s].next_forward;
+    if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
+    if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
+    const double input = s > 0 ? forward_at_[s - 1][m] : 0;
+    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> back(std::size_t s) const {
+    const std::size_t m = row_[s].next_back;
+    if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
+    if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
+    const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
+    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<rank_plan> ended() {
+    for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
+    return std::move(plans_);
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s) {
+    return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
+  }
+
+  CAUSEWAY_DECL void take(const candidate& c) {
+    const std::size_t s = c.op.chunk, m = c.op.micro_batch;
+    const bool goes_forward = c.op.kind == work::forward;
+    const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
+    free_at_[p_.owners[s]] = end;
+    plans_[p_.owners[s]].order.push_back(c.op);
+    plans_[p_.owners[s]].begins.push_back(c.begin);
+    (goes_forward ? forward_at_ : back_at_)[s][m] = end;
+    left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
+    goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
+    pass_by(s);
+  }
+
+  const step_progress& p_;
+  step_progress left_;
+  std::vector<row> row_;
+  std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
+  std::vector<double> free_at_;
+  std::vector<rank_plan> plans_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t micro_batches) {
@@ -9122,93 +8917,6 @@ CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t
   p.units.assign(stages, std::vector<unit_state>(micro_batches));
   return p;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL auto resumed_clock::candidate::rank() const {
-  return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk};
-}
-
-CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
-    : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
-  back_at_ = forward_at_;
-  for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
-  free_at_.resize(plans_.size());
-  for (std::size_t s = 0; s < p.stages(); ++s) {
-    for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
-    pass_by(s);
-  }
-}
-
-CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_clock::run() {
-  for (;;) {
-    std::optional<candidate> first;
-    bool left = false;
-    for (std::size_t s = 0; s < p_.stages(); ++s) {
-      left = left || row_[s].next_back < p_.micro_batches();
-      consider(back(s), first);
-      consider(forward(s), first);
-    }
-    if (!first && left)
-      return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
-    if (!first) return ended();
-    take(*first);
-  }
-}
-
-CAUSEWAY_DECL void resumed_clock::consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
-  if (c && (!first || c->rank() < first->rank())) first = c;
-}
-
-CAUSEWAY_DECL void resumed_clock::pass_by(std::size_t s) {
-  row& r = row_[s];
-  while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
-  while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
-}
-
-CAUSEWAY_DECL auto resumed_clock::forward(std::size_t s) const -> std::optional<candidate> {
-  const std::size_t m = row_[s].next_forward;
-  if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
-  if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
-  const double input = s > 0 ? forward_at_[s - 1][m] : 0;
-  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
-}
-
-CAUSEWAY_DECL auto resumed_clock::back(std::size_t s) const -> std::optional<candidate> {
-  const std::size_t m = row_[s].next_back;
-  if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
-  if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
-  const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
-  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
-}
-
-CAUSEWAY_DECL std::vector<rank_plan> resumed_clock::ended() {
-  for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
-  return std::move(plans_);
-}
-
-CAUSEWAY_DECL operation resumed_clock::named(work kind, std::size_t m, std::size_t s) {
-  return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
-}
-
-CAUSEWAY_DECL void resumed_clock::take(const candidate& c) {
-  const std::size_t s = c.op.chunk, m = c.op.micro_batch;
-  const bool goes_forward = c.op.kind == work::forward;
-  const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
-  free_at_[p_.owners[s]] = end;
-  plans_[p_.owners[s]].order.push_back(c.op);
-  plans_[p_.owners[s]].begins.push_back(c.begin);
-  (goes_forward ? forward_at_ : back_at_)[s][m] = end;
-  left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
-  goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
-  pass_by(s);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
   for ([[maybe_unused]] const auto& row : p.units)
@@ -9481,34 +9189,6 @@ CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vec
 /// The most sets of activations that a peer holds at one time if it follows its order.
 CAUSEWAY_DECL [[nodiscard]] std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
 
-namespace detail {
-
-class routed_check {
- public:
-  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> run();
-
- private:
-  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
-
-  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
-  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
-
-  // Each operation once, on the peer of its route, in the order in which one needs the other.
-  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
-
-  // Without clocks: peers go on in turn as far as they can.
-  CAUSEWAY_DECL [[nodiscard]] result<void> runs();
-
-  const routed_schedule& s_;
-  std::size_t stages_;
-  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
-  std::vector<std::size_t> next_;  // of each peer's order
-};
-
-}  // namespace detail
-
 /// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
 /// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
 /// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
@@ -9524,6 +9204,93 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::sp
 #define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
 
 // Bodies of plan/routed_schedule.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+class routed_check {
+ public:
+  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s)
+      : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
+    for (const auto& route : s_.routes) {
+      const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
+      if (route.size() != stages_ || !known)
+        return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
+    }
+    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+      for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
+    }
+    for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
+      if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
+    }
+    return runs();
+  }
+
+ private:
+  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
+
+  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const {
+    return fail(errc::invalid_argument,
+                "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
+  }
+  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
+
+  // Each operation once, on the peer of its route, in the order in which one needs the other.
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position) {
+    const operation& op = s_.orders[peer][position];
+    if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
+      return fail(errc::invalid_argument,
+                  "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
+                  "is of no route through this peer");
+    }
+    unsigned& seen = seen_[unit_of(op)];
+    unsigned adds = 0, needs = 0;
+    switch (op.kind) {
+      case work::forward: adds = went_forward; break;
+      case work::backward: needs = went_forward, adds = went_back | has_weights; break;
+      case work::input_gradient: needs = went_forward, adds = went_back; break;
+      case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
+      default: return wrong(unit_of(op), "recomputes; routed schedules do not");
+    }
+    if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
+    seen |= adds;
+    return {};
+  }
+
+  // Without clocks: peers go on in turn as far as they can.
+  CAUSEWAY_DECL [[nodiscard]] result<void> runs() {
+    std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
+    std::size_t left = 0;
+    for (const auto& order : s_.orders) left += order.size();
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+        for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
+          const operation& op = s_.orders[p][next_[p]];
+          const std::size_t unit = unit_of(op);
+          if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
+          if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
+          if (op.kind == work::forward) forward_done[unit] = 1;
+          if (gives_input_gradient(op.kind)) back_done[unit] = 1;
+        }
+      }
+    }
+    if (left == 0) return {};
+    std::size_t stuck = 0;
+    while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
+    return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
+                "deadlock: waits for something that waits for what comes after it");
+  }
+
+  const routed_schedule& s_;
+  std::size_t stages_;
+  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
+  std::vector<std::size_t> next_;  // of each peer's order
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -9582,83 +9349,6 @@ CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_
   return peak;
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL routed_check::routed_check(const routed_schedule& s)
-    : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
-
-CAUSEWAY_DECL result<void> routed_check::run() {
-  if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
-  for (const auto& route : s_.routes) {
-    const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
-    if (route.size() != stages_ || !known)
-      return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
-  }
-  for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-    for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
-  }
-  for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
-    if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
-  }
-  return runs();
-}
-
-CAUSEWAY_DECL error routed_check::wrong(std::size_t unit, const std::string& what) const {
-  return fail(errc::invalid_argument,
-              "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
-}
-
-CAUSEWAY_DECL result<void> routed_check::take(std::size_t peer, std::size_t position) {
-  const operation& op = s_.orders[peer][position];
-  if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
-    return fail(errc::invalid_argument,
-                "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
-                "is of no route through this peer");
-  }
-  unsigned& seen = seen_[unit_of(op)];
-  unsigned adds = 0, needs = 0;
-  switch (op.kind) {
-    case work::forward: adds = went_forward; break;
-    case work::backward: needs = went_forward, adds = went_back | has_weights; break;
-    case work::input_gradient: needs = went_forward, adds = went_back; break;
-    case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
-    default: return wrong(unit_of(op), "recomputes; routed schedules do not");
-  }
-  if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
-  seen |= adds;
-  return {};
-}
-
-CAUSEWAY_DECL result<void> routed_check::runs() {
-  std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
-  std::size_t left = 0;
-  for (const auto& order : s_.orders) left += order.size();
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-      for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
-        const operation& op = s_.orders[p][next_[p]];
-        const std::size_t unit = unit_of(op);
-        if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
-        if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
-        if (op.kind == work::forward) forward_done[unit] = 1;
-        if (gives_input_gradient(op.kind)) back_done[unit] = 1;
-      }
-    }
-  }
-  if (left == 0) return {};
-  std::size_t stuck = 0;
-  while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
-  return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
-              "deadlock: waits for something that waits for what comes after it");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
 CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound) {
   CAUSEWAY_TRY(detail::routed_check{s}.run());
   for (std::size_t p = 0; p < bound.size() && p < s.orders.size(); ++p) {
@@ -9697,65 +9387,6 @@ struct greedy_options {
   bool halves = false;            ///< split each backward into its two gradients
 };
 
-namespace detail {
-
-/// How a rank chooses among operations that are ready.
-struct list_rule {
-  bool forwards_first = false;  ///< else gradients first
-  bool patient = false;         ///< start nothing else when a gradient arrives before that ends
-  bool deep_first = false;      ///< the last of the chunks first; else in groups of `ranks` micro-batches, as interleaved
-};
-
-/// One rank's progress, and its next operation by a rule.
-class list_scheduler {
- public:
-  CAUSEWAY_DECL list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
-
- private:
-  struct progress {  // of a chunk: how many micro-batches
-    std::uint32_t forward = 0, input = 0, weight = 0;
-  };
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const;
-
-  CAUSEWAY_DECL static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end);
-
-  // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
-  CAUSEWAY_DECL [[nodiscard]] bool has_room(std::uint32_t chunk) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const;
-
-  // Whether a gradient arrives while this would run.
-  CAUSEWAY_DECL [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const;
-
-  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
-
-  greedy_options options_;
-  list_rule rule_;
-  std::uint32_t rank_;
-  std::vector<progress> done_;  // [chunk]
-  std::uint32_t held_ = 0;      // sets of activations
-};
-
-CAUSEWAY_DECL [[nodiscard]] schedule list_schedule(const schedule& shape, const stage_costs& costs,
-                                                   const greedy_options& options, const list_rule& rule);
-
-/// The same stages, with links that take `factor` times as long.
-CAUSEWAY_DECL [[nodiscard]] stage_costs with_links(const stage_costs& costs, double factor);
-
-/// The orders of all rules on links of all speeds; the first is for the links as they are.
-CAUSEWAY_DECL [[nodiscard]] std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
-                                                                 const greedy_options& options);
-
-/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
-CAUSEWAY_DECL [[nodiscard]] std::optional<schedule> closed_form(const greedy_options& o);
-
-}  // namespace detail
-
 /// The shortest order that list scheduling finds on these costs, never longer than zero_bubble with `halves`, interleaved
 /// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
 /// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
@@ -9775,73 +9406,96 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> greedy(const stage_costs& costs, co
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL list_scheduler::list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
-    : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+/// How a rank chooses among operations that are ready.
+struct list_rule {
+  bool forwards_first = false;  ///< else gradients first
+  bool patient = false;         ///< start nothing else when a gradient arrives before that ends
+  bool deep_first = false;      ///< the last of the chunks first; else in groups of `ranks` micro-batches, as interleaved
+};
 
-CAUSEWAY_DECL std::optional<operation> list_scheduler::choose(const pipeline_clock& clock) {
-  const auto forward = best(clock, work::forward);
-  const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
-  const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
-  const bool first = rule_.forwards_first;
-  for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
-    if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
+/// One rank's progress, and its next operation by a rule.
+class list_scheduler {
+ public:
+  CAUSEWAY_DECL list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
+      : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
+    const auto forward = best(clock, work::forward);
+    const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
+    const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
+    const bool first = rule_.forwards_first;
+    for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
+      if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
+    }
+    return std::nullopt;
   }
-  return std::nullopt;
-}
 
-CAUSEWAY_DECL std::optional<operation> list_scheduler::candidate(std::uint32_t chunk, work kind) const {
-  const progress& p = done_[chunk];
-  switch (kind) {
-    case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
-    case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
-    default: return at(kind, chunk, p.input, p.forward);
+ private:
+  struct progress {  // of a chunk: how many micro-batches
+    std::uint32_t forward = 0, input = 0, weight = 0;
+  };
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const {
+    const progress& p = done_[chunk];
+    switch (kind) {
+      case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
+      case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
+      default: return at(kind, chunk, p.input, p.forward);
+    }
   }
-}
 
-CAUSEWAY_DECL std::optional<operation> list_scheduler::at(work kind, std::uint32_t chunk, std::uint32_t next,
-                                                          std::uint32_t end) {
-  return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
-}
-
-CAUSEWAY_DECL bool list_scheduler::has_room(std::uint32_t chunk) const {
-  return held_ + (options_.chunks - chunk) <= options_.activations;
-}
-
-CAUSEWAY_DECL std::optional<operation> list_scheduler::best(const pipeline_clock& clock, work kind) const {
-  std::optional<operation> found;
-  for (std::uint32_t c = 0; c < options_.chunks; ++c) {
-    const auto op = candidate(c, kind);
-    if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
+  CAUSEWAY_DECL static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end) {
+    return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
   }
-  return found;
-}
 
-CAUSEWAY_DECL std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> list_scheduler::order_key(const operation& op) const {
-  const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
-  const std::uint32_t group = op.micro_batch / options_.ranks;
-  if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
-  return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
-}
-
-CAUSEWAY_DECL bool list_scheduler::must_wait(const pipeline_clock& clock, const operation& op) const {
-  if (!rule_.patient) return false;
-  const double end = clock.now() + clock.cost(rank_, op);
-  for (std::uint32_t c = 0; c < options_.chunks; ++c) {
-    const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
-    if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
+  // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
+  CAUSEWAY_DECL [[nodiscard]] bool has_room(std::uint32_t chunk) const {
+    return held_ + (options_.chunks - chunk) <= options_.activations;
   }
-  return false;
-}
 
-CAUSEWAY_DECL operation list_scheduler::take(const operation& op) {
-  progress& p = done_[op.chunk];
-  p.forward += op.kind == work::forward ? 1 : 0;
-  p.input += gives_input_gradient(op.kind) ? 1 : 0;
-  p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
-  if (op.kind == work::forward) ++held_;
-  if (gives_weight_gradient(op.kind)) --held_;
-  return op;
-}
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const {
+    std::optional<operation> found;
+    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+      const auto op = candidate(c, kind);
+      if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
+    }
+    return found;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const {
+    const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
+    const std::uint32_t group = op.micro_batch / options_.ranks;
+    if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
+    return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
+  }
+
+  // Whether a gradient arrives while this would run.
+  CAUSEWAY_DECL [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const {
+    if (!rule_.patient) return false;
+    const double end = clock.now() + clock.cost(rank_, op);
+    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+      const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
+      if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
+    }
+    return false;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op) {
+    progress& p = done_[op.chunk];
+    p.forward += op.kind == work::forward ? 1 : 0;
+    p.input += gives_input_gradient(op.kind) ? 1 : 0;
+    p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
+    if (op.kind == work::forward) ++held_;
+    if (gives_weight_gradient(op.kind)) --held_;
+    return op;
+  }
+
+  greedy_options options_;
+  list_rule rule_;
+  std::uint32_t rank_;
+  std::vector<progress> done_;  // [chunk]
+  std::uint32_t held_ = 0;      // sets of activations
+};
 
 CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& costs, const greedy_options& options,
                                      const list_rule& rule) {
@@ -9858,6 +9512,7 @@ CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& c
   return s;
 }
 
+/// The same stages, with links that take `factor` times as long.
 CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor) {
   stage_costs scaled = costs;
   for (edge_cost& e : scaled.edges) {
@@ -9868,6 +9523,7 @@ CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor) {
   return scaled;
 }
 
+/// The orders of all rules on links of all speeds; the first is for the links as they are.
 CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
                                                    const greedy_options& options) {
   std::vector<schedule> all;
@@ -9880,6 +9536,7 @@ CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const 
   return all;
 }
 
+/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
 CAUSEWAY_DECL std::optional<schedule> closed_form(const greedy_options& o) {
   if (o.halves && o.chunks > 1) return std::nullopt;
   auto s = o.halves       ? zero_bubble(o.ranks, o.micro_batches)
@@ -10072,9 +9729,30 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace 
 
 class skip_route_search {
  public:
-  CAUSEWAY_DECL skip_route_search(const skip_task& task, const skip_limits& limits);
+  CAUSEWAY_DECL skip_route_search(const skip_task& task, const skip_limits& limits)
+      : task_{task}, limits_{limits}, stage_of_(task.peers.size()), rest_(task.passes * task.peers.size(), never) {
+    for (std::size_t s = 0; s < task.stages.size(); ++s) {
+      for (const std::uint32_t p : task.stages[s]) stage_of_[p] = s;
+    }
+    fill_rest();
+  }
 
-  CAUSEWAY_DECL std::optional<skip_route> run(std::size_t group);
+  CAUSEWAY_DECL std::optional<skip_route> run(std::size_t group) {
+    begun none;
+    none.way.seconds = task_.begins(group);
+    go_on(none, task_.first_peer(group));
+    while (!open_.empty()) {
+      begun b = open_.top();
+      open_.pop();
+      if (b.whole) return std::move(b.way);
+      const std::size_t left = task_.passes - b.way.peers.size();
+      if (left == 0)
+        go_back(std::move(b));
+      else
+        for_next(stage_of(b.way.peers.back()), left, [&](std::uint32_t p) { go_on(b, p); });
+    }
+    return std::nullopt;
+  }
 
  private:
   static constexpr double never = std::numeric_limits<double>::infinity();
@@ -10094,7 +9772,20 @@ class skip_route_search {
   [[nodiscard]] std::size_t stage_of(std::uint32_t peer) const { return stage_of_[peer]; }
 
   // Seconds from the end of a peer's forward, with so many stages to come, to the beginning of its backward, without waits.
-  CAUSEWAY_DECL void fill_rest();
+  CAUSEWAY_DECL void fill_rest() {
+    for (const std::uint32_t p : task_.stages.back()) rest(0, p) = 0;
+    for (std::size_t left = 1; left < task_.passes; ++left) {
+      for (std::size_t s = 0; s + 1 < task_.stages.size(); ++s) {
+        for (const std::uint32_t p : task_.stages[s]) {
+          for_next(s, left, [&](std::uint32_t q) {
+            const double there = task_.ways[p][q] + task_.peers[q].forward;
+            const double back = task_.peers[q].of(work::backward) + task_.ways[q][p];
+            rest(left, p) = std::min(rest(left, p), there + rest(left - 1, q) + back);
+          });
+        }
+      }
+    }
+  }
 
   // Peers of the stages that a way may go on to, with so many to come.
   template <class F>
@@ -10107,11 +9798,47 @@ class skip_route_search {
     }
   }
 
-  CAUSEWAY_DECL void visit(skip_route& way, std::uint32_t peer, double arrives, double seconds) const;
+  CAUSEWAY_DECL void visit(skip_route& way, std::uint32_t peer, double arrives, double seconds) const {
+    const auto disturbs = [&](const skip_visit& o) {
+      return o.peer == peer && arrives < o.end && arrives + seconds > o.start;
+    };
+    for (bool waits = true; waits;) {
+      waits = false;
+      for (const skip_visit& o : limits_.occupied) {
+        if (!disturbs(o)) continue;
+        arrives = o.end;
+        waits = true;
+      }
+    }
+    way.visits.push_back({peer, arrives, arrives + seconds});
+    way.seconds = arrives + seconds;
+  }
 
-  CAUSEWAY_DECL void go_on(const begun& b, std::uint32_t peer);
+  CAUSEWAY_DECL void go_on(const begun& b, std::uint32_t peer) {
+    begun next = b;
+    const double way = next.way.peers.empty() ? 0 : task_.ways[next.way.peers.back()][peer];
+    const double back = next.way.peers.empty() ? 0 : task_.ways[peer][next.way.peers.back()];
+    next.way.peers.push_back(peer);
+    visit(next.way, peer, next.way.seconds + way, task_.peers[peer].forward);
+    next.back += back + task_.peers[peer].of(work::backward);
+    const double rest_of_it = rest(task_.passes - next.way.peers.size(), peer);
+    if (rest_of_it == never) return;
+    next.bound = next.way.seconds + rest_of_it + next.back;
+    next.sequence = sequence_++;
+    open_.push(std::move(next));
+  }
 
-  CAUSEWAY_DECL void go_back(begun b);
+  CAUSEWAY_DECL void go_back(begun b) {
+    for (std::size_t i = b.way.peers.size(); i-- > 0;) {
+      const std::uint32_t peer = b.way.peers[i];
+      const double way = i + 1 < b.way.peers.size() ? task_.ways[b.way.peers[i + 1]][peer] : 0;
+      visit(b.way, peer, b.way.seconds + way, task_.peers[peer].of(work::backward));
+    }
+    b.bound = b.way.seconds;
+    b.whole = true;
+    b.sequence = sequence_++;
+    open_.push(std::move(b));
+  }
 
   const skip_task& task_;
   const skip_limits& limits_;
@@ -10120,88 +9847,6 @@ class skip_route_search {
   std::priority_queue<begun, std::vector<begun>, std::greater<>> open_;
   std::uint64_t sequence_ = 0;
 };
-
-CAUSEWAY_DECL skip_route_search::skip_route_search(const skip_task& task, const skip_limits& limits)
-    : task_{task}, limits_{limits}, stage_of_(task.peers.size()), rest_(task.passes * task.peers.size(), never) {
-  for (std::size_t s = 0; s < task.stages.size(); ++s) {
-    for (const std::uint32_t p : task.stages[s]) stage_of_[p] = s;
-  }
-  fill_rest();
-}
-
-CAUSEWAY_DECL void skip_route_search::fill_rest() {
-  for (const std::uint32_t p : task_.stages.back()) rest(0, p) = 0;
-  for (std::size_t left = 1; left < task_.passes; ++left) {
-    for (std::size_t s = 0; s + 1 < task_.stages.size(); ++s) {
-      for (const std::uint32_t p : task_.stages[s]) {
-        for_next(s, left, [&](std::uint32_t q) {
-          const double there = task_.ways[p][q] + task_.peers[q].forward;
-          const double back = task_.peers[q].of(work::backward) + task_.ways[q][p];
-          rest(left, p) = std::min(rest(left, p), there + rest(left - 1, q) + back);
-        });
-      }
-    }
-  }
-}
-
-CAUSEWAY_DECL void skip_route_search::visit(skip_route& way, std::uint32_t peer, double arrives, double seconds) const {
-  const auto disturbs = [&](const skip_visit& o) {
-    return o.peer == peer && arrives < o.end && arrives + seconds > o.start;
-  };
-  for (bool waits = true; waits;) {
-    waits = false;
-    for (const skip_visit& o : limits_.occupied) {
-      if (!disturbs(o)) continue;
-      arrives = o.end;
-      waits = true;
-    }
-  }
-  way.visits.push_back({peer, arrives, arrives + seconds});
-  way.seconds = arrives + seconds;
-}
-
-CAUSEWAY_DECL void skip_route_search::go_on(const begun& b, std::uint32_t peer) {
-  begun next = b;
-  const double way = next.way.peers.empty() ? 0 : task_.ways[next.way.peers.back()][peer];
-  const double back = next.way.peers.empty() ? 0 : task_.ways[peer][next.way.peers.back()];
-  next.way.peers.push_back(peer);
-  visit(next.way, peer, next.way.seconds + way, task_.peers[peer].forward);
-  next.back += back + task_.peers[peer].of(work::backward);
-  const double rest_of_it = rest(task_.passes - next.way.peers.size(), peer);
-  if (rest_of_it == never) return;
-  next.bound = next.way.seconds + rest_of_it + next.back;
-  next.sequence = sequence_++;
-  open_.push(std::move(next));
-}
-
-CAUSEWAY_DECL void skip_route_search::go_back(begun b) {
-  for (std::size_t i = b.way.peers.size(); i-- > 0;) {
-    const std::uint32_t peer = b.way.peers[i];
-    const double way = i + 1 < b.way.peers.size() ? task_.ways[b.way.peers[i + 1]][peer] : 0;
-    visit(b.way, peer, b.way.seconds + way, task_.peers[peer].of(work::backward));
-  }
-  b.bound = b.way.seconds;
-  b.whole = true;
-  b.sequence = sequence_++;
-  open_.push(std::move(b));
-}
-
-CAUSEWAY_DECL std::optional<skip_route> skip_route_search::run(std::size_t group) {
-  begun none;
-  none.way.seconds = task_.begins(group);
-  go_on(none, task_.first_peer(group));
-  while (!open_.empty()) {
-    begun b = open_.top();
-    open_.pop();
-    if (b.whole) return std::move(b.way);
-    const std::size_t left = task_.passes - b.way.peers.size();
-    if (left == 0)
-      go_back(std::move(b));
-    else
-      for_next(stage_of(b.way.peers.back()), left, [&](std::uint32_t p) { go_on(b, p); });
-  }
-  return std::nullopt;
-}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
@@ -10312,12 +9957,29 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace 
 
 class skip_search {
  public:
-  CAUSEWAY_DECL skip_search(const skip_task& task, const skip_plan_options& options, skip_conflicts minded);
+  CAUSEWAY_DECL skip_search(const skip_task& task, const skip_plan_options& options, skip_conflicts minded)
+      : task_{task}, options_{options}, minded_{minded} {
+    if (options_.micro_batches == 0) options_.micro_batches = task.groups();
+  }
 
   /// The best by simulation; none where no plan was found.
-  CAUSEWAY_DECL std::optional<skip_plan> run();
+  CAUSEWAY_DECL std::optional<skip_plan> run() {
+    search<by_time>(options_.looks / 2, [&](const draft& n) { return take(n); });
+    if (free_ < options_.plans)
+      search<by_faults>(options_.looks - options_.looks / 2, [&](const draft& n) { return take(n); });
+    if (best_) best_->free_of_conflicts = free_, best_->looks = looks_;
+    return best_;
+  }
   /// The first without conflicts.
-  CAUSEWAY_DECL std::optional<skip_plan> first();
+  CAUSEWAY_DECL std::optional<skip_plan> first() {
+    std::optional<skip_plan> found;
+    search<by_time>(options_.looks, [&](const draft& n) {
+      if (n.has == faults{}) found = plan_of(n);
+      return !found;
+    });
+    if (found) found->looks = looks_;
+    return found;
+  }
 
  private:
   struct group_state {
@@ -10354,12 +10016,30 @@ class skip_search {
   };
 
   [[nodiscard]] bool minds(skip_conflicts kind) const { return minded_ >= kind; }
-  CAUSEWAY_DECL [[nodiscard]] std::size_t most_in_stage() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t most_in_stage() const {
+    if (task_.most_in_stage > 0) return task_.most_in_stage;
+    const std::size_t middle = task_.stages.size() - 2;
+    return (task_.groups() * (task_.passes - 2) + middle - 1) / middle;
+  }
 
   // By stage or by peer: who is there.
   using visitors = std::vector<std::vector<std::size_t>>;
-  CAUSEWAY_DECL [[nodiscard]] visitors at_stages(const states& all) const;
-  CAUSEWAY_DECL [[nodiscard]] visitors at_peers(const states& all) const;
+  CAUSEWAY_DECL [[nodiscard]] visitors at_stages(const states& all) const {
+    const visitors peers = at_peers(all);
+    visitors at(task_.stages.size());
+    for (std::size_t s = 0; s < at.size(); ++s) {
+      for (const std::uint32_t p : task_.stages[s]) at[s].insert(at[s].end(), peers[p].begin(), peers[p].end());
+      std::sort(at[s].begin(), at[s].end());
+    }
+    return at;
+  }
+  CAUSEWAY_DECL [[nodiscard]] visitors at_peers(const states& all) const {
+    visitors at(task_.peers.size());
+    for (std::size_t g = 0; g < all.size(); ++g) {
+      for (const std::uint32_t p : all[g]->route.peers) at[p].push_back(g);
+    }
+    return at;
+  }
 
   /// `f(meeting)`: two groups at a peer at a time.
   template <class F>
@@ -10375,14 +10055,69 @@ class skip_search {
     }
   }
 
-  CAUSEWAY_DECL [[nodiscard]] faults faults_of(const states& all) const;
+  CAUSEWAY_DECL [[nodiscard]] faults faults_of(const states& all) const {
+    faults has;
+    const auto count = [&](const std::vector<std::size_t>& who, std::size_t most) {
+      has.crowded += who.size() > most ? who.size() - most : 0;
+    };
+    if (minds(skip_conflicts::stages)) {
+      const visitors at = at_stages(all);
+      for (std::size_t s = 1; s + 1 < at.size(); ++s) count(at[s], most_in_stage());
+    }
+    if (minds(skip_conflicts::peers)) {
+      for (const auto& who : at_peers(all)) count(who, task_.room);
+    }
+    if (minds(skip_conflicts::times)) for_meetings(all, [&](const meeting&) { ++has.meetings; });
+    return has;
+  }
 
-  CAUSEWAY_DECL [[nodiscard]] draft assessed(states all, std::uint64_t key);
+  CAUSEWAY_DECL [[nodiscard]] draft assessed(states all, std::uint64_t key) {
+    draft n{0, faults_of(all), sequence_++, key, std::move(all)};
+    for (const auto& g : n.groups) n.slowest = std::max(n.slowest, g->route.seconds);
+    return n;
+  }
 
-  CAUSEWAY_DECL [[nodiscard]] std::optional<draft> root();
+  CAUSEWAY_DECL [[nodiscard]] std::optional<draft> root() {
+    states all;
+    for (std::size_t g = 0; g < task_.groups(); ++g) {
+      group_state state{{std::vector<char>(task_.peers.size(), 0), {}}, {}};
+      auto route = quickest_route(task_, g, state.limits);
+      if (!route) return std::nullopt;
+      state.route = std::move(*route);
+      all.push_back(std::make_shared<const group_state>(std::move(state)));
+    }
+    return assessed(std::move(all), 0);
+  }
 
   // The plans in which one of those in the first conflict may not do its part.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<draft> children(const draft& n);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<draft> children(const draft& n) {
+    std::vector<draft> all;
+    if (minds(skip_conflicts::stages)) {
+      const visitors at = at_stages(n.groups);
+      for (std::size_t s = 1; s + 1 < at.size(); ++s) {
+        if (at[s].size() <= most_in_stage()) continue;
+        for (const std::size_t g : at[s]) forbid_stage(all, n, g, s);
+        return all;
+      }
+    }
+    if (minds(skip_conflicts::peers)) {
+      const visitors at = at_peers(n.groups);
+      for (std::uint32_t p = 0; p < at.size(); ++p) {
+        if (at[p].size() <= task_.room) continue;
+        for (const std::size_t g : at[p]) forbid_peer(all, n, g, p);
+        return all;
+      }
+    }
+    if (!minds(skip_conflicts::times)) return all;
+    std::optional<meeting> first;
+    for_meetings(n.groups, [&](const meeting& m) {
+      if (!first || m.rank() < first->rank()) first = m;
+    });
+    if (!first) return all;
+    forbid_time(all, n, first->a, first->of_b);
+    forbid_time(all, n, first->b, first->of_a);
+    return all;
+  }
 
   template <class Forbid>
   void add_child(std::vector<draft>& all, const draft& n, std::size_t group, std::uint64_t key, Forbid&& forbid) {
@@ -10397,9 +10132,18 @@ class skip_search {
     all.push_back(assessed(std::move(groups), n.key + key));
   }
 
-  CAUSEWAY_DECL void forbid_stage(std::vector<draft>& all, const draft& n, std::size_t group, std::size_t stage);
-  CAUSEWAY_DECL void forbid_peer(std::vector<draft>& all, const draft& n, std::size_t group, std::uint32_t peer);
-  CAUSEWAY_DECL void forbid_time(std::vector<draft>& all, const draft& n, std::size_t group, const skip_visit& when);
+  CAUSEWAY_DECL void forbid_stage(std::vector<draft>& all, const draft& n, std::size_t group, std::size_t stage) {
+    add_child(all, n, group, mix(1, group, stage), [&](skip_limits& l) {
+      for (const std::uint32_t p : task_.stages[stage]) l.banned[p] = 1;
+    });
+  }
+  CAUSEWAY_DECL void forbid_peer(std::vector<draft>& all, const draft& n, std::size_t group, std::uint32_t peer) {
+    add_child(all, n, group, mix(2, group, peer), [&](skip_limits& l) { l.banned[peer] = 1; });
+  }
+  CAUSEWAY_DECL void forbid_time(std::vector<draft>& all, const draft& n, std::size_t group, const skip_visit& when) {
+    const std::uint64_t interval = mix(std::bit_cast<std::uint64_t>(when.start), std::bit_cast<std::uint64_t>(when.end));
+    add_child(all, n, group, mix(3 + group, when.peer, interval), [&](skip_limits& l) { l.occupied.push_back(when); });
+  }
 
   template <class Order, class Look>
   void search(std::size_t looks, Look&& look) {
@@ -10413,10 +10157,29 @@ class skip_search {
     }
   }
 
-  CAUSEWAY_DECL [[nodiscard]] skip_plan plan_of(const draft& n) const;
+  CAUSEWAY_DECL [[nodiscard]] skip_plan plan_of(const draft& n) const {
+    skip_plan p;
+    for (const auto& g : n.groups) {
+      auto& path = p.paths.emplace_back(task_.stages.size(), left_out);
+      for (std::size_t s = 0; s < path.size(); ++s) {
+        for (const std::uint32_t peer : task_.stages[s]) {
+          if (std::find(g->route.peers.begin(), g->route.peers.end(), peer) != g->route.peers.end()) path[s] = peer;
+        }
+      }
+    }
+    p.seconds = seconds_of(task_, p.paths, options_.micro_batches);
+    p.slowest = n.slowest;
+    return p;
+  }
 
   // Whether the search is to go on.
-  CAUSEWAY_DECL bool take(const draft& n);
+  CAUSEWAY_DECL bool take(const draft& n) {
+    if (n.has.crowded > 0) return true;
+    skip_plan p = plan_of(n);
+    if (!best_ || p.seconds < best_->seconds) best_ = std::move(p);
+    free_ += n.has.meetings == 0 ? 1 : 0;
+    return free_ < options_.plans;
+  }
 
   const skip_task& task_;
   skip_plan_options options_;
@@ -10426,157 +10189,6 @@ class skip_search {
   std::size_t looks_ = 0, free_ = 0;
   std::optional<skip_plan> best_;
 };
-
-CAUSEWAY_DECL skip_search::skip_search(const skip_task& task, const skip_plan_options& options, skip_conflicts minded)
-    : task_{task}, options_{options}, minded_{minded} {
-  if (options_.micro_batches == 0) options_.micro_batches = task.groups();
-}
-
-CAUSEWAY_DECL std::size_t skip_search::most_in_stage() const {
-  if (task_.most_in_stage > 0) return task_.most_in_stage;
-  const std::size_t middle = task_.stages.size() - 2;
-  return (task_.groups() * (task_.passes - 2) + middle - 1) / middle;
-}
-
-CAUSEWAY_DECL skip_search::visitors skip_search::at_peers(const states& all) const {
-  visitors at(task_.peers.size());
-  for (std::size_t g = 0; g < all.size(); ++g) {
-    for (const std::uint32_t p : all[g]->route.peers) at[p].push_back(g);
-  }
-  return at;
-}
-
-CAUSEWAY_DECL skip_search::visitors skip_search::at_stages(const states& all) const {
-  const visitors peers = at_peers(all);
-  visitors at(task_.stages.size());
-  for (std::size_t s = 0; s < at.size(); ++s) {
-    for (const std::uint32_t p : task_.stages[s]) at[s].insert(at[s].end(), peers[p].begin(), peers[p].end());
-    std::sort(at[s].begin(), at[s].end());
-  }
-  return at;
-}
-
-CAUSEWAY_DECL skip_search::faults skip_search::faults_of(const states& all) const {
-  faults has;
-  const auto count = [&](const std::vector<std::size_t>& who, std::size_t most) {
-    has.crowded += who.size() > most ? who.size() - most : 0;
-  };
-  if (minds(skip_conflicts::stages)) {
-    const visitors at = at_stages(all);
-    for (std::size_t s = 1; s + 1 < at.size(); ++s) count(at[s], most_in_stage());
-  }
-  if (minds(skip_conflicts::peers)) {
-    for (const auto& who : at_peers(all)) count(who, task_.room);
-  }
-  if (minds(skip_conflicts::times)) for_meetings(all, [&](const meeting&) { ++has.meetings; });
-  return has;
-}
-
-CAUSEWAY_DECL skip_search::draft skip_search::assessed(states all, std::uint64_t key) {
-  draft n{0, faults_of(all), sequence_++, key, std::move(all)};
-  for (const auto& g : n.groups) n.slowest = std::max(n.slowest, g->route.seconds);
-  return n;
-}
-
-CAUSEWAY_DECL std::optional<skip_search::draft> skip_search::root() {
-  states all;
-  for (std::size_t g = 0; g < task_.groups(); ++g) {
-    group_state state{{std::vector<char>(task_.peers.size(), 0), {}}, {}};
-    auto route = quickest_route(task_, g, state.limits);
-    if (!route) return std::nullopt;
-    state.route = std::move(*route);
-    all.push_back(std::make_shared<const group_state>(std::move(state)));
-  }
-  return assessed(std::move(all), 0);
-}
-
-CAUSEWAY_DECL std::vector<skip_search::draft> skip_search::children(const draft& n) {
-  std::vector<draft> all;
-  if (minds(skip_conflicts::stages)) {
-    const visitors at = at_stages(n.groups);
-    for (std::size_t s = 1; s + 1 < at.size(); ++s) {
-      if (at[s].size() <= most_in_stage()) continue;
-      for (const std::size_t g : at[s]) forbid_stage(all, n, g, s);
-      return all;
-    }
-  }
-  if (minds(skip_conflicts::peers)) {
-    const visitors at = at_peers(n.groups);
-    for (std::uint32_t p = 0; p < at.size(); ++p) {
-      if (at[p].size() <= task_.room) continue;
-      for (const std::size_t g : at[p]) forbid_peer(all, n, g, p);
-      return all;
-    }
-  }
-  if (!minds(skip_conflicts::times)) return all;
-  std::optional<meeting> first;
-  for_meetings(n.groups, [&](const meeting& m) {
-    if (!first || m.rank() < first->rank()) first = m;
-  });
-  if (!first) return all;
-  forbid_time(all, n, first->a, first->of_b);
-  forbid_time(all, n, first->b, first->of_a);
-  return all;
-}
-
-CAUSEWAY_DECL void skip_search::forbid_stage(std::vector<draft>& all, const draft& n, std::size_t group,
-                                             std::size_t stage) {
-  add_child(all, n, group, mix(1, group, stage), [&](skip_limits& l) {
-    for (const std::uint32_t p : task_.stages[stage]) l.banned[p] = 1;
-  });
-}
-
-CAUSEWAY_DECL void skip_search::forbid_peer(std::vector<draft>& all, const draft& n, std::size_t group,
-                                            std::uint32_t peer) {
-  add_child(all, n, group, mix(2, group, peer), [&](skip_limits& l) { l.banned[peer] = 1; });
-}
-
-CAUSEWAY_DECL void skip_search::forbid_time(std::vector<draft>& all, const draft& n, std::size_t group,
-                                            const skip_visit& when) {
-  const std::uint64_t interval = mix(std::bit_cast<std::uint64_t>(when.start), std::bit_cast<std::uint64_t>(when.end));
-  add_child(all, n, group, mix(3 + group, when.peer, interval), [&](skip_limits& l) { l.occupied.push_back(when); });
-}
-
-CAUSEWAY_DECL skip_plan skip_search::plan_of(const draft& n) const {
-  skip_plan p;
-  for (const auto& g : n.groups) {
-    auto& path = p.paths.emplace_back(task_.stages.size(), left_out);
-    for (std::size_t s = 0; s < path.size(); ++s) {
-      for (const std::uint32_t peer : task_.stages[s]) {
-        if (std::find(g->route.peers.begin(), g->route.peers.end(), peer) != g->route.peers.end()) path[s] = peer;
-      }
-    }
-  }
-  p.seconds = seconds_of(task_, p.paths, options_.micro_batches);
-  p.slowest = n.slowest;
-  return p;
-}
-
-CAUSEWAY_DECL bool skip_search::take(const draft& n) {
-  if (n.has.crowded > 0) return true;
-  skip_plan p = plan_of(n);
-  if (!best_ || p.seconds < best_->seconds) best_ = std::move(p);
-  free_ += n.has.meetings == 0 ? 1 : 0;
-  return free_ < options_.plans;
-}
-
-CAUSEWAY_DECL std::optional<skip_plan> skip_search::run() {
-  search<by_time>(options_.looks / 2, [&](const draft& n) { return take(n); });
-  if (free_ < options_.plans)
-    search<by_faults>(options_.looks - options_.looks / 2, [&](const draft& n) { return take(n); });
-  if (best_) best_->free_of_conflicts = free_, best_->looks = looks_;
-  return best_;
-}
-
-CAUSEWAY_DECL std::optional<skip_plan> skip_search::first() {
-  std::optional<skip_plan> found;
-  search<by_time>(options_.looks, [&](const draft& n) {
-    if (n.has == faults{}) found = plan_of(n);
-    return !found;
-  });
-  if (found) found->looks = looks_;
-  return found;
-}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
@@ -10675,14 +10287,6 @@ CAUSEWAY_DECL square_cube check_square_cube(double compute, double bytes, const 
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-/// An empty schedule of two ways, or why there is none: ranks and micro-batches must be even.
-CAUSEWAY_DECL [[nodiscard]] result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks,
-                                                            std::uint32_t micro_batches);
-
-}  // namespace detail
-
 /// Chimera (Li and Hoefler, SC 2021, arXiv 2107.06925): units of p micro-batches, half of them each way; each way's
 /// operations stand two slots apart, so that those of the two ways never meet. Units follow each other by direct
 /// concatenation (section 3.5): the next one begins in the last waits of the one before. With equal stages and F = B each
@@ -10715,6 +10319,7 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> dual_pipe(std::uint32_t ranks, std:
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+/// An empty schedule of two ways, or why there is none: ranks and micro-batches must be even.
 CAUSEWAY_DECL result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 2, micro_batches));
   s.path = stage_path::two_ways;
@@ -10859,43 +10464,6 @@ struct exchange_pattern {
   double bits = 16;           ///< on the link, for each parameter
 };
 
-namespace detail {
-
-/// Runs steps one after another and knows at each moment when the device and the link are free.
-class step_timeline {
- public:
-  CAUSEWAY_DECL step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second);
-
-  /// Seconds at the end of the last step's backward pass.
-  [[nodiscard]] double now() const noexcept { return device_; }
-
-  CAUSEWAY_DECL void run(std::size_t steps);
-
- private:
-  struct exchange {
-    std::size_t due = std::numeric_limits<std::size_t>::max();  // the first step that must have the result
-    double arrives = 0;
-  };
-
-  CAUSEWAY_DECL void forward();
-
-  CAUSEWAY_DECL void backward();
-
-  CAUSEWAY_DECL [[nodiscard]] bool is_sent(std::size_t layer) const noexcept;
-
-  CAUSEWAY_DECL void send(std::size_t layer);
-
-  exchange_pattern pattern_;
-  double task_seconds_;
-  double exchange_seconds_;
-  std::vector<exchange> exchanges_;
-  std::size_t step_ = 0;
-  double device_ = 0;
-  double link_ = 0;
-};
-
-}  // namespace detail
-
 /// The part of its time that a replica computes, in (0, 1], once the run is in its stride. Exact but where the link is all
 /// but full and results are waited for late: a backlog then takes long to grow, and up to 0.2 % can be missing. Takes some
 /// 8 * layers * max(2 * period, 512 * (overlap + 1)) additions.
@@ -10920,46 +10488,66 @@ CAUSEWAY_DECL [[nodiscard]] double least_bandwidth(const training_step& step, co
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL step_timeline::step_timeline(const training_step& step, const exchange_pattern& pattern,
-                                           double bits_per_second)
-    : pattern_{pattern},
-      task_seconds_{step.seconds / static_cast<double>(3 * step.layers - 1)},
-      exchange_seconds_{pattern.bits * step.parameters / static_cast<double>(step.layers) / bits_per_second},
-      exchanges_(step.layers) {
-  if (pattern_.spacing == 0) pattern_.spacing = pattern_.period / pattern_.fragments;
-}
-
-CAUSEWAY_DECL void step_timeline::run(std::size_t steps) {
-  for (std::size_t i = 0; i < steps; ++i, ++step_) {
-    forward();
-    backward();
+/// Runs steps one after another and knows at each moment when the device and the link are free.
+class step_timeline {
+ public:
+  CAUSEWAY_DECL step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second)
+      : pattern_{pattern},
+        task_seconds_{step.seconds / static_cast<double>(3 * step.layers - 1)},
+        exchange_seconds_{pattern.bits * step.parameters / static_cast<double>(step.layers) / bits_per_second},
+        exchanges_(step.layers) {
+    if (pattern_.spacing == 0) pattern_.spacing = pattern_.period / pattern_.fragments;
   }
-}
 
-CAUSEWAY_DECL void step_timeline::forward() {
-  for (const exchange& e : exchanges_) {
-    if (e.due <= step_) device_ = std::max(device_, e.arrives);
-    device_ += task_seconds_;
+  /// Seconds at the end of the last step's backward pass.
+  [[nodiscard]] double now() const noexcept { return device_; }
+
+  CAUSEWAY_DECL void run(std::size_t steps) {
+    for (std::size_t i = 0; i < steps; ++i, ++step_) {
+      forward();
+      backward();
+    }
   }
-}
 
-CAUSEWAY_DECL void step_timeline::backward() {
-  for (std::size_t layer = exchanges_.size(); layer-- > 0;) {
-    device_ += task_seconds_;  // of the weights: first, as the link can start with them
-    if (is_sent(layer)) send(layer);
-    if (layer > 0) device_ += task_seconds_;  // of the activations
+ private:
+  struct exchange {
+    std::size_t due = std::numeric_limits<std::size_t>::max();  // the first step that must have the result
+    double arrives = 0;
+  };
+
+  CAUSEWAY_DECL void forward() {
+    for (const exchange& e : exchanges_) {
+      if (e.due <= step_) device_ = std::max(device_, e.arrives);
+      device_ += task_seconds_;
+    }
   }
-}
 
-CAUSEWAY_DECL bool step_timeline::is_sent(std::size_t layer) const noexcept {
-  const std::size_t offset = layer % pattern_.fragments * pattern_.spacing;
-  return (step_ + 1 + pattern_.period - offset) % pattern_.period == 0;
-}
+  CAUSEWAY_DECL void backward() {
+    for (std::size_t layer = exchanges_.size(); layer-- > 0;) {
+      device_ += task_seconds_;  // of the weights: first, as the link can start with them
+      if (is_sent(layer)) send(layer);
+      if (layer > 0) device_ += task_seconds_;  // of the activations
+    }
+  }
 
-CAUSEWAY_DECL void step_timeline::send(std::size_t layer) {
-  link_ = std::max(link_, device_) + exchange_seconds_;
-  exchanges_[layer] = {step_ + 1 + pattern_.overlap, link_};
-}
+  CAUSEWAY_DECL [[nodiscard]] bool is_sent(std::size_t layer) const noexcept {
+    const std::size_t offset = layer % pattern_.fragments * pattern_.spacing;
+    return (step_ + 1 + pattern_.period - offset) % pattern_.period == 0;
+  }
+
+  CAUSEWAY_DECL void send(std::size_t layer) {
+    link_ = std::max(link_, device_) + exchange_seconds_;
+    exchanges_[layer] = {step_ + 1 + pattern_.overlap, link_};
+  }
+
+  exchange_pattern pattern_;
+  double task_seconds_;
+  double exchange_seconds_;
+  std::vector<exchange> exchanges_;
+  std::size_t step_ = 0;
+  double device_ = 0;
+  double link_ = 0;
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 

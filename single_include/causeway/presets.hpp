@@ -1567,7 +1567,7 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
 #define CAUSEWAY_COLLECTIVE_GATHER_HPP
 
 // Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
-// than the caller's limit because somebody else says so.
+// than the caller's limit because somebody else says so. And whether all peers hold the same thing.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -1638,18 +1638,18 @@ result<void> gather_to(T& transport, const net::message_id& id, std::span<const 
 
 /// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
 /// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
-template <net::Transport T>
-result<void> gather(T& transport, const net::message_id& id, net::peer_index root, std::span<const std::byte> mine,
-                    std::size_t limit, std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+result<void> gather(net::Transport auto& transport, const net::message_id& id, net::peer_index root,
+                    std::span<const std::byte> mine, std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                    const collective_options& options = {}) {
   CAUSEWAY_EXPECT(root < transport.size());
   const auto wants = [root](net::peer_index p) { return p == root; };
   return detail::gather_to(transport, id, mine, limit, all, wants, options);
 }
 
 /// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
-template <net::Transport T>
-result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
-                        std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+result<void> all_gather(net::Transport auto& transport, const net::message_id& id, std::span<const std::byte> mine,
+                        std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                        const collective_options& options = {}) {
   const auto wants = [](net::peer_index) { return true; };
   return detail::gather_to(transport, id, mine, limit, all, wants, options);
 }
@@ -1676,6 +1676,19 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
     if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
   }
   for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
+result<void> all_equal(net::Transport auto& transport, const net::message_id& id, std::uint64_t own,
+                       const std::string& complaint, const collective_options& options = {}) {
+  if (transport.size() == 1) return {};
+  std::vector<std::uint64_t> all(transport.size());
+  CAUSEWAY_TRY(
+      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
+  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
+    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
+  }
   return {};
 }
 
@@ -1857,6 +1870,398 @@ CAUSEWAY_DECL std::vector<std::size_t> whole_parts(std::size_t total, std::span<
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
 #endif
 
+// ---- causeway/core/hash.hpp ----
+#ifndef CAUSEWAY_CORE_HASH_HPP
+#define CAUSEWAY_CORE_HASH_HPP
+
+// A fast 64-bit checksum over bytes, the same on every machine. It finds torn files and replicas that differ; it is no
+// defence against somebody who wants a collision.
+
+#include <array>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+constexpr std::uint64_t hash_prime = 0x9E3779B97F4A7C15U;
+
+constexpr std::uint64_t scramble(std::uint64_t x) noexcept {  // the finaliser of SplitMix64
+  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31U);
+}
+
+using hash_lanes = std::array<std::uint64_t, 8>;
+
+/// Where the lanes begin.
+constexpr hash_lanes first_lanes(std::uint64_t seed) noexcept {
+  return {seed ^ 0x243F6A8885A308D3U, seed ^ 0x13198A2E03707344U, seed ^ 0xA4093822299F31D0U, seed ^ 0x082EFA98EC4E6C89U,
+          seed ^ 0x452821E638D01377U, seed ^ 0xBE5466CF34E90C6CU, seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U};
+}
+
+/// What a lane makes of its word of a stripe.
+constexpr std::uint64_t mixed_in(std::uint64_t lane, std::uint64_t word) noexcept {
+  lane = (lane ^ word) * hash_prime;
+  return lane ^ (lane >> 29U);
+}
+
+/// The checksum of the lanes and the number of bytes that they were fed.
+constexpr std::uint64_t joined(const std::uint64_t (&lanes)[8], std::uint64_t length) noexcept {
+  std::uint64_t h = length * hash_prime;
+  for (const std::uint64_t lane : lanes) h = scramble(h ^ lane) + hash_prime;
+  return scramble(h);
+}
+
+inline std::uint64_t load64(const std::byte* p) noexcept {
+  std::uint64_t v = 0;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+}  // namespace detail
+
+/// Feeds bytes piece by piece; `finish` gives the checksum of everything fed. The cut into pieces matters only if a piece's
+/// length is not a multiple of 64 bytes (each piece is closed by its length).
+class hasher {
+ public:
+  constexpr explicit hasher(std::uint64_t seed = 0) noexcept : lanes_{detail::first_lanes(seed)} {}
+
+  hasher& add(std::span<const std::byte> bytes) noexcept {
+    if (length_ % 64 != 0) lanes_[0] = detail::scramble(lanes_[0] ^ length_);  // closes a piece that ended inside a stripe
+    std::size_t at = 0;
+    auto lanes = lanes_;  // a copy that no pointer into `bytes` can point at, so that it stays in registers
+    for (; at + 64 <= bytes.size(); at += 64) stripe(lanes, bytes.data() + at, std::make_index_sequence<8>{});
+    if (at < bytes.size()) {
+      std::array<std::byte, 64> tail{};
+      std::memcpy(tail.data(), bytes.data() + at, bytes.size() - at);
+      stripe(lanes, tail.data(), std::make_index_sequence<8>{});
+    }
+    lanes_ = lanes;
+    length_ += bytes.size();
+    return *this;
+  }
+
+  template <class T>
+  hasher& add_values(std::span<const T> values) noexcept {
+    return add(std::as_bytes(values));
+  }
+
+  template <class T>
+  hasher& add_value(const T& value) noexcept {
+    return add(std::as_bytes(std::span{&value, 1}));
+  }
+
+  [[nodiscard]] std::uint64_t finish() const noexcept {
+    std::uint64_t lanes[8];
+    for (std::size_t i = 0; i < 8; ++i) lanes[i] = lanes_[i];
+    return detail::joined(lanes, length_);
+  }
+
+ private:
+  using lane_array = detail::hash_lanes;
+
+  // Eight independent multiply-rotate lanes, unrolled by hand: GCC's -O2 does not.
+  template <std::size_t... I>
+  static void stripe(lane_array& to, const std::byte* p, std::index_sequence<I...>) noexcept {
+    ((to[I] = detail::mixed_in(to[I], detail::load64(p + 8 * I))), ...);
+  }
+
+  lane_array lanes_;
+  std::uint64_t length_ = 0;
+};
+
+inline std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept {
+  return hasher{seed}.add(bytes).finish();
+}
+
+inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) noexcept {
+  return hash_bytes(std::as_bytes(std::span{text.data(), text.size()}), seed);
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_HASH_HPP
+
+// ---- causeway/tensor/dtype.hpp ----
+#ifndef CAUSEWAY_TENSOR_DTYPE_HPP
+#define CAUSEWAY_TENSOR_DTYPE_HPP
+
+// Element types and their conversions. Sums are always made in f32; bf16 and f16 are storage.
+
+#include <bit>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// bfloat16: the upper half of an f32. Rounds to nearest even; NaN stays NaN.
+struct bf16 {
+  std::uint16_t bits = 0;
+
+  bf16() = default;
+  CAUSEWAY_HD constexpr explicit bf16(float value) noexcept : bits{encode(value)} {}
+  CAUSEWAY_HD constexpr explicit operator float() const noexcept {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+  }
+  friend constexpr bool operator==(const bf16&, const bf16&) = default;
+
+ private:
+  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
+    const auto u = std::bit_cast<std::uint32_t>(value);
+    if ((u & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>((u >> 16U) | 0x40U);
+    return static_cast<std::uint16_t>((u + 0x7FFFU + ((u >> 16U) & 1U)) >> 16U);
+  }
+};
+
+/// IEEE half precision, as storage. Rounds to nearest even; values beyond 65504 become infinite.
+struct f16 {
+  std::uint16_t bits = 0;
+
+  f16() = default;
+  CAUSEWAY_HD constexpr explicit f16(float value) noexcept : bits{encode(value)} {}
+  CAUSEWAY_HD constexpr explicit operator float() const noexcept { return decode(bits); }
+  friend constexpr bool operator==(const f16&, const f16&) = default;
+
+ private:
+  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
+    const auto u = std::bit_cast<std::uint32_t>(value);
+    const auto sign = static_cast<std::uint16_t>((u >> 16U) & 0x8000U);
+    const std::uint32_t magnitude = u & 0x7FFFFFFFU;
+    if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);   // NaN
+    if (magnitude >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // rounds beyond 65504
+    if (magnitude < 0x33000001U) return sign;                                         // rounds to zero
+    const int exponent = static_cast<int>(magnitude >> 23U) - 127;
+    std::uint32_t mantissa = (magnitude & 0x7FFFFFU) | 0x800000U;
+    const int shift = exponent < -14 ? 13 + (-14 - exponent) : 13;  // subnormals lose more bits
+    const std::uint32_t half = 1U << (shift - 1);
+    const std::uint32_t rest = mantissa & ((1U << shift) - 1U);
+    mantissa >>= shift;
+    if (rest > half || (rest == half && (mantissa & 1U) != 0)) ++mantissa;
+    const std::uint32_t biased = exponent < -14 ? 0U : static_cast<std::uint32_t>(exponent + 14) << 10U;
+    return static_cast<std::uint16_t>(sign | (biased + mantissa));  // a carry moves into the exponent, as it should
+  }
+
+  CAUSEWAY_HD static constexpr float decode(std::uint16_t h) noexcept {
+    const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000U) << 16U;
+    const std::uint32_t exponent = (h >> 10U) & 0x1FU;
+    const std::uint32_t mantissa = h & 0x3FFU;
+    if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13U));
+    if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112U) << 23U) | (mantissa << 13U));
+    const float magnitude = static_cast<float>(mantissa) * 0x1.0p-24F;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+};
+
+enum class dtype : std::uint8_t { f32 = 0, bf16 = 1, f16 = 2, i32 = 3, i8 = 4, u8 = 5 };
+
+constexpr std::size_t size_of(dtype t) noexcept {
+  switch (t) {
+    case dtype::f32:
+    case dtype::i32: return 4;
+    case dtype::bf16:
+    case dtype::f16: return 2;
+    case dtype::i8:
+    case dtype::u8: return 1;
+  }
+  return 0;
+}
+
+constexpr std::string_view to_string(dtype t) noexcept {
+  switch (t) {
+    case dtype::f32: return "f32";
+    case dtype::bf16: return "bf16";
+    case dtype::f16: return "f16";
+    case dtype::i32: return "i32";
+    case dtype::i8: return "i8";
+    case dtype::u8: return "u8";
+  }
+  return "unknown";
+}
+
+namespace detail {
+template <class T>
+struct element_type;  // no definition: a type that cannot be an element must not pass for one
+}
+
+template <class T>
+inline constexpr dtype dtype_of = detail::element_type<T>::value;
+template <>
+inline constexpr dtype dtype_of<float> = dtype::f32;
+template <>
+inline constexpr dtype dtype_of<bf16> = dtype::bf16;
+template <>
+inline constexpr dtype dtype_of<f16> = dtype::f16;
+template <>
+inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
+template <>
+inline constexpr dtype dtype_of<std::int8_t> = dtype::i8;
+template <>
+inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TENSOR_DTYPE_HPP
+
+// ---- causeway/tensor/parameters.hpp ----
+#ifndef CAUSEWAY_TENSOR_PARAMETERS_HPP
+#define CAUSEWAY_TENSOR_PARAMETERS_HPP
+
+// A model's parameters as one flat f32 buffer with named pieces, and the gradients beside it in the same layout.
+// Optimizers, codecs, collectives and checkpoints see the flat buffers; layers see their pieces. Every piece starts on a
+// 64-byte boundary; the padding between pieces is always zero.
+
+#include <algorithm>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// What a parameter is, as far as optimizers care.
+enum class parameter_kind : std::uint8_t {
+  matrix,     ///< a hidden layer's weight: decayed; Muon's business
+  embedding,  ///< token or position table, or the output head: decayed; never Muon's
+  vector,     ///< bias or gain: not decayed
+};
+
+/// One named piece: `rows` × `columns` row-major values starting at `offset`. A vector has one row.
+struct parameter_segment {
+  std::string name;
+  parameter_kind kind = parameter_kind::matrix;
+  std::int64_t rows = 1;
+  std::int64_t columns = 0;
+  std::int64_t offset = 0;
+  int block = -1;  ///< the transformer block it belongs to; -1 before the first, the number of blocks after the last
+
+  [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
+};
+
+/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
+struct low_precision_copies {
+  bf16* values = nullptr;
+  bool made = false;
+};
+
+/// What an optimizer works on: values and gradients of equal length, and how they are cut.
+struct parameter_view {
+  std::span<float> values;
+  std::span<float> gradients;
+  std::span<const parameter_segment> segments;
+  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
+};
+
+/// The values of a flat buffer of `length` that belong to no tensor.
+inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
+  std::vector<index_range> padding;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
+    const std::int64_t used = segments[i].offset + segments[i].size();
+    if (used < end) padding.push_back({used, end});
+  }
+  return padding;
+}
+
+/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
+struct parameter_row {
+  std::vector<std::span<float>> pieces;
+
+  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
+  template <class F>
+  void visit(std::size_t begin, std::size_t count, F&& f) const {
+    for (const std::span<float> piece : pieces) {
+      const std::size_t from = std::min(begin, piece.size());
+      const std::size_t size = std::min(count, piece.size() - from);
+      if (size > 0) f(piece.subspan(from, size));
+      begin -= from, count -= size;
+    }
+  }
+};
+
+/// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
+/// have one size.
+template <class F>
+  requires std::invocable<F&, const parameter_segment&, const parameter_segment&>
+void for_common_pieces(std::span<const parameter_segment> from, std::span<const parameter_segment> to, F&& f) {
+  for (const parameter_segment& t : to) {
+    const auto found = std::find_if(from.begin(), from.end(), [&](const auto& s) { return s.name == t.name; });
+    if (found != from.end()) f(*found, t);
+  }
+}
+
+/// Owns the buffers. Add all segments first, then `allocate()`. Not safe to share between threads.
+class parameter_store {
+ public:
+  /// Adds a piece and returns its number.
+  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, int block = -1) {
+    segments_.push_back({std::move(name), kind, rows, columns, length_, block});
+    constexpr std::int64_t line = 64 / sizeof(float);
+    length_ += (rows * columns + line - 1) / line * line;
+    count_ += rows * columns;
+    return segments_.size() - 1;
+  }
+
+  /// Reserves both buffers, zeroed.
+  void allocate(const memory_source& source = {}) {
+    allocate_values(source);
+    gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
+  }
+  /// The values alone: frozen parameters, whose `gradient` is null.
+  void allocate_values(const memory_source& source = {}) {
+    values_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
+  }
+
+  [[nodiscard]] std::span<float> values() noexcept { return values_.span(); }
+  [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }
+  [[nodiscard]] std::span<float> gradients() noexcept { return gradients_.span(); }
+  [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
+  [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
+
+  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
+  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
+  /// The view of who touches the store right after a step, and changes no value between.
+  [[nodiscard]] parameter_view view_with_copies() noexcept {
+    copies_.made = false;
+    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
+  }
+
+  [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
+  [[nodiscard]] float* gradient(std::size_t segment) noexcept {
+    return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
+  }
+
+  /// Number of parameters, padding not counted.
+  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+  /// Length of the flat buffers, padding counted.
+  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
+
+  /// Call after changing values from outside the model, so that low-precision copies are made anew.
+  void touch() noexcept {
+    ++version_;
+    if (std::exchange(copies_.made, false)) copied_version_ = version_;
+  }
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  /// Whether the copies are of the values of now.
+  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
+
+  /// A hash of names and shapes: equal on peers that can share a run.
+  [[nodiscard]] std::uint64_t layout_hash() const noexcept {
+    hasher h;
+    for (const auto& s : segments_) {
+      h.add_value(hash_text(s.name)).add_value(s.rows).add_value(s.columns).add_value(s.offset);
+    }
+    return h.finish();
+  }
+
+ private:
+  std::vector<parameter_segment> segments_;
+  aligned_buffer<float> values_;
+  aligned_buffer<float> gradients_;
+  std::int64_t length_ = 0;
+  std::int64_t count_ = 0;
+  std::uint64_t version_ = 1;
+  low_precision_copies copies_;
+  std::uint64_t copied_version_ = 0;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TENSOR_PARAMETERS_HPP
+
 // ---- causeway/axis/batch_by_speed.hpp ----
 #ifndef CAUSEWAY_AXIS_BATCH_BY_SPEED_HPP
 #define CAUSEWAY_AXIS_BATCH_BY_SPEED_HPP
@@ -1902,6 +2307,7 @@ class batch_by_speed {
   [[nodiscard]] std::uint32_t sequences() const noexcept { return sequences_; }
   /// Of the peers before it in the same step: where its part of a batch that all share begins.
   [[nodiscard]] std::uint32_t sequences_before() const noexcept { return before_; }
+  [[nodiscard]] index_range part_of_batch() const noexcept { return {before_, std::int64_t{before_} + sequences_}; }
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
@@ -1966,7 +2372,6 @@ static_assert(Trigger<batch_by_speed>);
 
 // Bodies of axis/batch_by_speed.hpp.
 
-#include <algorithm>
 #include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
@@ -2076,7 +2481,6 @@ class by_speed {
 
 // Bodies of axis/by_speed.hpp.
 
-#include <algorithm>
 #include <iterator>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
@@ -2121,6 +2525,13 @@ struct exchange_port {
   net::any_transport& transport;      ///< of the group: self() and size() are within the group
   net::message_id id;                 ///< channel_stride channels from id.channel on are ours
   const collective_options& options;  ///< deadline of this call, workspace; the pool is the context's
+
+  /// For a second conversation at the same time, on the upper half of our channels; the first uses the lower one.
+  [[nodiscard]] exchange_port beside(net::any_transport& over) const {
+    net::message_id upper = id;
+    upper.channel += channel_stride / 2;
+    return {over, upper, options};
+  }
 };
 
 /// What is averaged. Spans must stay where they are until `finish` has returned.
@@ -2182,8 +2593,6 @@ result<void> run_exchange(E& exchange, const exchange_port& port, const exchange
 
 // "The values of peer p cannot be used", as eight bytes. A peer whose values are refused must not make the others wait: a
 // collective goes on to its end, tells everybody whose values were refused, and then fails on all peers alike.
-
-#include <array>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -2581,8 +2990,6 @@ CAUSEWAY_DECL float rng::normal() noexcept {
 // Functions marked with a CAUSEWAY_TARGET_ macro are compiled for that instruction set whatever the build's flags say; they
 // may be called only after detect_simd_level() said so.
 
-#include <algorithm>
-
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -2833,124 +3240,6 @@ void for_rows(thread_pool& pool, std::int64_t rows, std::int64_t columns, F&& f)
 #define CAUSEWAY_FAST_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(, arguments, __VA_ARGS__)
 
 #endif  // CAUSEWAY_KERNELS_TARGETS_HPP
-
-// ---- causeway/tensor/dtype.hpp ----
-#ifndef CAUSEWAY_TENSOR_DTYPE_HPP
-#define CAUSEWAY_TENSOR_DTYPE_HPP
-
-// Element types and their conversions. Sums are always made in f32; bf16 and f16 are storage.
-
-#include <bit>
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// bfloat16: the upper half of an f32. Rounds to nearest even; NaN stays NaN.
-struct bf16 {
-  std::uint16_t bits = 0;
-
-  bf16() = default;
-  CAUSEWAY_HD constexpr explicit bf16(float value) noexcept : bits{encode(value)} {}
-  CAUSEWAY_HD constexpr explicit operator float() const noexcept {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
-  }
-  friend constexpr bool operator==(const bf16&, const bf16&) = default;
-
- private:
-  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
-    const auto u = std::bit_cast<std::uint32_t>(value);
-    if ((u & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>((u >> 16U) | 0x40U);
-    return static_cast<std::uint16_t>((u + 0x7FFFU + ((u >> 16U) & 1U)) >> 16U);
-  }
-};
-
-/// IEEE half precision, as storage. Rounds to nearest even; values beyond 65504 become infinite.
-struct f16 {
-  std::uint16_t bits = 0;
-
-  f16() = default;
-  CAUSEWAY_HD constexpr explicit f16(float value) noexcept : bits{encode(value)} {}
-  CAUSEWAY_HD constexpr explicit operator float() const noexcept { return decode(bits); }
-  friend constexpr bool operator==(const f16&, const f16&) = default;
-
- private:
-  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
-    const auto u = std::bit_cast<std::uint32_t>(value);
-    const auto sign = static_cast<std::uint16_t>((u >> 16U) & 0x8000U);
-    const std::uint32_t magnitude = u & 0x7FFFFFFFU;
-    if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);   // NaN
-    if (magnitude >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // rounds beyond 65504
-    if (magnitude < 0x33000001U) return sign;                                         // rounds to zero
-    const int exponent = static_cast<int>(magnitude >> 23U) - 127;
-    std::uint32_t mantissa = (magnitude & 0x7FFFFFU) | 0x800000U;
-    const int shift = exponent < -14 ? 13 + (-14 - exponent) : 13;  // subnormals lose more bits
-    const std::uint32_t half = 1U << (shift - 1);
-    const std::uint32_t rest = mantissa & ((1U << shift) - 1U);
-    mantissa >>= shift;
-    if (rest > half || (rest == half && (mantissa & 1U) != 0)) ++mantissa;
-    const std::uint32_t biased = exponent < -14 ? 0U : static_cast<std::uint32_t>(exponent + 14) << 10U;
-    return static_cast<std::uint16_t>(sign | (biased + mantissa));  // a carry moves into the exponent, as it should
-  }
-
-  CAUSEWAY_HD static constexpr float decode(std::uint16_t h) noexcept {
-    const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000U) << 16U;
-    const std::uint32_t exponent = (h >> 10U) & 0x1FU;
-    const std::uint32_t mantissa = h & 0x3FFU;
-    if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13U));
-    if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112U) << 23U) | (mantissa << 13U));
-    const float magnitude = static_cast<float>(mantissa) * 0x1.0p-24F;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-};
-
-enum class dtype : std::uint8_t { f32 = 0, bf16 = 1, f16 = 2, i32 = 3, i8 = 4, u8 = 5 };
-
-constexpr std::size_t size_of(dtype t) noexcept {
-  switch (t) {
-    case dtype::f32:
-    case dtype::i32: return 4;
-    case dtype::bf16:
-    case dtype::f16: return 2;
-    case dtype::i8:
-    case dtype::u8: return 1;
-  }
-  return 0;
-}
-
-constexpr std::string_view to_string(dtype t) noexcept {
-  switch (t) {
-    case dtype::f32: return "f32";
-    case dtype::bf16: return "bf16";
-    case dtype::f16: return "f16";
-    case dtype::i32: return "i32";
-    case dtype::i8: return "i8";
-    case dtype::u8: return "u8";
-  }
-  return "unknown";
-}
-
-namespace detail {
-template <class T>
-struct element_type;  // no definition: a type that cannot be an element must not pass for one
-}
-
-template <class T>
-inline constexpr dtype dtype_of = detail::element_type<T>::value;
-template <>
-inline constexpr dtype dtype_of<float> = dtype::f32;
-template <>
-inline constexpr dtype dtype_of<bf16> = dtype::bf16;
-template <>
-inline constexpr dtype dtype_of<f16> = dtype::f16;
-template <>
-inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
-template <>
-inline constexpr dtype dtype_of<std::int8_t> = dtype::i8;
-template <>
-inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TENSOR_DTYPE_HPP
 
 // ---- causeway/kernels/simd_math.hpp ----
 #ifndef CAUSEWAY_KERNELS_SIMD_MATH_HPP
@@ -3512,8 +3801,7 @@ concept RowCodec = requires(const C& c, std::span<float> row, std::span<const fl
 namespace detail {
 
 /// The codec that may keep rows: `codec`, or what it makes messages of.
-template <class C>
-const auto& row_codec(const C& codec) {
+const auto& row_codec(const auto& codec) {
   if constexpr (requires { codec.codec(); }) {
     return codec.codec();
   } else {
@@ -3584,6 +3872,27 @@ std::size_t encode_keeping(const C& codec, const X& ctx, std::span<const float> 
   return used;
 }
 
+/// A peer's own message about its row, and what that leaves out; its length. Who has nothing to say keeps all of it.
+std::size_t write_contribution(const auto& codec, const auto& ctx, const exchange_row& row, std::span<std::byte> room,
+                               net::peer_index self) {
+  if (write_own_header(room, row, row.values.size(), self)) {
+    const auto body = room.subspan(message_header_bytes);
+    return message_header_bytes + encode_keeping(codec, ctx, row.values, body, row.residual);
+  }
+  if (!row.residual.empty()) copy_row(codec, row.values, row.residual);
+  return message_header_bytes;
+}
+
+/// row = what the message says that all peers take, as values; or why there is none.
+std::optional<refusal> adopt_message(const auto& codec, const auto& ctx, const peer_message& m, std::span<float> row) {
+  if (m.bad) return m.bad;
+  clear(codec, ctx.pool, row);
+  const auto added = codec.decode_add(ctx, m.bytes, row, 1.0F, {});
+  if (!added) return refusal{m.peer, added.error().code};
+  invert(codec, ctx, row);
+  return std::nullopt;
+}
+
 /// Whether a sum that was encoded decodes to finite values. Who adds up says so before it sends, so that a receiver knows
 /// whose fault it is. `room` is overwritten.
 template <class C, class X>
@@ -3593,8 +3902,7 @@ bool is_finite(const C& codec, const X& ctx, std::span<const std::byte> bytes, s
 }
 
 /// Values may be cut at multiples of this without cutting what the codec keeps together.
-template <class C>
-std::size_t block_of(const C& codec) {
+std::size_t block_of(const auto& codec) {
   if constexpr (requires { codec.block(); }) {
     return codec.block();
   } else if constexpr (requires { codec.codec().block(); }) {
@@ -3904,8 +4212,7 @@ CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, floa
 /// out = weight · values, and zeros for a weight of 0, whatever the values; false when something is not finite.
 CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out);
 
-template <class F>
-void for_values(thread_pool& pool, std::size_t count, F&& f) {
+void for_values(thread_pool& pool, std::size_t count, auto&& f) {
   pool.for_range(static_cast<std::int64_t>(count), 1 << 14, [&](index_range r) {
     for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) f(i);
   });
@@ -4208,7 +4515,7 @@ class gather_mean {
     talk_.open(port, 2 * std::size_t{peers});
     slot_ = detail::message_slot(codec_.most_bytes(ctx, row.values.size()));
     if (memory_.size() < slot_ * peers) memory_ = aligned_buffer<std::byte>{slot_ * peers};
-    write_own(self, row, ctx);
+    own_bytes_ = detail::write_contribution(codec_, ctx, row, slot(self), self);
     for (std::uint32_t i = 1; i < peers; ++i) {
       const net::peer_index from = (self + peers - i) % peers;
       talk_.receive(from, from, part{}, slot(from));
@@ -4220,10 +4527,7 @@ class gather_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port&, const exchange_row&, const X&) {
-    return {};
-  }
+  result<void> turn(const exchange_port&, const exchange_row&, const MessageContext auto&) { return {}; }
 
   template <MessageContext X>
   result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
@@ -4254,19 +4558,6 @@ class gather_mean {
 
  private:
   [[nodiscard]] std::span<std::byte> slot(net::peer_index p) { return {memory_.data() + p * slot_, slot_}; }
-
-  template <class X>
-  void write_own(net::peer_index self, const exchange_row& row, const X& ctx) {
-    const std::span<std::byte> room = slot(self);
-    const bool has_content = detail::write_own_header(room, row, row.values.size(), self);
-    own_bytes_ = message_header_bytes;
-    if (has_content) {
-      const auto body = room.subspan(message_header_bytes);
-      own_bytes_ += detail::encode_keeping(codec_, ctx, row.values, body, row.residual);
-    } else if (!row.residual.empty()) {
-      detail::copy_row(codec_, row.values, row.residual);
-    }
-  }
 
   template <class X>
   std::optional<refusal> combine(const exchange_port& port, const exchange_row& row, const X& ctx, double total) {
@@ -4926,8 +5217,7 @@ class quantised_ring {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     for (std::size_t hop = 0; hop < hops() / 2; ++hop) {
       for (std::size_t chunk = 0; chunk < chunks; ++chunk) CAUSEWAY_TRY(pass_sum(port, hop, chunk, row, ctx));
@@ -4935,8 +5225,7 @@ class quantised_ring {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     if (peers_ == 1) return finish_alone(row, ctx);
     for (std::size_t hop = hops() / 2; hop < hops(); ++hop) {
@@ -4960,8 +5249,7 @@ class quantised_ring {
   [[nodiscard]] net::peer_index left() const { return (self_ + peers_ - 1) % peers_; }
   [[nodiscard]] std::size_t hops() const { return 2 * (std::size_t{peers_} - 1); }
 
-  // --- which values, which bytes
-  // ------------------------------------------------------------------------------------------
+  // --- which values, which bytes ------------------------------------------------------------------------------------
 
   /// Where chunk `chunk` of what this peer sends at `hop` lies in the row; at hop + 1 it sends what it received at hop.
   [[nodiscard]] index_range range(std::size_t hop, std::size_t chunk) const {
@@ -5008,8 +5296,7 @@ class quantised_ring {
     if (sum_.size() < largest_) sum_ = aligned_buffer<float>{largest_};
   }
 
-  // --- messages
-  // -------------------------------------------------------------------------------------------------------------
+  // --- messages -----------------------------------------------------------------------------------------------------
 
   void expect(std::size_t hop, std::size_t chunk) {
     talk_.receive(place(in, hop, chunk), left(), part{0, hop * chunks + chunk}, slot(in, hop, chunk));
@@ -5031,9 +5318,8 @@ class quantised_ring {
     return m;
   }
 
-  template <class X>
   result<void> pass_sum(const exchange_port& port, std::size_t hop, std::size_t chunk, const exchange_row& row,
-                        const X& ctx) {
+                        const auto& ctx) {
     CAUSEWAY_ASSIGN(const peer_message m, take(port, hop, chunk));
     encode_sum(hop + 1, chunk, row, ctx, m);
     send(hop + 1, chunk);
@@ -5068,8 +5354,7 @@ class quantised_ring {
   }
 
   /// sum_ = own values times their weight, and what came before.
-  template <class X>
-  std::optional<refusal> add_up(const X& part, std::span<const float> own, float weight, const peer_message& so_far) {
+  std::optional<refusal> add_up(const auto& part, std::span<const float> own, float weight, const peer_message& so_far) {
     const std::span<float> sum{sum_.data(), own.size()};
     if (!detail::weighted(part.pool, own, weight, sum)) return refusal{self_, errc::non_finite};
     if (so_far.weight == 0) return std::nullopt;
@@ -5078,8 +5363,7 @@ class quantised_ring {
     return refusal{so_far.peer, added.error().code};
   }
 
-  template <class X>
-  std::optional<refusal> divide(const X& part, std::size_t size, float weight) {
+  std::optional<refusal> divide(const auto& part, std::size_t size, float weight) {
     const float factor = detail::mean_factor(double{weight});
     if (factor == 0) return refusal{peers_, errc::invalid_argument};
     if (!detail::scale_finite(part.pool, {sum_.data(), size}, factor)) return refusal{peers_, errc::non_finite};
@@ -5087,9 +5371,8 @@ class quantised_ring {
   }
 
   /// Takes a mean, and passes its bytes on. The own one is adopted when the first one arrives: it has left by then.
-  template <class X>
   result<void> pass_mean(const exchange_port& port, std::size_t hop, std::size_t chunk, const exchange_row& row,
-                         const X& ctx) {
+                         const auto& ctx) {
     if (hop == hops() / 2) {
       const index_range r = range(hop, chunk);
       const auto own = slot(out, hop, chunk).first(size_of_out(hop, chunk));
@@ -5113,16 +5396,12 @@ class quantised_ring {
   template <class X>
   void adopt(const peer_message& m, const index_range& r, const exchange_row& row, const X& ctx) {
     if (m.bad) return;
-    const std::span<float> target = values(row.values, r);
-    kernels::zero(ctx.pool, target.data(), static_cast<std::int64_t>(target.size()));
     with_chunk(ctx, r, [&](const X& part) {
-      const auto added = codec_.decode_add(part, m.bytes, target, 1.0F, {});
-      if (!added) note(bad_, {m.peer, added.error().code});
+      if (const auto bad = detail::adopt_message(codec_, part, m, values(row.values, r))) note(bad_, *bad);
     });
   }
 
-  template <class X>
-  result<void> finish_alone(const exchange_row& row, const X& ctx) {
+  result<void> finish_alone(const exchange_row& row, const auto& ctx) {
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       encode_sum(0, chunk, row, ctx, peer_message{});
       const index_range r = range(0, chunk);
@@ -5176,10 +5455,7 @@ class server_residual {
   /// The try went through.
   void finish() noexcept { finished_ = true; }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(kept_.begin, kept_.values, next_.begin, next_.values, step_, finished_);
-  }
+  void serialize(auto& ar) { ar(kept_.begin, kept_.values, next_.begin, next_.values, step_, finished_); }
 
  private:
   struct piece {
@@ -5282,8 +5558,7 @@ class split_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row&, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row&, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     if (size_of(self_) == 0) return {};
     std::optional<refusal> bad;
@@ -5305,8 +5580,7 @@ class split_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     const time_point deadline = port.options.deadline;
     // First the own sends: one that failed would never be answered.
@@ -5331,10 +5605,7 @@ class split_mean {
   }
 
   /// What owners keep from round to round.
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(residual_);
-  }
+  void serialize(auto& ar) { ar(residual_); }
 
   void cancel() { talk_.close(); }
 
@@ -5373,8 +5644,7 @@ class split_mean {
     return f(detail::context_of_part(ctx, owner, cuts_[owner], cuts_[owner + 1], matrices));
   }
 
-  // --- places of operations, slots of bytes
-  // -------------------------------------------------------------------------------
+  // --- places of operations, slots of bytes -------------------------------------------------------------------------
 
   [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
   [[nodiscard]] std::span<std::byte> slot(kind what, net::peer_index p) {
@@ -5399,8 +5669,7 @@ class split_mean {
     if (memory_.size() < slots_.back()) memory_ = aligned_buffer<std::byte>{slots_.back()};
   }
 
-  // --- phases
-  // -------------------------------------------------------------------------------------------------------------
+  // --- phases -------------------------------------------------------------------------------------------------------
 
   void expect() {
     for (std::uint32_t i = 1; i < peers_; ++i) {
@@ -5414,19 +5683,12 @@ class split_mean {
   template <class X>
   void send_part(net::peer_index owner, const exchange_row& row, const X& ctx) {
     if (size_of(owner) == 0) return;
-    const std::span<float> mine = part_of(row.values, owner);
     const std::span<std::byte> room = slot(part_out, owner);
-    const std::span<float> lost = row.residual.empty() ? std::span<float>{} : part_of(row.residual, owner);
-    const bool has_content = detail::write_own_header(room, row, mine.size(), self_);
-    std::size_t bytes = message_header_bytes;
-    if (has_content) {
-      with_part(ctx, owner, [&](const X& part) {
-        const std::span<std::byte> body = room.subspan(message_header_bytes);
-        bytes += detail::encode_keeping(up_, part, mine, body, lost);
-      });
-    } else if (!lost.empty()) {
-      detail::copy_row(up_, mine, lost);
-    }
+    exchange_row own = row;
+    own.values = part_of(row.values, owner);
+    if (!row.residual.empty()) own.residual = part_of(row.residual, owner);
+    const std::size_t bytes =
+        with_part(ctx, owner, [&](const X& part) { return detail::write_contribution(up_, part, own, room, self_); });
     if (owner == self_) own_bytes_ = bytes;
     if (owner != self_) talk_.send(place(part_out, owner), owner, part{0}, room.first(bytes));
   }
@@ -5450,8 +5712,7 @@ class split_mean {
     return room.first(result_bytes_);
   }
 
-  template <class X>
-  std::optional<refusal> add_up(const X& part, std::span<float> sum) {
+  std::optional<refusal> add_up(const auto& part, std::span<float> sum) {
     kernels::zero(part.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
     double total = 0;
     for (const peer_message& m : messages_) {
@@ -5466,8 +5727,7 @@ class split_mean {
     return std::nullopt;
   }
 
-  template <class X>
-  std::size_t encode_mean(const X& part, std::span<float> mean, std::span<std::byte> room) {
+  std::size_t encode_mean(const auto& part, std::span<float> mean, std::span<std::byte> room) {
     if (!options_.server_residual) return down_.encode(part, mean, room);
     residual_.add_to(cuts_[self_], mean);
     return detail::encode_keeping(down_, part, mean, room, residual_.next(cuts_[self_], mean.size()));
@@ -6049,17 +6309,16 @@ class tree_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     return closing(take_up(port, row, ctx));
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     CAUSEWAY_TRY(closing(take_down(port.options.deadline)));
-    const std::optional<refusal> bad = adopt(row, ctx);
+    const peer_message m = detail::read_message(parent_, mean_message().first(mean_bytes_), count_, peers_);
+    const std::optional<refusal> bad = detail::adopt_message(down_, ctx, m, row.values);
     CAUSEWAY_TRY(closing(finish_sends(port.options.deadline)));
     if (bad) return to_error(*bad, peers_);
     return {};
@@ -6102,8 +6361,7 @@ class tree_mean {
     return outcome;
   }
 
-  // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
-  // -------------------------------------
+  // --- places of operations, slots of bytes: the own sum, the mean, the children's sums -----------------------------
 
   [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
   [[nodiscard]] std::span<std::byte> own_sum() { return {memory_.data(), up_slot_}; }
@@ -6119,8 +6377,7 @@ class tree_mean {
     relays_->note(to, talk_.send(place(what, to), to, message, direct), direct.size());
   }
 
-  template <class X>
-  void lay_out(std::size_t count, const X& ctx) {
+  void lay_out(std::size_t count, const auto& ctx) {
     up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
     down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
     const std::size_t bytes = (1 + children_.size()) * up_slot_ + down_slot_;
@@ -6130,11 +6387,9 @@ class tree_mean {
     sums_.clear();
   }
 
-  // --- up
-  // -------------------------------------------------------------------------------------------------------------------
+  // --- up -----------------------------------------------------------------------------------------------------------
 
-  template <class X>
-  result<void> take_up(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> take_up(const exchange_port& port, const exchange_row& row, const auto& ctx) {
     for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port.options.deadline, children_[i], i));
     if (is_root()) {
       make_mean(row, ctx);
@@ -6153,8 +6408,7 @@ class tree_mean {
   }
 
   /// sum_ = the own values and the children's sums, each as often as it counts; `weight` becomes how much that is.
-  template <class X>
-  std::optional<refusal> add_up(const exchange_row& row, const X& ctx, float& weight) {
+  std::optional<refusal> add_up(const exchange_row& row, const auto& ctx, float& weight) {
     const std::span<float> sum{sum_.data(), count_};
     std::optional<refusal> bad;
     for (const peer_message& m : sums_) {
@@ -6172,8 +6426,7 @@ class tree_mean {
     return bad;
   }
 
-  template <class X>
-  void send_sum(const exchange_row& row, const X& ctx) {
+  void send_sum(const exchange_row& row, const auto& ctx) {
     float weight = 0;
     std::optional<refusal> bad = add_up(row, ctx, weight);
     const std::span<std::byte> room = own_sum();
@@ -6188,11 +6441,9 @@ class tree_mean {
     send(sum_out, tree_way::up, parent_, room.first(used));
   }
 
-  // --- down
-  // -----------------------------------------------------------------------------------------------------------------
+  // --- down ---------------------------------------------------------------------------------------------------------
 
-  template <class X>
-  void make_mean(const exchange_row& row, const X& ctx) {
+  void make_mean(const exchange_row& row, const auto& ctx) {
     const std::span<float> mean{sum_.data(), count_};
     float weight = 0;
     std::optional<refusal> bad = add_up(row, ctx, weight);
@@ -6227,17 +6478,6 @@ class tree_mean {
     return {};
   }
 
-  template <class X>
-  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
-    const peer_message m = detail::read_message(parent_, mean_message().first(mean_bytes_), count_, peers_);
-    if (m.bad) return m.bad;
-    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count_));
-    const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
-    if (!added) return refusal{m.peer, added.error().code};
-    detail::invert(down_, ctx, row.values);
-    return std::nullopt;
-  }
-
   tree_options options_;
   UpCodec up_;
   DownCodec down_;
@@ -6270,9 +6510,31 @@ class tree_mean {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+using peer_group = std::vector<net::peer_index>;
+
 /// Whether each of `peers` peers is in one group, and no group is empty.
-CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups,
-                                               std::uint32_t peers);
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers);
+
+/// The first of each group.
+CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);
+
+/// The group of a peer: an empty one if it is in none.
+CAUSEWAY_DECL [[nodiscard]] peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer);
+
+/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
+using region_list = std::vector<peer_group>;
+
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct region_label {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
 
 /// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
 /// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
@@ -6321,9 +6583,11 @@ static_assert(net::Transport<group_view>);
 
 // Bodies of collective/group_view.hpp.
 
+#include <map>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups, std::uint32_t peers) {
+CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
   std::vector<net::peer_index> all;
   for (const auto& group : groups) {
     if (group.empty()) return false;
@@ -6334,6 +6598,36 @@ CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>
     if (all[i] != i) return false;
   }
   return all.size() == peers;
+}
+
+CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
+  peer_group hubs;
+  for (const peer_group& group : groups) hubs.push_back(group.front());
+  return hubs;
+}
+
+CAUSEWAY_DECL peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer) {
+  for (const peer_group& group : groups) {
+    if (std::find(group.begin(), group.end(), peer) != group.end()) return group;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
+  std::map<std::uint32_t, std::vector<net::peer_index>> named;
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) named[own[p]].push_back(p);
+  }
+  region_list all;
+  for (auto& [name, peers] : named) all.push_back(std::move(peers));
+  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) continue;
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
+  }
+  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
+  return all;
 }
 
 CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
@@ -6374,66 +6668,6 @@ CAUSEWAY_DECL bool group_view::are_distinct() const {
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
-#endif
-
-// ---- causeway/collective/region_label.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
-#define CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
-
-// Regions of peers that are near each other: listed by the peers' numbers, or as the peers say.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
-using region_list = std::vector<std::vector<net::peer_index>>;
-
-/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
-struct region_label {
-  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
-
-  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
-  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
-};
-
-/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
-/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
-CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
-
-// ---- causeway/collective/impl/region_label.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
-
-// Bodies of collective/region_label.hpp.
-
-#include <map>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
-  std::map<std::uint32_t, std::vector<net::peer_index>> named;
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != region_label::any) named[own[p]].push_back(p);
-  }
-  region_list all;
-  for (auto& [name, peers] : named) all.push_back(std::move(peers));
-  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != region_label::any) continue;
-    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
-  }
-  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
-  return all;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
 #endif
 
 // ---- causeway/collective/two_level_mean.hpp ----
@@ -6514,7 +6748,7 @@ class two_level_mean {
     CAUSEWAY_TRY(find_region());
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
-    write_own(row, ctx);
+    own_bytes_ = detail::write_contribution(up_, ctx, row, from_member(0), self_);
     if (!is_hub()) {
       talk_.receive(place(result_in, hub()), hub(), part{1}, result_message());
       talk_.send(place(up_out, hub()), hub(), part{0}, from_member(0).first(own_bytes_));
@@ -6525,8 +6759,7 @@ class two_level_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     if (!is_hub()) return {};
     messages_.clear();
@@ -6541,12 +6774,11 @@ class two_level_mean {
     std::vector<net::peer_index> hubs;
     for (const auto& r : regions_) hubs.push_back(r.front());
     hubs_.hold(group_view{port.transport, std::move(hubs)});
-    CAUSEWAY_TRY(closing(across_.begin(port_of_hubs(port), row_of_region(), ctx)));
-    return closing(across_.turn(port_of_hubs(port), row_of_region(), ctx));
+    CAUSEWAY_TRY(closing(across_.begin(port.beside(hubs_.get()), row_of_region(), ctx)));
+    return closing(across_.turn(port.beside(hubs_.get()), row_of_region(), ctx));
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     const time_point deadline = port.options.deadline;
     if (is_hub()) {
@@ -6558,7 +6790,8 @@ class two_level_mean {
       CAUSEWAY_TRY(talk_.finish(place(up_out, hub()), hub(), deadline));
       CAUSEWAY_ASSIGN(result_bytes_, talk_.wait(place(result_in, hub()), hub(), deadline));
     }
-    const std::optional<refusal> bad = adopt(row, ctx);
+    const peer_message m = detail::read_message(hub(), result_message().first(result_bytes_), row.values.size(), peers_);
+    const std::optional<refusal> bad = detail::adopt_message(down_, ctx, m, row.values);
     for (const net::peer_index p : mine()) CAUSEWAY_TRY(talk_.finish(place(result_out, p), p, deadline));
     talk_.close();
     if (bad) return to_error(*bad, peers_);
@@ -6571,17 +6804,14 @@ class two_level_mean {
   }
 
   /// What `Across` keeps from round to round.
-  template <class Archive>
-  void serialize(Archive& ar) {
+  void serialize(auto& ar) {
     if constexpr (requires { across_.serialize(ar); }) across_.serialize(ar);
   }
 
  private:
   enum kind : std::size_t { up_out, up_in, result_in, result_out, kinds };
-  static constexpr std::uint32_t across_channel = channel_stride / 2;  // of ours, those that the hubs' exchange has
 
-  // --- regions
-  // ----------------------------------------------------------------------------------------------------------------
+  // --- regions ------------------------------------------------------------------------------------------------------
 
   result<void> find_region() {
     CAUSEWAY_ASSIGN(region_, detail::region_of(self_, regions_, peers_));
@@ -6591,8 +6821,7 @@ class two_level_mean {
   [[nodiscard]] net::peer_index hub() const { return mine().front(); }
   [[nodiscard]] bool is_hub() const { return hub() == self_; }
 
-  // --- places of operations, slots of bytes: the result, then messages of the region, the own one first
-  // -----------------------
+  // --- places of operations, slots of bytes: the result, then messages of the region, the own one first -------------
 
   [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
   [[nodiscard]] std::span<std::byte> result_message() { return {memory_.data(), down_slot_}; }
@@ -6600,8 +6829,7 @@ class two_level_mean {
     return {memory_.data() + down_slot_ + i * up_slot_, up_slot_};
   }
 
-  template <class X>
-  void lay_out(std::size_t count, const X& ctx) {
+  void lay_out(std::size_t count, const auto& ctx) {
     up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
     down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
     const std::size_t bytes = down_slot_ + (is_hub() ? mine().size() : 1) * up_slot_;
@@ -6609,24 +6837,10 @@ class two_level_mean {
     if (is_hub() && region_row_.size() != count) region_row_ = aligned_buffer<float>{count};
   }
 
-  template <class X>
-  void write_own(const exchange_row& row, const X& ctx) {
-    const std::span<std::byte> room = from_member(0), body = room.subspan(message_header_bytes);
-    const bool has_content = detail::write_own_header(room, row, row.values.size(), self_);
-    own_bytes_ = message_header_bytes;
-    if (has_content) {
-      own_bytes_ += detail::encode_keeping(up_, ctx, row.values, body, row.residual);
-    } else if (!row.residual.empty()) {
-      detail::copy_row(up_, row.values, row.residual);
-    }
-  }
-
-  // --- what a hub does
-  // ----------------------------------------------------------------------------------------------------------
+  // --- what a hub does ----------------------------------------------------------------------------------------------
 
   /// region_row_ and weight_ = the mean of the region and how much it counts; or bad_, what is wrong with it.
-  template <class X>
-  void reduce(const X& ctx) {
+  void reduce(const auto& ctx) {
     const std::span<float> sum = region_row_.span();
     kernels::zero(ctx.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
     bad_.reset();
@@ -6647,11 +6861,6 @@ class two_level_mean {
     if (!bad_) detail::invert(up_, ctx, sum);
   }
 
-  [[nodiscard]] exchange_port port_of_hubs(const exchange_port& port) {
-    net::message_id id = port.id;
-    id.channel += across_channel;
-    return {hubs_.get(), id, port.options};
-  }
   [[nodiscard]] exchange_row row_of_region() {
     return {.values = region_row_.span(), .weight = bad_ ? 0.0F : weight_, .refused = bad_ ? bad_->code : errc{}};
   }
@@ -6665,7 +6874,7 @@ class two_level_mean {
   /// Writes the message for the region: the mean of all, or why there is none.
   template <class X>
   result<void> finish_across(const exchange_port& port, const X& ctx) {
-    const auto outcome = across_.finish(port_of_hubs(port), row_of_region(), ctx);
+    const auto outcome = across_.finish(port.beside(hubs_.get()), row_of_region(), ctx);
     std::optional<refusal> bad = bad_;
     if (!outcome && !bad) bad = refused_by_hubs(outcome.error());
     if (!outcome && !bad) return closing(outcome);
@@ -6690,18 +6899,6 @@ class two_level_mean {
       (void)std::from_chars(e.where.data() + prefix.size(), e.where.data() + e.where.size(), rank);
     }
     return refusal{rank < regions_.size() ? regions_[rank].front() : peers_, e.code};
-  }
-
-  template <class X>
-  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
-    const std::size_t count = row.values.size();
-    const peer_message m = detail::read_message(hub(), result_message().first(result_bytes_), count, peers_);
-    if (m.bad) return m.bad;
-    detail::clear(down_, ctx.pool, row.values);
-    const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
-    if (!added) return refusal{m.peer, added.error().code};
-    detail::invert(down_, ctx, row.values);
-    return std::nullopt;
   }
 
   region_list regions_;
@@ -6846,276 +7043,6 @@ inline error not_finite(std::string_view codec) {
 
 #endif  // CAUSEWAY_COMPRESS_CODEC_HPP
 
-// ---- causeway/core/hash.hpp ----
-#ifndef CAUSEWAY_CORE_HASH_HPP
-#define CAUSEWAY_CORE_HASH_HPP
-
-// A fast 64-bit checksum over bytes, the same on every machine. It finds torn files and replicas that differ; it is no
-// defence against somebody who wants a collision.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-namespace detail {
-
-constexpr std::uint64_t hash_prime = 0x9E3779B97F4A7C15U;
-
-constexpr std::uint64_t scramble(std::uint64_t x) noexcept {  // the finaliser of SplitMix64
-  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
-  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
-  return x ^ (x >> 31U);
-}
-
-using hash_lanes = std::array<std::uint64_t, 8>;
-
-/// Where the lanes begin.
-constexpr hash_lanes first_lanes(std::uint64_t seed) noexcept {
-  return {seed ^ 0x243F6A8885A308D3U, seed ^ 0x13198A2E03707344U, seed ^ 0xA4093822299F31D0U, seed ^ 0x082EFA98EC4E6C89U,
-          seed ^ 0x452821E638D01377U, seed ^ 0xBE5466CF34E90C6CU, seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U};
-}
-
-/// What a lane makes of its word of a stripe.
-constexpr std::uint64_t mixed_in(std::uint64_t lane, std::uint64_t word) noexcept {
-  lane = (lane ^ word) * hash_prime;
-  return lane ^ (lane >> 29U);
-}
-
-/// The checksum of the lanes and the number of bytes that they were fed.
-constexpr std::uint64_t joined(const std::uint64_t (&lanes)[8], std::uint64_t length) noexcept {
-  std::uint64_t h = length * hash_prime;
-  for (const std::uint64_t lane : lanes) h = scramble(h ^ lane) + hash_prime;
-  return scramble(h);
-}
-
-inline std::uint64_t load64(const std::byte* p) noexcept {
-  std::uint64_t v = 0;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-
-}  // namespace detail
-
-/// Feeds bytes piece by piece; `finish` gives the checksum of everything fed. The cut into pieces matters only if a piece's
-/// length is not a multiple of 64 bytes (each piece is closed by its length).
-class hasher {
- public:
-  constexpr explicit hasher(std::uint64_t seed = 0) noexcept : lanes_{detail::first_lanes(seed)} {}
-
-  hasher& add(std::span<const std::byte> bytes) noexcept {
-    if (length_ % 64 != 0) lanes_[0] = detail::scramble(lanes_[0] ^ length_);  // closes a piece that ended inside a stripe
-    std::size_t at = 0;
-    auto lanes = lanes_;  // a copy that no pointer into `bytes` can point at, so that it stays in registers
-    for (; at + 64 <= bytes.size(); at += 64) stripe(lanes, bytes.data() + at, std::make_index_sequence<8>{});
-    if (at < bytes.size()) {
-      std::array<std::byte, 64> tail{};
-      std::memcpy(tail.data(), bytes.data() + at, bytes.size() - at);
-      stripe(lanes, tail.data(), std::make_index_sequence<8>{});
-    }
-    lanes_ = lanes;
-    length_ += bytes.size();
-    return *this;
-  }
-
-  template <class T>
-  hasher& add_values(std::span<const T> values) noexcept {
-    return add(std::as_bytes(values));
-  }
-
-  template <class T>
-  hasher& add_value(const T& value) noexcept {
-    return add(std::as_bytes(std::span{&value, 1}));
-  }
-
-  [[nodiscard]] std::uint64_t finish() const noexcept {
-    std::uint64_t lanes[8];
-    for (std::size_t i = 0; i < 8; ++i) lanes[i] = lanes_[i];
-    return detail::joined(lanes, length_);
-  }
-
- private:
-  using lane_array = detail::hash_lanes;
-
-  // Eight independent multiply-rotate lanes, unrolled by hand: GCC's -O2 does not.
-  template <std::size_t... I>
-  static void stripe(lane_array& to, const std::byte* p, std::index_sequence<I...>) noexcept {
-    ((to[I] = detail::mixed_in(to[I], detail::load64(p + 8 * I))), ...);
-  }
-
-  lane_array lanes_;
-  std::uint64_t length_ = 0;
-};
-
-inline std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept {
-  return hasher{seed}.add(bytes).finish();
-}
-
-inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) noexcept {
-  return hash_bytes(std::as_bytes(std::span{text.data(), text.size()}), seed);
-}
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_CORE_HASH_HPP
-
-// ---- causeway/tensor/parameters.hpp ----
-#ifndef CAUSEWAY_TENSOR_PARAMETERS_HPP
-#define CAUSEWAY_TENSOR_PARAMETERS_HPP
-
-// A model's parameters as one flat f32 buffer with named pieces, and the gradients beside it in the same layout.
-// Optimizers, codecs, collectives and checkpoints see the flat buffers; layers see their pieces. Every piece starts on a
-// 64-byte boundary; the padding between pieces is always zero.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// What a parameter is, as far as optimizers care.
-enum class parameter_kind : std::uint8_t {
-  matrix,     ///< a hidden layer's weight: decayed; Muon's business
-  embedding,  ///< token or position table, or the output head: decayed; never Muon's
-  vector,     ///< bias or gain: not decayed
-};
-
-/// One named piece: `rows` × `columns` row-major values starting at `offset`. A vector has one row.
-struct parameter_segment {
-  std::string name;
-  parameter_kind kind = parameter_kind::matrix;
-  std::int64_t rows = 1;
-  std::int64_t columns = 0;
-  std::int64_t offset = 0;
-  int block = -1;  ///< the transformer block it belongs to; -1 before the first, the number of blocks after the last
-
-  [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
-};
-
-/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
-struct low_precision_copies {
-  bf16* values = nullptr;
-  bool made = false;
-};
-
-/// What an optimizer works on: values and gradients of equal length, and how they are cut.
-struct parameter_view {
-  std::span<float> values;
-  std::span<float> gradients;
-  std::span<const parameter_segment> segments;
-  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
-};
-
-/// The values of a flat buffer of `length` that belong to no tensor.
-inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
-  std::vector<index_range> padding;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
-    const std::int64_t used = segments[i].offset + segments[i].size();
-    if (used < end) padding.push_back({used, end});
-  }
-  return padding;
-}
-
-/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
-struct parameter_row {
-  std::vector<std::span<float>> pieces;
-
-  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
-  template <class F>
-  void visit(std::size_t begin, std::size_t count, F&& f) const {
-    for (const std::span<float> piece : pieces) {
-      const std::size_t from = std::min(begin, piece.size());
-      const std::size_t size = std::min(count, piece.size() - from);
-      if (size > 0) f(piece.subspan(from, size));
-      begin -= from, count -= size;
-    }
-  }
-};
-
-/// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
-/// have one size.
-template <class F>
-  requires std::invocable<F&, const parameter_segment&, const parameter_segment&>
-void for_common_pieces(std::span<const parameter_segment> from, std::span<const parameter_segment> to, F&& f) {
-  for (const parameter_segment& t : to) {
-    const auto found = std::find_if(from.begin(), from.end(), [&](const auto& s) { return s.name == t.name; });
-    if (found != from.end()) f(*found, t);
-  }
-}
-
-/// Owns the buffers. Add all segments first, then `allocate()`. Not safe to share between threads.
-class parameter_store {
- public:
-  /// Adds a piece and returns its number.
-  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, int block = -1) {
-    segments_.push_back({std::move(name), kind, rows, columns, length_, block});
-    constexpr std::int64_t line = 64 / sizeof(float);
-    length_ += (rows * columns + line - 1) / line * line;
-    count_ += rows * columns;
-    return segments_.size() - 1;
-  }
-
-  /// Reserves both buffers, zeroed.
-  void allocate(const memory_source& source = {}) {
-    allocate_values(source);
-    gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
-  }
-  /// The values alone: frozen parameters, whose `gradient` is null.
-  void allocate_values(const memory_source& source = {}) {
-    values_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
-  }
-
-  [[nodiscard]] std::span<float> values() noexcept { return values_.span(); }
-  [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }
-  [[nodiscard]] std::span<float> gradients() noexcept { return gradients_.span(); }
-  [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
-  [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
-
-  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
-  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
-  /// The view of who touches the store right after a step, and changes no value between.
-  [[nodiscard]] parameter_view view_with_copies() noexcept {
-    copies_.made = false;
-    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
-  }
-
-  [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
-  [[nodiscard]] float* gradient(std::size_t segment) noexcept {
-    return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
-  }
-
-  /// Number of parameters, padding not counted.
-  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// Length of the flat buffers, padding counted.
-  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
-
-  /// Call after changing values from outside the model, so that low-precision copies are made anew.
-  void touch() noexcept {
-    ++version_;
-    if (std::exchange(copies_.made, false)) copied_version_ = version_;
-  }
-  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
-  /// Whether the copies are of the values of now.
-  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
-
-  /// A hash of names and shapes: equal on peers that can share a run.
-  [[nodiscard]] std::uint64_t layout_hash() const noexcept {
-    hasher h;
-    for (const auto& s : segments_) {
-      h.add_value(hash_text(s.name)).add_value(s.rows).add_value(s.columns).add_value(s.offset);
-    }
-    return h.finish();
-  }
-
- private:
-  std::vector<parameter_segment> segments_;
-  aligned_buffer<float> values_;
-  aligned_buffer<float> gradients_;
-  std::int64_t length_ = 0;
-  std::int64_t count_ = 0;
-  std::uint64_t version_ = 1;
-  low_precision_copies copies_;
-  std::uint64_t copied_version_ = 0;
-};
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TENSOR_PARAMETERS_HPP
-
 // ---- causeway/compress/message.hpp ----
 #ifndef CAUSEWAY_COMPRESS_MESSAGE_HPP
 #define CAUSEWAY_COMPRESS_MESSAGE_HPP
@@ -7145,6 +7072,9 @@ struct message_context {
   std::uint64_t own_seed = 0;                ///< of this exchange and peer
   std::uint64_t round = 0;                   ///< 0, 1, ...: for thresholds that shrink and masks that take turns
   std::span<const float> reference{};        ///< what the row is relative to (shared parameters): as long as it, or empty
+
+  /// Of another row of the same exchange, in which there are no matrices.
+  [[nodiscard]] message_context plain() const { return {.pool = pool, .seed = seed, .own_seed = own_seed, .round = round}; }
 };
 
 /// Requirements, for a row of n values:
@@ -7259,14 +7189,12 @@ class dense_message {
     return codec_.block() >= largest ? codec_.block() : largest / codec_.block() * codec_.block();
   }
 
-  template <class F>
-  void for_pieces(std::size_t n, F&& f) const {
+  void for_pieces(std::size_t n, auto&& f) const {
     const std::size_t piece = piece_of(n);
     for (std::size_t first = 0; first < n; first += std::min(piece, n - first)) f(first, std::min(piece, n - first));
   }
 
-  template <class F>
-  result<void> decode_pieces(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n, F&& f) const {
+  result<void> decode_pieces(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n, auto&& f) const {
     std::vector<float> values(std::min(piece_of(n), n));
     result<void> outcome;
     for_pieces(n, [&](std::size_t first, std::size_t count) {
@@ -7394,44 +7322,52 @@ struct add_elements {
   }
 };
 
-template <class Element>
-std::size_t encode_as(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                      kernels::simd_level level) {
-  CAUSEWAY_EXPECT(room.size() >= values.size() * sizeof(Element));
-  auto* const to = reinterpret_cast<Element*>(room.data());
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
-  });
-  return values.size() * sizeof(Element);
-}
+/// The codec C that stores every value as an `Element`.
+template <class C, class Element>
+class element_codec {
+ public:
+  static constexpr bool raw = std::is_same_v<Element, float>;
 
-template <class Element>
-result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                       kernels::simd_level level, std::string_view codec) {
-  if (bytes.size() != values.size() * sizeof(Element)) {
-    return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
-  }
-  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  const auto count = static_cast<std::int64_t>(values.size());
-  if (!kernels::detail::look_for_finite(pool, level, count, from, values.data())) return not_finite(codec);
-  return {};
-}
+  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(Element); }
 
-/// Two passes over the bytes: nothing is added before all were found finite.
-template <class Element>
-result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                           kernels::simd_level level, std::string_view codec) {
-  if (bytes.size() != sum.size() * sizeof(Element)) {
-    return wrong_length(codec, bytes.size(), sum.size() * sizeof(Element));
+  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                            kernels::simd_level level = kernels::detect_simd_level()) {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    auto* const to = reinterpret_cast<Element*>(room.data());
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
+      kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
+    });
+    return encoded_size(values.size());
   }
-  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  const auto count = static_cast<std::int64_t>(sum.size());
-  if (!kernels::detail::look_for_finite(pool, level, count, from)) return not_finite(codec);
-  kernels::detail::for_elements(pool, count, [&](index_range r) {
-    kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
-  });
-  return {};
-}
+
+  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                             kernels::simd_level level = kernels::detect_simd_level()) {
+    return look(pool, bytes, values.size(), level, values.data());
+  }
+
+  /// Two passes over the bytes: nothing is added before all were found finite.
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    CAUSEWAY_TRY(look(pool, bytes, sum.size(), level));
+    const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(sum.size()), [&](index_range r) {
+      kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
+    });
+    return {};
+  }
+
+ private:
+  /// Whether there are so many values, all of them finite; with `to`, what they are in f32.
+  static result<void> look(thread_pool& pool, std::span<const std::byte> bytes, std::size_t n, kernels::simd_level level,
+                           auto... to) {
+    if (bytes.size() != encoded_size(n)) return wrong_length(C::name, bytes.size(), encoded_size(n));
+    const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+    const auto count = static_cast<std::int64_t>(n);
+    if (!kernels::detail::look_for_finite(pool, level, count, from, to...)) return not_finite(C::name);
+    return {};
+  }
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
@@ -7453,27 +7389,10 @@ CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_w
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 
 /// 4 n bytes. Loses nothing.
-class none {
+class none : public detail::element_codec<none, float> {
  public:
   static constexpr std::string_view name = "none";
   static constexpr codec_traits traits{.lossy = false};
-  static constexpr bool raw = true;
-
-  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
-  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * 4; }
-
-  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::encode_as<float>(pool, values, room, level);
-  }
-  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                             kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_as<float>(pool, bytes, values, level, name);
-  }
-  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                                 kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_add_as<float>(pool, bytes, sum, weight, level, name);
-  }
 };
 static_assert(AddingCodec<none>);
 
@@ -7702,8 +7621,8 @@ namespace detail {
 CAUSEWAY_DECL std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length);
 
 /// Puts every segment s into the fragment that `of(s)` names.
-template <class Of>
-std::vector<fragment> cut_by(std::span<const parameter_segment> segments, std::size_t length, std::size_t count, Of&& of) {
+std::vector<fragment> cut_by(std::span<const parameter_segment> segments, std::size_t length, std::size_t count,
+                             auto&& of) {
   std::vector<fragment> all(count);
   for (std::size_t s = 0; s < segments.size(); ++s) {
     all[of(s)].add(segments[s], end_of(segments, s, length));
@@ -8354,6 +8273,29 @@ concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_vi
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
 
+namespace detail {
+/// Any argument of a constructor.
+struct anything {
+  template <class T>
+  operator T() const;  // NOLINT: that is what it is for
+};
+}  // namespace detail
+
+/// One with the same options and no state. An optimizer whose constructor takes more than its options says itself how, by
+/// `anew()`.
+template <class O>
+O anew(const O& optimizer) {
+  if constexpr (requires { optimizer.anew(); }) {
+    return optimizer.anew();
+  } else {
+    static_assert(
+        !std::is_constructible_v<O, decltype(optimizer.options()), detail::anything>,
+        "causeway-P12: this optimizer is made of more than its options, which a copy of it would be without; give "
+        "it `anew()`, which makes one with all of that and no state");
+    return O{optimizer.options()};
+  }
+}
+
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.
 template <class O>
@@ -8380,8 +8322,7 @@ class state_buffer {
   [[nodiscard]] std::span<const float> span() const noexcept { return values_.span(); }
 
   /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
-  template <class Archive>
-  void serialize(Archive& ar) {
+  void serialize(auto& ar) {
     if constexpr (requires { ar.view(std::span<float>{}); }) {
       return ar.view(values_.span());  // an archive that refers to memory instead of copying it
     }
@@ -8414,8 +8355,7 @@ constexpr bool decays(parameter_kind kind) noexcept { return kind != parameter_k
 
 /// Calls `f(begin, count, decays)` on the calling thread for the pieces of [part.begin, part.end) of the flat buffers,
 /// cut where decay starts or ends. A segment's padding belongs to it.
-template <class F>
-void for_pieces(std::span<const parameter_segment> segments, index_range part, F&& f) {
+void for_pieces(std::span<const parameter_segment> segments, index_range part, auto&& f) {
   for (std::size_t s = 0; s < segments.size();) {
     const bool decay = decays(segments[s].kind);
     const std::int64_t begin = s == 0 ? 0 : segments[s].offset;
@@ -8428,8 +8368,7 @@ void for_pieces(std::span<const parameter_segment> segments, index_range part, F
 }
 
 /// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
-template <class F>
-void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
+void for_all_pieces(thread_pool& pool, const parameter_view& view, auto&& f) {
   const auto length = static_cast<std::int64_t>(view.values.size());
   const auto walk = [&](index_range part) {
     if (view.segments.empty()) {
@@ -8488,10 +8427,7 @@ class nesterov {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(velocity_);
-  }
+  void serialize(auto& ar) { ar(velocity_); }
 
  private:
   nesterov_options options_;
@@ -8537,7 +8473,7 @@ class outer {
   explicit outer(float learning_rate = 0.7F, O optimizer = O{})
       : prototype_{std::move(optimizer)}, learning_rate_{learning_rate} {}
   // Copies have the options, not the state: buffers are not copied by accident.
-  outer(const outer& other) : outer{other.learning_rate_, anew(other.prototype_)} {}
+  outer(const outer& other) : outer{other.learning_rate_, optim::anew(other.prototype_)} {}
   outer(outer&&) noexcept = default;
   outer& operator=(const outer& other) { return *this = outer{other}; }
   outer& operator=(outer&&) noexcept = default;
@@ -8563,15 +8499,6 @@ class outer {
   void serialize(auto& ar) { ar(prototype_); }
 
  private:
-  /// One with the same options and no state: optimizers that need more than these for it have `anew`.
-  static O anew(const O& optimizer) {
-    if constexpr (requires { optimizer.anew(); }) {
-      return optimizer.anew();
-    } else {
-      return O{optimizer.options()};
-    }
-  }
-
   O prototype_;
   float learning_rate_;
 };
@@ -8610,8 +8537,7 @@ class gossip_nesterov {
   CAUSEWAY_DECL void step(thread_pool& pool, std::span<float> shared, std::span<float> mean,
                           std::span<const float> mean_shared);
   /// The same wherever the rows lie.
-  template <kernels::RowArithmetic R>
-  result<void> step_rows(const R& rows, std::span<float> shared, std::span<float> mean,
+  result<void> step_rows(const kernels::RowArithmetic auto& rows, std::span<float> shared, std::span<float> mean,
                          std::span<const float> mean_shared) {
     return rows.gossip(shared, velocity_, mean, mean_shared, options_);
   }
@@ -8650,55 +8576,6 @@ CAUSEWAY_DECL void gossip_nesterov::step(thread_pool& pool, std::span<float> sha
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_IMPL_OUTER_IPP
-#endif
-
-// ---- causeway/axis/peer_groups.hpp ----
-#ifndef CAUSEWAY_AXIS_PEER_GROUPS_HPP
-#define CAUSEWAY_AXIS_PEER_GROUPS_HPP
-
-// Peers of a fixed set in groups, by their numbers, the hub of each group first.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
-
-using peer_group = std::vector<net::peer_index>;
-
-using collective::has_each_once;
-
-/// The first of each group.
-CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);
-
-/// The group of a peer: an empty one if it is in none.
-CAUSEWAY_DECL [[nodiscard]] peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::axis
-
-#endif  // CAUSEWAY_AXIS_PEER_GROUPS_HPP
-
-// ---- causeway/axis/impl/peer_groups.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_AXIS_IMPL_PEER_GROUPS_IPP
-#define CAUSEWAY_AXIS_IMPL_PEER_GROUPS_IPP
-
-// Bodies of axis/peer_groups.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
-
-CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
-  peer_group hubs;
-  for (const peer_group& group : groups) hubs.push_back(group.front());
-  return hubs;
-}
-
-CAUSEWAY_DECL peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer) {
-  for (const peer_group& group : groups) {
-    if (std::find(group.begin(), group.end(), peer) != group.end()) return group;
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::axis
-
-#endif  // CAUSEWAY_AXIS_IMPL_PEER_GROUPS_IPP
 #endif
 
 // ---- causeway/kernels/outer_update.hpp ----
@@ -8879,10 +8756,7 @@ class delayed_nesterov {
     if (refresh) pushes_ = 0;
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(momentum_, buffer_, pushes_);
-  }
+  void serialize(auto& ar) { ar(momentum_, buffer_, pushes_); }
 
  private:
   [[nodiscard]] kernels::delayed_nesterov_coefficients coefficients(const step_options& step, bool refresh) const {
@@ -8977,7 +8851,7 @@ struct regions {
   std::uint64_t record_samples = 0;
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (has_each_once(members, peers) && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
+    if (collective::has_each_once(members, peers) && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
     return fail(errc::invalid_argument, "regions",
                 "every peer must be in one region, no region empty, `pushes` at least 1 and `upper_share` between 0 and 1");
   }
@@ -8990,7 +8864,7 @@ struct regions {
     return check_elastic_hubs("regions", label, record_samples);
   }
   [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
-    return {{.groups = members}, {.groups = {hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
+    return {{.groups = members}, {.groups = {collective::hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
   }
   [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
 };
@@ -9099,9 +8973,8 @@ struct blocking {
   static constexpr bool own_is_fresh = false;
   static constexpr bool keeps_steps = true;
 
-  template <kernels::RowArithmetic R>
-  static result<void> apply(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
-                            std::span<const float> shared, std::span<const float>) {
+  static result<void> apply(const kernels::RowArithmetic auto& rows, std::span<const compress::matrix_range>,
+                            std::span<float> local, std::span<const float> shared, std::span<const float>) {
     return rows.copy(local, shared);
   }
 };
@@ -9118,9 +8991,8 @@ struct delayed {
   std::uint32_t steps = 1;   ///< τ
   float local_share = 0.5F;  ///< α
 
-  template <kernels::RowArithmetic R>
-  result<void> apply(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
-                     std::span<const float> shared, std::span<const float>) const {
+  result<void> apply(const kernels::RowArithmetic auto& rows, std::span<const compress::matrix_range>,
+                     std::span<float> local, std::span<const float> shared, std::span<const float>) const {
     return rows.blend(local, local_share, shared, 1.0F - local_share);
   }
 };
@@ -9136,9 +9008,8 @@ struct replayed {
 
   std::uint32_t steps = 1;  ///< τ
 
-  template <kernels::RowArithmetic R>
-  result<void> apply(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
-                     std::span<const float> shared, std::span<const float> at_send) const {
+  result<void> apply(const kernels::RowArithmetic auto& rows, std::span<const compress::matrix_range>,
+                     std::span<float> local, std::span<const float> shared, std::span<const float> at_send) const {
     CAUSEWAY_TRY(rows.add(local, 1.0F, shared));
     return rows.add(local, -1.0F, at_send);
   }
@@ -9159,9 +9030,8 @@ struct compensated {
   std::uint32_t steps = 1;  ///< τ
   float lambda = 1.0F;      ///< λ0
 
-  template <kernels::RowArithmetic R>
-  result<void> apply(const R& rows, std::span<const compress::matrix_range> tensors, std::span<float> local,
-                     std::span<const float> shared, std::span<const float> at_send) const {
+  result<void> apply(const kernels::RowArithmetic auto& rows, std::span<const compress::matrix_range> tensors,
+                     std::span<float> local, std::span<const float> shared, std::span<const float> at_send) const {
     for (const compress::matrix_range& t : tensors) {
       const std::size_t size = t.rows * t.columns;
       const auto y = local.subspan(t.offset, size);
@@ -9491,8 +9361,7 @@ struct tensor_piece {
 };
 
 /// All values of a row of `n`, as the matrices of the context and what lies between them.
-template <MessageContext X>
-std::vector<tensor_piece> tensors_of(const X& ctx, std::size_t n) {
+std::vector<tensor_piece> tensors_of(const MessageContext auto& ctx, std::size_t n) {
   std::vector<tensor_piece> all;
   std::size_t at = 0;
   for (const auto& m : ctx.matrices) {
@@ -9784,14 +9653,23 @@ concept Content = C::decides == part::content&& requires {
   {bool{C::sums_updates}};
 };
 
-/// The gradient of the step, before the inner optimizer sees it.
-struct gradient {
+namespace detail {
+
+/// One tensor that is replaced by its mean, unless a content says more.
+struct plain_content {
   static constexpr part decides = part::content;
   static constexpr bool anchored = false;
-  static constexpr bool before_inner_step = true;
+  static constexpr bool before_inner_step = false;
   static constexpr std::size_t tensor_count = 1;
   static constexpr bool with_anchor = false;
   static constexpr bool sums_updates = false;
+};
+
+}  // namespace detail
+
+/// The gradient of the step, before the inner optimizer sees it.
+struct gradient : detail::plain_content {
+  static constexpr bool before_inner_step = true;
 };
 
 /// The gradient at θ − η·sign(x), where x is the row that this peer sent in the step before, with its residual, and η that
@@ -9803,13 +9681,8 @@ struct gradient_ahead : gradient {
 };
 
 /// Δ_m = θ − θ_m, by subtraction (DiLoCo, equation 1).
-struct pseudo_gradient {
-  static constexpr part decides = part::content;
+struct pseudo_gradient : detail::plain_content {
   static constexpr bool anchored = true;
-  static constexpr bool before_inner_step = false;
-  static constexpr std::size_t tensor_count = 1;
-  static constexpr bool with_anchor = false;
-  static constexpr bool sums_updates = false;
 };
 
 /// The same, as the sum of what the inner optimizer subtracted: one more buffer, rounds at the size of an update instead of
@@ -9824,18 +9697,8 @@ struct pseudo_gradient_and_anchor : pseudo_gradient {
 };
 
 /// The live parameters. With a codec that sends only some coordinates, only these are replaced (SPARTA).
-struct parameters {
-  static constexpr part decides = part::content;
-  static constexpr bool anchored = false;
-  static constexpr bool before_inner_step = false;
-  static constexpr std::size_t tensor_count = 1;
-  static constexpr bool with_anchor = false;
-  static constexpr bool sums_updates = false;
-
-  template <class Context>
-  [[nodiscard]] static std::vector<std::span<float>> tensors(Context& ctx) {
-    return {ctx.parameters()};
-  }
+struct parameters : detail::plain_content {
+  [[nodiscard]] static std::vector<std::span<float>> tensors(auto& ctx) { return {ctx.parameters()}; }
 };
 
 /// The live parameters and the inner optimizer's first and second moments, as fragments of their own: with a fragmenter of
@@ -9843,8 +9706,7 @@ struct parameters {
 struct parameters_and_moments : parameters {
   static constexpr std::size_t tensor_count = 3;
 
-  template <class Context>
-  [[nodiscard]] static std::vector<std::span<float>> tensors(Context& ctx) {
+  [[nodiscard]] static std::vector<std::span<float>> tensors(auto& ctx) {
     std::vector<std::span<float>> all{ctx.parameters()};
     for (const std::span<float> moment : ctx.inner().moments()) all.push_back(moment);
     return all;
@@ -9953,7 +9815,8 @@ class arrival_rules {
 #ifndef CAUSEWAY_COMM_COMMON_STEPS_HPP
 #define CAUSEWAY_COMM_COMMON_STEPS_HPP
 
-// Where a newcomer's count of inner steps begins, among peers each of which has taken another number of them.
+// How peers that go at their own pace between two records count their steps, and how those do who make the same ones, in a
+// swarm: when a record is due, and where a newcomer's count begins after it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -9963,6 +9826,17 @@ CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::u
 
 /// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
 [[nodiscard]] bool is_in_swarm(auto& ctx) { return ctx.exchanges_at_once() && !ctx.moves_blocks(); }
+
+/// `steps`: at the last record. In a swarm the first step is followed by one: so those who begin the run together talk from
+/// then on.
+[[nodiscard]] bool record_is_due(auto& ctx, std::uint64_t steps) {
+  return ctx.announce_samples() || (steps == 0 && is_in_swarm(ctx));
+}
+
+/// The steps at which a newcomer begins after a record: those of the stages, where all have made the same.
+[[nodiscard]] std::uint64_t steps_after_record(auto& ctx, std::vector<std::uint64_t> said, std::uint64_t before) {
+  return ctx.exchanges_at_once() ? ctx.step() + 1 : common_steps(std::move(said), before);
+}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
@@ -10425,16 +10299,14 @@ CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_la
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// Where the state of an optimizer lies, in parts.
-template <class Outer>
-std::vector<std::span<std::byte>> parts_of(Outer& outer) {
+std::vector<std::span<std::byte>> parts_of(auto& outer) {
   membership::image_collector parts;
   parts(outer);
   return parts.parts();
 }
 
 /// Which of its parts have a value for each parameter: those that are as long as what it is for.
-template <class Outer>
-std::vector<std::size_t> rows_of(Outer outer) {
+std::vector<std::size_t> rows_of(auto outer) {
   constexpr std::size_t length = 1021;  // which no count of steps is
   outer.reset(static_cast<std::int64_t>(length));
   const auto parts = parts_of(outer);
@@ -10446,8 +10318,7 @@ std::vector<std::size_t> rows_of(Outer outer) {
 }
 
 /// Rows as at the beginning; what is no row, such as a count of steps, stays. In place.
-template <class Outer>
-void reset_rows(Outer& outer, std::size_t length) {
+void reset_rows(auto& outer, std::size_t length) {
   std::vector<std::vector<std::byte>> kept;
   for (const std::span<std::byte> part : parts_of(outer)) kept.emplace_back(part.begin(), part.end());
   for (const std::size_t row : rows_of(outer)) kept[row].clear();
@@ -10504,6 +10375,25 @@ class kept_rows {
 
  private:
   std::vector<std::vector<float>> old_;
+};
+
+/// Memory as it is now, to be put back.
+class memory_as_it_was {
+ public:
+  explicit memory_as_it_was(std::vector<std::span<std::byte>> parts) : parts_{std::move(parts)} {
+    for (const auto part : parts_) bytes_.insert(bytes_.end(), part.begin(), part.end());
+  }
+  void put_back() const {
+    auto from = bytes_.begin();
+    for (const auto part : parts_) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    }
+  }
+
+ private:
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::byte> bytes_;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -10629,8 +10519,7 @@ struct hub_copies {
   }
 
   /// Calls `f` with each, that of the hub of hubs first.
-  template <class F>
-  void visit(F&& f) {
+  void visit(auto&& f) {
     for (auto& c : top) f(c);
     for (auto& c : regions) f(c);
   }
@@ -10938,8 +10827,7 @@ struct answer_header {
   std::uint32_t code = 0;    ///< why it was refused; of an answer: why the push could not be used, 0 where it was
 };
 
-template <class Header>
-std::vector<std::byte> with_header(const Header& h, std::size_t payload) {
+std::vector<std::byte> with_header(const auto& h, std::size_t payload) {
   std::vector<std::byte> bytes(sizeof h + payload);
   std::memcpy(bytes.data(), &h, sizeof h);
   return bytes;
@@ -11273,9 +11161,8 @@ class server_client {
   // ---- pushing ----------------------------------------------------------------------------------------------------------
 
   /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
-  template <axis::Residual R>
-  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
-                                 std::span<const float> live, bool wants_answer) {
+  std::vector<std::byte> compose(const auto& rules, const axis::Residual auto& residual, float rate, const hub_terms& terms,
+                                 std::size_t f, std::span<const float> live, bool wants_answer) {
     hub_leg& leg = legs_[f];
     row_.resize(live.size());
     axis::gather(terms.cuts[f], anchor_, row_);
@@ -11615,9 +11502,8 @@ class hub_record {
 
  public:
   /// A run begins: with so many regions, of which this peer is in `region`; `outers`: of each level.
-  template <class Outers>
   void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, std::size_t regions,
-             std::size_t region, const Outers& outers) {
+             std::size_t region, const auto& outers) {
     region_ = region;
     kept_.resize(regions);
     copies_.found(cuts, parameters, regions, outers);
@@ -11631,7 +11517,10 @@ class hub_record {
   [[nodiscard]] hub_copies<outer_type, top_type>& copies() noexcept { return copies_; }
   [[nodiscard]] bool is_founded() const noexcept { return !copies_.regions.empty(); }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
-  void shared(auto& ar) { ar(copies_, steps_, reign_, reign_before_, kept_); }
+  void shared(auto& ar) {
+    ar(copies_, steps_, reign_, reign_before_, kept_);
+    if constexpr (has_upper && requires { ar.own(region_); }) ar.own(region_);  // for when this peer comes back
+  }
 
   /// The lines of the reign under way; none before the first record, and when the hub is lost.
   [[nodiscard]] net::any_transport* lines() const noexcept { return lines_; }
@@ -11639,8 +11528,7 @@ class hub_record {
   [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
 
   /// The record, and what was pushed since. Who goes on from a checkpoint is no hub, and pushes all of it again.
-  template <class Outers>
-  void serialize(auto& ar, auto& tier, std::size_t regions, const Outers& outers) {
+  void serialize(auto& ar, auto& tier, std::size_t regions, const auto& outers) {
     std::uint64_t fragments = is_founded() ? copies_.regions.front().outers.size() : 0;
     ar(fragments);
     if (fragments == 0) return;
@@ -11671,8 +11559,7 @@ class hub_record {
 
   /// Where blocks move: after a record a reign begins with the attempt that follows, of those who hold the same blocks in
   /// it. The first of them is the hub. In all stages that is the same replica: so no hub waits for one that waits for it.
-  template <class TermsOn>
-  result<void> open_lines(auto& ctx, auto& tier, std::size_t most, const TermsOn& terms_on) {
+  result<void> open_lines(auto& ctx, auto& tier, std::size_t most, const auto& terms_on) {
     hang_up(tier);
     const auto with = ctx.membership().lines();
     if (!with) return {};
@@ -11736,8 +11623,7 @@ class hub_record {
   }
 
   /// What has arrived is applied; what is on its way is pushed again in the record.
-  template <class TermsOn>
-  void end_reign(auto& tier, const auto& rules, const TermsOn& terms_on) {
+  void end_reign(auto& tier, const auto& rules, const auto& terms_on) {
     auto alone = net::any_transport{};
     const auto terms = terms_on(lines_ ? *lines_ : alone);
     const auto end = [&](auto& server) {
@@ -11807,9 +11693,8 @@ class hub_record {
   // ---- a record -------------------------------------------------------------------------------------------------------
 
   /// next_ ← what the hubs have come to with all that was pushed.
-  template <class Flush>
   result<void> settle(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
-                      const hub_terms& terms, const Flush& flush) {
+                      const hub_terms& terms, const auto& flush) {
     CAUSEWAY_TRY(claims_of_all(ctx));
     names_ = ctx.entry().identities;
     roles_ = hub_roles::of(claims_, names_, copies_.regions.size(), ctx.attempt());
@@ -11837,9 +11722,8 @@ class hub_record {
     return {};
   }
 
-  template <class Flush>
   result<void> talk(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
-                    const hub_terms& terms, const Flush& flush) {
+                    const hub_terms& terms, const auto& flush) {
     CAUSEWAY_TRY(set_groups(tier, terms, most));
     CAUSEWAY_TRY(push_to(tier, own_hub().peer == ctx.self(), rules, terms, flush));
     if constexpr (has_upper) {
@@ -11853,9 +11737,8 @@ class hub_record {
   }
 
   /// All of one level push what their hub does not have.
-  template <class Flush>
-  result<void> push_to(auto& tier, bool is_hub, const auto& rules, const hub_terms& terms, const Flush& flush) {
-    if (is_hub) tier.server().tell_taken();
+  result<void> push_to(auto& tier, bool is_hub, const auto& rules, const hub_terms& terms, const auto& flush) {
+    if (is_hub) tier.server().clients().tell_taken();
     CAUSEWAY_ASSIGN(const auto taken, tier.hear_taken(terms));
     tier.resume_from(taken, terms);
     CAUSEWAY_TRY(flush());
@@ -11920,7 +11803,7 @@ class hub_record {
   void note_reign(auto& ctx) {
     std::vector<std::uint64_t> steps;
     for (const hub_claim& c : claims_) steps.push_back(c.steps);
-    steps_ = is_in_swarm(ctx) ? ctx.step() + 1 : common_steps(std::move(steps), steps_);
+    steps_ = steps_after_record(ctx, std::move(steps), steps_);
     for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
     reign_before_ = std::exchange(reign_, ctx.attempt());
     was_in_ = reign_;
@@ -11953,8 +11836,7 @@ class hub_record {
 
   // See hub_claim.
   std::size_t region_ = 0;
-  std::uint64_t serves_ = 0;
-  std::uint64_t follows_ = 0;
+  std::uint64_t serves_ = 0, follows_ = 0;
   std::uint64_t serves_hubs_ = 0, follows_hubs_ = 0;
   std::uint64_t hubs_ = 0;
 
@@ -12124,6 +12006,7 @@ class elastic_pushes {
   /// What all hold alike was replaced. What was not pushed yet moves along with it; where there is no `previous`, nothing
   /// was.
   void adopt(auto& ctx, Core& c, std::span<const float> previous) {
+    if (c.hubs.label.own < c.hubs.label.fewest) (void)record_.move_to(c.hubs.label.own);  // whatever was on disk
     if (previous.empty()) {
       record_.begin_anew(c.tiers, c.cuts.size());
       std::copy(record_.own().begin(), record_.own().end(), ctx.parameters().begin());
@@ -12151,8 +12034,7 @@ class elastic_pushes {
                                       "): this peer trains on, and pushes again at the next record");
       }
     }
-    const bool is_first = is_in_swarm(ctx) && record_.steps() == 0;  // whoever begins there pushes from then on
-    return is_first || ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+    return record_is_due(ctx, record_.steps()) ? make_record(ctx, c) : result<void>{};
   }
 
   /// In a step, where peers make steps together: a hub answers, or it would wait for whom it keeps waiting.
@@ -12424,8 +12306,7 @@ class hub_clients {
   /// Ends all lines; the clients stay known.
   CAUSEWAY_DECL void hang_up();
 
-  // ---- what is said to them
-  // ----------------------------------------------------------------------------------------------
+  // ---- what is said to them ----------------------------------------------------------------------------------------
 
   CAUSEWAY_DECL void reply(std::uint32_t c, std::vector<std::byte> bytes);
   /// Which of its pushes were taken: to one of them, to all.
@@ -12439,8 +12320,7 @@ class hub_clients {
   /// Answers to this peer itself.
   [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return own_answers_; }
 
-  // ---- how far they are
-  // --------------------------------------------------------------------------------------------------
+  // ---- how far they are --------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool listens_to(std::uint32_t c) const {
     return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
@@ -12836,12 +12716,8 @@ class parameter_server {
     level_ = level;
     clients_.regroup(terms, level, group, pushes_.fragments(), most_bytes);
   }
-  /// Ends all lines; the clients stay known.
-  void hang_up() { clients_.hang_up(); }
-
-  /// Tells each client which of its pushes were taken.
-  void tell_taken() { clients_.tell_taken(); }
-  [[nodiscard]] const std::vector<std::uint64_t>& taken_of(std::uint32_t c) const { return clients_[c].taken; }
+  [[nodiscard]] hub_clients& clients() noexcept { return clients_; }
+  [[nodiscard]] const hub_clients& clients() const noexcept { return clients_; }
 
   /// Takes all that the clients say until each is done.
   result<void> hear_out(const hub_terms& terms) {
@@ -12907,18 +12783,12 @@ class parameter_server {
   /// Sends the shared parameters to all that are still here, for good.
   void dismiss(const hub_terms& terms) { clients_.dismiss(terms, shared_); }
 
-  /// A client that is still there, to have something to wait for; none: the peer's own index.
-  [[nodiscard]] net::peer_index somebody(net::peer_index self) const { return clients_.somebody(self); }
-
   [[nodiscard]] std::span<float> shared() noexcept { return shared_; }
   [[nodiscard]] std::span<const float> shared() const noexcept { return shared_; }
-  /// Answers to this peer itself.
-  [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return clients_.own_answers(); }
   /// Pushes applied to fragment f, and the samples behind them, since the last call.
   [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> take_applied(std::size_t f) {
     return {std::exchange(applied_[f], 0U), std::exchange(samples_[f], std::uint64_t{0})};
   }
-  [[nodiscard]] std::uint32_t index_of(net::peer_index peer) const { return clients_.index_of(peer); }
 
   void serialize(auto& ar) {
     std::uint64_t fragments = pushes_.fragments();
@@ -13204,7 +13074,7 @@ class hub_tier<Outer, Upper...> {
     is_hub_ = group->front() == self;
     if (!is_hub_) return {};
     CAUSEWAY_TRY(server_.open(terms, level, *group, values, most_bytes));
-    own_ = server_.index_of(self);
+    own_ = server_.clients().index_of(self);
     return upper_.open(terms, levels.subspan(1), level + 1, server_.shared(), most_bytes);
   }
 
@@ -13224,19 +13094,19 @@ class hub_tier<Outer, Upper...> {
     is_hub_ = own.hub == terms.transport.self();
     if (!is_hub_) return {};
     server_.set_clients(terms, level, own, most_bytes);
-    own_ = server_.index_of(own.hub);
+    own_ = server_.clients().index_of(own.hub);
     has_above_ = true;  // again
     return upper_.set_groups(terms, groups.subspan(1), level + 1, server_.shared(), most_bytes);
   }
   void hang_up() {
     client_.hang_up();
-    server_.hang_up();
+    server_.clients().hang_up();
     upper_.hang_up();
     has_above_ = false;
   }
   /// Which of this peer's pushes the hub has taken.
   result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms) {
-    if (is_hub_) return server_.taken_of(own_);
+    if (is_hub_) return server_.clients()[own_].taken;
     return client_.hear_taken(terms);
   }
   /// To the hub, which applies nothing yet.
@@ -13361,7 +13231,7 @@ class hub_tier<Outer, Upper...> {
   /// Another peer that this one still has a line to; `self`: there is none.
   [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
     if (!is_hub_) return client_.hub();
-    const net::peer_index client = server_.somebody(self);
+    const net::peer_index client = server_.clients().somebody(self);
     return client != self || !has_above_ ? client : upper_.somebody(self);
   }
 
@@ -13387,9 +13257,10 @@ class hub_tier<Outer, Upper...> {
   }
 
   result<void> hear_own(const hub_terms& terms) {
-    while (!server_.own_answers().empty()) {
-      const auto bytes = std::move(server_.own_answers().front());
-      server_.own_answers().pop_front();
+    auto& answers = server_.clients().own_answers();
+    while (!answers.empty()) {
+      const auto bytes = std::move(answers.front());
+      answers.pop_front();
       CAUSEWAY_TRY(client_.hear(terms, bytes));
     }
     return {};
@@ -13716,10 +13587,16 @@ struct comm_traits {
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
+  bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
+  bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
+  bool replays = false;          ///< a round that this peer missed can be made again from its mean (`replay`)
+  bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
+  bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
+  bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
+  bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -13732,6 +13609,7 @@ struct parallel_traits {
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -13794,6 +13672,9 @@ struct archive {
   void operator()(Ts&...);
 };
 
+/// What `meet_holders` is told: parallel::block_holders.
+struct holders;
+
 struct context {
   [[nodiscard]] net::peer_index self() const;
   [[nodiscard]] std::uint32_t peers() const;
@@ -13837,8 +13718,8 @@ struct context {
 #ifndef CAUSEWAY_POLICY_CONCEPTS_HPP
 #define CAUSEWAY_POLICY_CONCEPTS_HPP
 
-// What a policy is: a movable value with a name, traits, all hooks of its kind, and `serialize` for its run state. No base
-// class, nothing virtual, no optional hooks: a misspelt hook is an error, not silence.
+// What a policy is: a movable value with a name, traits, all hooks of its kind and of its traits, and `serialize` for its
+// run state. No base class, nothing virtual, no optional hooks: a misspelt hook is an error, not silence.
 //
 // Two promises that no concept can check, and that the conformance suite does:
 // - a hook that returns an error has left the policy and the parameters as they were, so that it can be called again;
@@ -13863,9 +13744,7 @@ concept PolicyOf = Movable<P> && DefaultInitializable<P> && Stateful<P> && requi
 /// after a committed round, as `serialize` does it, the shared parameters first; a peer that joins is given it. `adopt`:
 /// the shared state was replaced by the committed one of a later round; `previous` is what the shared parameters were
 /// before, so that local progress can be kept, or empty where it must not be. `catch_up`: take part in an exchange with
-/// what there is, nothing for a peer that has just joined, and commit the round. Optional, `result<void> replay(ctx)`: the
-/// gradients are what ctx.mean gave in a round; do to the shared state what that round did, bit for bit. With it a peer can
-/// join where rounds are shorter than the transfer of the state.
+/// what there is, nothing for a peer that has just joined, and commit the round.
 template <class P, class Context = archetype::context>
 concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std::span<const float> previous) {
   p.shared(ar);
@@ -13873,19 +13752,166 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
   { p.catch_up(ctx) } -> std::same_as<result<void>>;
 };
 
-/// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
-/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Where
-/// `looks_ahead`, `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be
-/// others while it does, and are then as they were. It may be called again in the step; `bool looks_ahead()`: whether it is
-/// needed.
+/// With comm_traits::looks_ahead. `compute`: pass() makes the gradients and gives the loss; the parameters may be others
+/// while it does, and are then as they were. It may be called again in the step. `looks_ahead`: whether it is needed.
 template <class P, class Context = archetype::context>
-concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
-    (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {
+concept LooksAhead = requires(P& p, Context& ctx, result<double> (*pass)()) {
+  { p.looks_ahead() } -> std::same_as<bool>;
+  { p.compute(ctx, pass) } -> std::same_as<result<double>>;
+};
+
+/// With comm_traits::replays. `replay`: the gradients are what ctx.mean gave in a round; do to the shared state what that
+/// round did, bit for bit. So a peer can join where rounds are shorter than the transfer of the state. `replays`: whether
+/// it can.
+template <class P, class Context = archetype::context>
+concept Replays = requires(P& p, Context& ctx) {
+  { p.replays() } -> std::same_as<bool>;
+  { p.replay(ctx) } -> std::same_as<result<void>>;
+};
+
+/// With comm_traits::draws_peers. `trains`: whether this peer computes in the next step, or only counts it.
+template <class P, class Context = archetype::context>
+concept DrawsPeers = requires(P& p, Context& ctx) {
+  { p.trains(ctx) } -> std::same_as<bool>;
+};
+
+/// With comm_traits::divides_batches. `part_of_batch`: the sequences of each batch that are this peer's in the next step,
+/// or none where all have as many. `parts_for`: of pipelines of these speeds (0: unknown), each one's part of a batch in
+/// micro-batches; nothing where all have as many.
+template <class P>
+concept DividesBatches = requires(P& p, const std::vector<double>& speeds) {
+  { p.part_of_batch() } -> ConvertibleTo<std::optional<index_range>>;
+  { p.parts_for(speeds) } -> std::same_as<std::vector<std::size_t>>;
+};
+
+/// With comm_traits::talks_between. `stand_by`: before `catch_up`, as long as others still train: serves them.
+/// `meanwhile`: what to do while this peer waits for others in a step; empty: nothing. `meet_holders`: where blocks move,
+/// an attempt has begun in which these peers hold the same blocks.
+template <class P, class Context = archetype::context>
+concept TalksBetween = requires(P& p, Context& ctx, const archetype::holders& who) {
+  p.stand_by(ctx);
+  { p.meanwhile(ctx) } -> std::same_as<std::function<void()>>;
+  { p.meet_holders(ctx, who) } -> std::same_as<result<void>>;
+};
+
+/// With comm_traits::takes_turns, for comm::stacked. `turn_part`: the parts of its turn. `followed`: what all hold alike,
+/// which the live parameters follow. `count_step`: one inner step more.
+template <class P, class Context = archetype::context>
+concept TakesTurns = requires(P& p, Context& ctx) {
+  p.turn_part();
+  { p.followed() } -> std::same_as<std::span<const float>>;
+  p.count_step(ctx);
+};
+
+/// With paths or regions. `follow`: this peer has that one from now on, or none; whether it is another than before, whose
+/// shared parameters the live ones are to become. `parameters_of`: the shared parameters of any.
+template <class P, class Context = archetype::context>
+concept FollowsPaths = requires(P& p, Context& ctx, std::optional<std::uint32_t> path, std::span<float> to) {
+  { p.follow(ctx, path) } -> std::same_as<bool>;
+  p.parameters_of(std::uint32_t{}, to);
+};
+
+/// With comm_traits::trains_paths. `admit`: a round in which nobody has anything to give; who is there for the first time
+/// gets a path. `paths`: how many there are to share out, each with an equal part of each batch.
+template <class P, class Context = archetype::context>
+concept TrainsPaths = FollowsPaths<P> && requires(P& p, Context& ctx) {
+  { p.admit(ctx) } -> std::same_as<result<void>>;
+  { p.paths() } -> ConvertibleTo<std::size_t>;
+};
+
+/// With comm_traits::in_regions. `regions`: how many pipelines share out, all with the same batches.
+template <class P>
+concept InRegions = FollowsPaths<P> && requires(P& p) {
+  { p.regions() } -> ConvertibleTo<std::size_t>;
+};
+
+/// With comm_traits::moves_with_blocks. `block_rows`: what is kept for each parameter, the shared parameters first.
+/// `divide`: the model has another part than `before`. `memory`: what an exchange remembers of the one before; `forget`:
+/// begins without it. `exchanges_next`: whether an exchange comes after the step under way. `row_waits`: where results are
+/// a round late, whether a row waits for the next exchange.
+template <class P, class Context = archetype::context>
+concept MovesWithBlocks = requires(P& p, Context& ctx, std::span<const parameter_segment> before) {
+  { p.block_rows() } -> std::same_as<std::vector<parameter_row>>;
+  { p.divide(ctx, before) } -> std::same_as<result<void>>;
+  { p.memory() } -> std::same_as<std::vector<std::span<std::byte>>>;
+  { p.forget(ctx) } -> std::same_as<result<void>>;
+  { p.exchanges_next() } -> std::same_as<bool>;
+  { p.row_waits() } -> std::same_as<std::optional<bool>>;
+};
+
+/// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
+/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
+template <class P, class Context = archetype::context>
+concept HasCommunicationHooks = PolicyOf<P, comm_traits> && requires(P& p, Context& ctx) {
   { p.start(ctx) } -> std::same_as<result<void>>;
   { p.before_inner_step(ctx) } -> std::same_as<result<void>>;
   { p.after_inner_step(ctx) } -> std::same_as<result<void>>;
   { p.finish(ctx) } -> std::same_as<result<void>>;
 };
+
+namespace detail {
+
+/// Whether a policy has the hooks that go with each of its traits.
+template <class P>
+struct hooks_of_traits {
+  static constexpr comm_traits t = P::traits;
+  static constexpr bool elastic = t.tolerates == peers::fixed || ElasticPolicy<P>;
+  static constexpr bool looks_ahead = !t.looks_ahead || LooksAhead<P>;
+  static constexpr bool replays = !t.replays || Replays<P>;
+  static constexpr bool draws_peers = !t.draws_peers || DrawsPeers<P>;
+  static constexpr bool divides_batches = !t.divides_batches || DividesBatches<P>;
+  static constexpr bool talks_between = !t.talks_between || TalksBetween<P>;
+  static constexpr bool takes_turns = !t.takes_turns || TakesTurns<P>;
+  static constexpr bool trains_paths = !t.trains_paths || TrainsPaths<P>;
+  static constexpr bool in_regions = !t.in_regions || InRegions<P>;
+  static constexpr bool moves_with_blocks = !t.moves_with_blocks || MovesWithBlocks<P>;
+  static constexpr bool all = elastic && looks_ahead && replays && draws_peers && divides_batches && talks_between &&
+                              takes_turns && trains_paths && in_regions && moves_with_blocks;
+};
+
+/// One error for each trait whose hooks are missing.
+template <class P, bool IsPolicy>
+struct promised {};
+template <class P>
+struct promised<P, true> {
+  using has = hooks_of_traits<P>;
+  static_assert(has::elastic,
+                "causeway-P11: the traits of this communication policy say `tolerates = peers::elastic`, but it lacks "
+                "`shared`, `adopt` or `catch_up`. docs/reference/rules.md#p11");
+  static_assert(has::looks_ahead,
+                "causeway-P11: the traits of this communication policy say `looks_ahead`, but it lacks "
+                "`looks_ahead()` or `compute`. docs/reference/rules.md#p11");
+  static_assert(has::replays,
+                "causeway-P11: the traits of this communication policy say `replays`, but it lacks "
+                "`replays()` or `replay`. docs/reference/rules.md#p11");
+  static_assert(has::draws_peers,
+                "causeway-P11: the traits of this communication policy say `draws_peers`, but it lacks "
+                "`trains`. docs/reference/rules.md#p11");
+  static_assert(has::divides_batches,
+                "causeway-P11: the traits of this communication policy say `divides_batches`, but it lacks "
+                "`part_of_batch` or `parts_for`. docs/reference/rules.md#p11");
+  static_assert(has::talks_between,
+                "causeway-P11: the traits of this communication policy say `talks_between`, but it lacks "
+                "`stand_by`, `meanwhile` or `meet_holders`. docs/reference/rules.md#p11");
+  static_assert(has::takes_turns,
+                "causeway-P11: the traits of this communication policy say `takes_turns`, but it lacks "
+                "`turn_part`, `followed` or `count_step`. docs/reference/rules.md#p11");
+  static_assert(has::trains_paths,
+                "causeway-P11: the traits of this communication policy say `trains_paths`, but it lacks "
+                "`admit`, `paths`, `follow` or `parameters_of`. docs/reference/rules.md#p11");
+  static_assert(has::in_regions,
+                "causeway-P11: the traits of this communication policy say `in_regions`, but it lacks "
+                "`regions`, `follow` or `parameters_of`. docs/reference/rules.md#p11");
+  static_assert(has::moves_with_blocks,
+                "causeway-P11: the traits of this communication policy say `moves_with_blocks`, but it lacks "
+                "`block_rows`, `divide`, `memory`, `forget`, `exchanges_next` or `row_waits`. docs/reference/rules.md#p11");
+};
+
+}  // namespace detail
+
+/// With all hooks that its traits promise.
+template <class P>
+concept CommunicationPolicy = HasCommunicationHooks<P> && detail::hooks_of_traits<P>::all;
 
 /// `start`: once, before the communication policy's. `forward_backward`: adds the gradient of the mean loss over the batch;
 /// gives that mean. Cuts the batch as it likes. `norm`: the gradient is exchanged; completes what peers share of it, and
@@ -13956,6 +13982,8 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .rounds_over_stages = true,
                                       .allows_late_steps = true,
                                       .moves_with_blocks = true,
+                                      .in_regions = has_regions,
+                                      .talks_between = true,
                                       .rounds_at_hand = rounds_at_hand};
   static constexpr std::uint32_t state_version = has_regions ? 6 : 5;
 
@@ -14054,13 +14082,16 @@ class async_parameter_server : arrival_rules<Axes...> {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() const { return {}; }
   result<void> forget(auto&) const { return {}; }
   [[nodiscard]] bool exchanges_next() const noexcept { return false; }  ///< it is not known before
+  [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
 
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
 
-  /// In a step of a swarm, while this peer waits; and whether that is needed.
-  [[nodiscard]] static constexpr bool answers_peers() noexcept { return true; }
-  void meanwhile(auto& ctx) { elastic_.meanwhile(ctx, core_); }
+  /// In a step of a swarm, while this peer waits.
+  [[nodiscard]] std::function<void()> meanwhile(auto& ctx) {
+    return [this, &ctx] { elastic_.meanwhile(ctx, core_); };
+  }
+  result<void> meet_holders(auto&, const auto&) { return {}; }  ///< hubs open their lines themselves
 
  private:
   template <class... Given>
@@ -14715,6 +14746,13 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
+/// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
+/// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
+constexpr bool takes_turns(round_mix m) {
+  const bool late = m.waits_a_round || !rows_stay(m);
+  return elastic(m) && !late && !m.before_inner_step && !own_parameters(m) && !m.meets && !by_path(m);
+}
+
 }  // namespace rules
 
 namespace detail {
@@ -14986,8 +15024,7 @@ class block_rows {
     return of_states(version, [part](state& s) { return reinterpret_cast<float*>(parts_of(s.outer)[part].data()); });
   }
   /// Of all fragments, in the order of the parameters.
-  template <class Values>
-  [[nodiscard]] parameter_row of_states(std::size_t version, Values&& values_of) const {
+  [[nodiscard]] parameter_row of_states(std::size_t version, auto&& values_of) const {
     row_of_fragments row;
     for (std::size_t i = 0; i < core_.states.size(); ++i) {
       state& s = core_.states[i];
@@ -16246,8 +16283,7 @@ struct round_state {
   }
 
   /// Reduces what has arrived and sends it on; waits for it where it has not.
-  template <class Context>
-  result<void> turn(Context& ctx) {
+  result<void> turn(auto& ctx) {
     if constexpr (!axis::by_context<Recipe>) {
       if (talks() && !ctx.result_is_known()) {
         CAUSEWAY_TRY(failing(ctx, exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
@@ -16259,8 +16295,7 @@ struct round_state {
 
   /// Leaves the mean in `row`. Alone, that is what this peer put in, unless the exchange does something to one row, too.
   /// `where`: the parts of the gradient that the row is of, if it is of that.
-  template <class Context>
-  result<void> finish(Context& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
+  result<void> finish(auto& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
@@ -16286,8 +16321,7 @@ struct round_state {
   }
 
   // Who is in the result left out of its row what it left out then; who is not put nothing in.
-  template <class Context>
-  result<void> begin_at_result(Context& ctx, bool wants_residual, bool wants_counts) {
+  result<void> begin_at_result(auto& ctx, bool wants_residual, bool wants_counts) {
     std::vector<float> sent;
     if constexpr (has_factors) sent.assign(row.begin(), row.end());  // if that attempt did not come to its end here
     row.resize(input.size());
@@ -16300,8 +16334,7 @@ struct round_state {
     return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);
   }
 
-  template <class Context>
-  result<void> take_result(Context& ctx, std::vector<float> sent) {
+  result<void> take_result(auto& ctx, std::vector<float> sent) {
     if constexpr (axis::by_context<Recipe>) {
       return ctx.rows().copy(row, input);  // which takes it
     } else {
@@ -16317,15 +16350,13 @@ struct round_state {
     }
   }
 
-  template <class Context>
-  result<void> failing(Context& ctx, result<void> outcome) {
+  result<void> failing(auto& ctx, result<void> outcome) {
     outcome = ctx.or_unusable(ctx.or_device_error(std::move(outcome)));
     if (!outcome) begun = false;
     return outcome;
   }
 
-  template <class Context>
-  result<void> mean_by_context(Context& ctx, const Recipe& recipe) {
+  result<void> mean_by_context(auto& ctx, const Recipe& recipe) {
     if (row.empty()) return ctx.left_exchange(row);
     if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
@@ -16339,8 +16370,7 @@ struct round_state {
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
-  template <class Context>
-  result<void> find_residual(Context& ctx, const Recipe& recipe) {
+  result<void> find_residual(auto& ctx, const Recipe& recipe) {
     const compress::as_message<decltype(recipe.codec)> codec{recipe.codec};
     const auto about = message_context(ctx);
     std::vector<std::byte> room(codec.most_bytes(about, row.size()));
@@ -16354,16 +16384,14 @@ struct round_state {
     }
   }
 
-  template <class Context>
-  void open_group(Context& ctx) {
+  void open_group(auto& ctx) {
     group = &ctx.transport();
     if (terms.members.size() == ctx.peers()) return;
     view = std::make_unique<net::any_transport>(collective::group_view{ctx.transport(), terms.members});
     group = view.get();
   }
 
-  template <class Context>
-  collective::exchange_port port(Context& ctx) {
+  collective::exchange_port port(auto& ctx) {
     options = ctx.exchange_options();
     return {*group, terms.id, options};
   }
@@ -16372,8 +16400,7 @@ struct round_state {
     return {.values = row, .residual = next_residual, .weight = terms.contributes ? terms.weight : 0.0F, .counts = counts};
   }
 
-  template <class Context>
-  [[nodiscard]] compress::message_context message_context(Context& ctx) const {
+  [[nodiscard]] compress::message_context message_context(auto& ctx) const {
     return {.pool = ctx.pool(),
             .matrices = matrices,
             .seed = terms.seed,
@@ -16432,6 +16459,7 @@ struct round_core {
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
+  static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
       merge_rule_type::keeps_departure && laws::mix.anchored && !rows_type::keeps_in_parameters;
@@ -16605,11 +16633,8 @@ struct round_core {
 
   /// Whether this peer computes for the next exchange.
   [[nodiscard]] bool trains(auto& ctx) const {
-    if constexpr (requires { participation_type::only_drawn_train; }) {
-      const auto drawn = [&](const state& s) { return participation.contributes(question(ctx, s)); };
-      return ctx.elastic() || std::any_of(states.begin(), states.end(), drawn);
-    }
-    return true;
+    const auto drawn = [&](const state& s) { return participation.contributes(question(ctx, s)); };
+    return ctx.elastic() || std::any_of(states.begin(), states.end(), drawn);
   }
 
   /// Sends `input`, for the first time or again.
@@ -16698,8 +16723,7 @@ struct round_core {
   }
 
   /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
-  template <class Hear>
-  static result<double> ask_first(auto& ctx, Hear&& hear) {
+  static result<double> ask_first(auto& ctx, auto&& hear) {
     return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
   }
 
@@ -16829,37 +16853,6 @@ struct late_rows {
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_LATE_ROWS_HPP
-
-// ---- causeway/comm/memory_as_it_was.hpp ----
-#ifndef CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
-#define CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
-
-// A copy of memory in several places, for who changes it, looks at what comes of that, and takes it back.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-/// Memory as it is now, to be put back.
-class memory_as_it_was {
- public:
-  explicit memory_as_it_was(std::vector<std::span<std::byte>> parts) : parts_{std::move(parts)} {
-    for (const auto part : parts_) bytes_.insert(bytes_.end(), part.begin(), part.end());
-  }
-  void put_back() const {
-    auto from = bytes_.begin();
-    for (const auto part : parts_) {
-      std::copy_n(from, part.size(), part.begin());
-      from += static_cast<std::ptrdiff_t>(part.size());
-    }
-  }
-
- private:
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::byte> bytes_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
 
 // ---- causeway/comm/own_parameters.hpp ----
 #ifndef CAUSEWAY_COMM_OWN_PARAMETERS_HPP
@@ -17137,8 +17130,7 @@ class round_turns {
   }
   /// Calls `then` with the live parameters as they will be once what was received has been applied, and takes it back. Only
   /// where nothing is applied a round late. Memory meanwhile: what is applied, again.
-  template <class Then>
-  result<void> ahead(auto& ctx, Core& c, const due_list& due, Then&& then) {
+  result<void> ahead(auto& ctx, Core& c, const due_list& due, auto&& then) {
     if (due.empty()) return then();
     membership::image_collector changing;
     c.rows.visit_applied(ctx, changing);
@@ -17350,12 +17342,21 @@ class round_turns {
 
 #endif  // CAUSEWAY_COMM_ROUND_TURNS_HPP
 
-// ---- causeway/comm/turn_part.hpp ----
-#ifndef CAUSEWAY_COMM_TURN_PART_HPP
-#define CAUSEWAY_COMM_TURN_PART_HPP
+// ---- causeway/comm/stacked_turns.hpp ----
+#ifndef CAUSEWAY_COMM_STACKED_TURNS_HPP
+#define CAUSEWAY_COMM_STACKED_TURNS_HPP
 
-// A policy of comm::rounds as comm::stacked sees it, among peers that come and go: when it is due, and the parts of its
-// turn.
+// The order of things where two policies of comm::rounds exchange among peers that come and go. What is due first is a
+// turn, of one of them or of both; a turn is one attempt of the membership and one record, and the last turn of a run is of
+// everything. In a turn of both the second policy's rows are made of parameters that the first one's results have been
+// applied to, as among fixed peers. These have not been applied yet: nothing that all hold alike moves before all exchanges
+// of the attempt went through. So they are applied, the rows are made, and it is taken back.
+//
+// A row that is made before its result is wanted waits until then, and is sent in the turn in which it is applied. So what
+// peers hold is what it is among fixed ones, and the exchange overlaps with nothing.
+//
+// Both policies move the live parameters. What all hold alike of these is a row of its own: where a newcomer begins, and
+// what the progress of a peer that missed a turn is moved along with.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -17381,9 +17382,100 @@ struct turn_part {
   }
 };
 
+/// Of two policies, which are given to each call.
+class stacked_turns {
+ public:
+  /// The first part holds what all have alike of the live parameters.
+  void shared(auto& ar) { ar(alike_); }
+
+  void serialize(auto& ar) { ar(alike_); }
+
+  /// When a run begins, or goes on from a checkpoint.
+  void found(auto& ctx, auto first, auto second) {
+    move_to(ctx.memory(), alike_);
+    if (alike_.empty()) alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
+    second.core.first_part = first.core.states.size() + 1;  // its messages have other names
+  }
+
+  /// After an inner step.
+  result<void> visit(auto& ctx, auto first, auto second) {
+    if (first.core.at >= next(first, second) || ctx.run_ends()) return exchange(ctx, first, second);
+    CAUSEWAY_TRY(first.set_aside(ctx, first.core.at));
+    return second.set_aside(ctx, first.core.at);
+  }
+
+  /// A turn. By a peer that made no step for it, too.
+  result<void> exchange(auto& ctx, auto first, auto second) {
+    CAUSEWAY_ASSIGN(const std::uint64_t step, enter(ctx, first, second));
+    const bool last = ctx.is_last_exchange();
+    const auto a = first.due(step, last);
+    const auto b = second.due(step, last);
+    if (last) CAUSEWAY_TRY(first.prepare(ctx, a));
+    ctx.in_parts(first.turns.parts(ctx, a) + second.turns.parts(ctx, b));
+    CAUSEWAY_TRY(first.talk(ctx, a));
+    if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
+    CAUSEWAY_TRY(second.talk(ctx, b));
+    return apply(ctx, first, a, second, b, ctx.exchanges_at_once() ? first.core.at : step);
+  }
+
+  result<void> catch_up(auto& ctx, auto first, auto second) {
+    CAUSEWAY_TRY(exchange(ctx, first, second));
+    first.core.at = second.core.at = std::max(first.core.at, first.turns.committed_at());
+    ctx.resume_at(first.core.at);
+    return {};
+  }
+
+  /// What goes with the blocks of the model: where who gets one begins.
+  [[nodiscard]] std::span<float> alike() { return {alike_.data(), alike_.size()}; }
+  /// The model has another part than `before`, and its parameters are there.
+  void divide(auto& ctx, std::span<const parameter_segment> before) {
+    const std::vector<float> old{alike_.begin(), alike_.end()};
+    alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
+    for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
+      std::copy_n(old.data() + from.offset, to.size(), alike_.data() + to.offset);
+    });
+  }
+
+  /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
+  void follow(auto& ctx, std::span<const float> previous) {
+    const auto local = ctx.parameters();
+    for (std::size_t i = 0; i < previous.size(); ++i) local[i] += alike_[i] - previous[i];
+    if (previous.empty()) std::copy(alike_.begin(), alike_.end(), local.begin());
+    ctx.parameters_changed();
+  }
+
+ private:
+  [[nodiscard]] static std::uint64_t next(auto first, auto second) { return std::min(first.next(), second.next()); }
+
+  /// Lets this peer in, with the rows that go out first. The step of the turn: while this peer waits it may take the
+  /// others' state over, and then another turn may be due, of other rows.
+  result<std::uint64_t> enter(auto& ctx, auto first, auto second) {
+    for (;;) {
+      const std::uint64_t adopted = first.turns.adoptions();
+      const std::uint64_t step = next(first, second);
+      const auto a = first.due(step, false);
+      CAUSEWAY_TRY(a.empty() ? second.prepare(ctx, second.due(step, false)) : first.prepare(ctx, a));
+      if (first.turns.adoptions() == adopted) return step;
+    }
+  }
+
+  result<void> apply(auto& ctx, auto first, const auto& a, auto second, const auto& b, std::uint64_t step) {
+    CAUSEWAY_TRY(first.turns.apply(ctx, first.core, a, alike_));
+    CAUSEWAY_TRY(first.set_aside(ctx, step));
+    CAUSEWAY_TRY(second.turns.apply(ctx, second.core, b, alike_));
+    CAUSEWAY_TRY(second.set_aside(ctx, step));
+    first.turns.passed(step);
+    second.turns.passed(step);
+    ctx.commit_round();
+    return {};
+  }
+
+  source_vector<float> alike_;  ///< of the live parameters
+};
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
-#endif  // CAUSEWAY_COMM_TURN_PART_HPP
+#endif  // CAUSEWAY_COMM_STACKED_TURNS_HPP
 
 // ---- causeway/comm/rounds.hpp ----
 #ifndef CAUSEWAY_COMM_ROUNDS_HPP
@@ -17418,10 +17510,7 @@ class rounds : round_rules<Axes...> {
   using content_type = typename core_type::content_type;
   using merge_rule_type = typename core_type::merge_rule_type;
   static constexpr bool accumulates = core_type::accumulates;
-  static constexpr bool chooses = core_type::chooses;
-  static constexpr bool overlaps = core_type::overlaps;
   static constexpr bool measures_speed = core_type::measures_speed;
-  static constexpr bool parted = rules::by_path(laws::mix);  // peers have different models, for good
 
  public:
   static constexpr std::string_view name = "rounds";
@@ -17437,18 +17526,15 @@ class rounds : round_rules<Axes...> {
                                       .gathers_samples = accumulates,
                                       .rounds_by_clock = laws::mix.meets,
                                       .looks_ahead = core_type::looks_ahead,
+                                      .draws_peers = core_type::draws_peers,
+                                      .divides_batches = laws::mix.tells && !laws::mix.meets,
+                                      .takes_turns = rules::takes_turns(laws::mix),
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
       (laws::own_parameters || core_type::by_path                                             ? 5
        : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
                                                                                               : 3) +
       (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0);
-
-  /// Whether its exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
-  /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
-  static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
-                                      !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters &&
-                                      !core_type::meets && !core_type::by_path;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -17491,7 +17577,13 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Whether this peer computes in the next inner step: not where it was not drawn for the next exchange.
-  [[nodiscard]] bool trains(auto& ctx) const { return core_.trains(ctx); }
+  [[nodiscard]] bool trains(auto& ctx) const requires(traits.draws_peers) { return core_.trains(ctx); }
+
+  /// Of each batch this peer's sequences in the next step; of replicas of these speeds each one's part, in multiples.
+  [[nodiscard]] index_range part_of_batch() const requires(traits.divides_batches) { return core_.trigger.part_of_batch(); }
+  [[nodiscard]] auto parts_for(const std::vector<double>& speeds) const requires(traits.divides_batches) {
+    return core_.trigger.parts_for(speeds);
+  }
 
   result<void> before_inner_step(auto& ctx) {
     if constexpr (accumulates) {
@@ -17523,7 +17615,7 @@ class rounds : round_rules<Axes...> {
       if (s.pending) CAUSEWAY_TRY(fixed::complete(ctx, core_, s));
       if (s.since > 0) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
     }
-    if constexpr (!laws::identical && !parted) {
+    if constexpr (!laws::identical && !rules::by_path(laws::mix)) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
       CAUSEWAY_TRY(ctx.rows().copy(core_.rows.anchor(), ctx.parameters().first(core_.rows.anchor().size())));
       ctx.commit_round(ctx.parameters());
@@ -17626,7 +17718,7 @@ class rounds : round_rules<Axes...> {
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
   /// For comm::stacked.
-  [[nodiscard]] auto turn_part() requires takes_turns { return detail::turn_part<core_type>{core_, turns_}; }
+  [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
   /// One inner step more.
@@ -17640,7 +17732,7 @@ class rounds : round_rules<Axes...> {
       s.compute_seconds += computed;
       s.waited += s.pending ? 1 : 0;
     }
-    if constexpr (chooses) {
+    if constexpr (core_type::chooses) {
       if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
     }
     ++core_.at;
@@ -17802,6 +17894,18 @@ CAUSEWAY_ALWAYS_INLINE void to_floats(kernels::detail::f32x16& v, const kernels:
 /// Keeps the low eight bits.
 CAUSEWAY_ALWAYS_INLINE void narrow_codes(u8x16& codes, const kernels::detail::i32x16& wide) {
   codes = __builtin_convertvector(__builtin_convertvector(wide, kernels::detail::u16x16), u8x16);
+}
+
+/// `entry(lane)` of sixteen lanes, each read from memory. In four vectors of four: GCC would fill a wide one lane by lane,
+/// each waiting for the one before.
+template <class Vector, class Entry>
+CAUSEWAY_ALWAYS_INLINE void look_up(Vector& v, Entry&& entry) {
+  using quarter [[gnu::vector_size(16)]] = std::remove_reference_t<decltype(v[0])>;
+  const quarter a{entry(0), entry(1), entry(2), entry(3)}, b{entry(4), entry(5), entry(6), entry(7)};
+  const quarter c{entry(8), entry(9), entry(10), entry(11)}, d{entry(12), entry(13), entry(14), entry(15)};
+  v = __builtin_shufflevector(__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7),
+                              __builtin_shufflevector(c, d, 0, 1, 2, 3, 4, 5, 6, 7), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
+                              12, 13, 14, 15);
 }
 
 constexpr std::size_t packed_size(std::size_t codes, unsigned bits) noexcept { return (codes * bits + 7) / 8; }
@@ -18144,8 +18248,7 @@ CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t coun
 constexpr std::size_t blocks_of(std::size_t n, std::size_t block) noexcept { return (n + block - 1) / block; }
 
 /// Cuts [0, n) among the threads at multiples of a block, and of about 2048 values, so that they rarely share a cache line.
-template <class F>
-void for_blocks(thread_pool& pool, std::size_t n, std::size_t block, F&& f) {
+void for_blocks(thread_pool& pool, std::size_t n, std::size_t block, auto&& f) {
   const auto count = static_cast<std::int64_t>(n);
   if (count <= kernels::detail::smallest_share) {
     if (count > 0) f(index_range{0, count});
@@ -18183,10 +18286,7 @@ struct bits_options {
   bool stochastic = false;  ///< round up or down at random, so that the mean of many roundings is the value
   std::uint64_t seed = 0;   ///< of the random numbers
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(bucket, scale, scales, stochastic, seed);
-  }
+  void serialize(auto& ar) { ar(bucket, scale, scales, stochastic, seed); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -18600,8 +18700,7 @@ class coordinate_set {
   [[nodiscard]] std::span<std::uint64_t> words() noexcept { return words_; }
 
   /// Sets bit i where test(i), on the pool's threads.
-  template <class Test>
-  void fill(thread_pool& pool, Test&& test) {
+  void fill(thread_pool& pool, auto&& test) {
     kernels::detail::for_elements(pool, static_cast<std::int64_t>(n_), [&](index_range r) {
       for (std::int64_t first = r.begin; first < r.end; first += 64) {  // parts begin at multiples of 64
         const std::int64_t count = r.end - first < 64 ? r.end - first : 64;
@@ -18832,8 +18931,7 @@ class sparse {
 
   /// Calls f(first, count) for the chosen values that are one row for the quantiser: all of them, or those of each tensor
   /// and of what lies between two. Sparsifiers choose from one tensor after another.
-  template <class F>
-  static void for_rows(const message_context& ctx, std::span<const std::uint32_t> kept, F&& f) {
+  static void for_rows(const message_context& ctx, std::span<const std::uint32_t> kept, auto&& f) {
     std::size_t first = 0;
     const auto up_to = [&](std::size_t end) {
       const std::size_t begin = first;
@@ -19062,8 +19160,7 @@ inline void write_indices(bit_writer& out, const index_layout& layout, std::span
 namespace detail {
 
 /// Calls f(position) for every one among the bits [begin, end), until it returns false.
-template <class F>
-void for_ones(const bit_reader& in, std::size_t begin, std::size_t end, F&& f) {
+void for_ones(const bit_reader& in, std::size_t begin, std::size_t end, auto&& f) {
   for (std::size_t at = begin; at < end; at += 56) {
     const std::size_t width = std::min<std::size_t>(56, end - at);
     std::uint64_t word = in.window(at) & ((std::uint64_t{1} << width) - 1);
@@ -19236,10 +19333,7 @@ struct threshold_options {
   float least = 1.0F;
   threshold_unit unit = threshold_unit::rms;  ///< least · 1, · the row's largest magnitude, or · its root mean square
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(least, unit);
-  }
+  void serialize(auto& ar) { ar(least, unit); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -19288,10 +19382,7 @@ struct significant_options {
   float first = 0.01F;  ///< v_0: the threshold of round 0, relative to the parameter
   float floor = 1e-3F;  ///< a parameter smaller than this counts as this large
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first, floor);
-  }
+  void serialize(auto& ar) { ar(first, floor); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -19406,10 +19497,7 @@ class nesterov_in_parts {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(momentum_, buffer_, shares_);
-  }
+  void serialize(auto& ar) { ar(momentum_, buffer_, shares_); }
 
  private:
   nesterov_in_parts_options options_;
@@ -19479,10 +19567,7 @@ class sgd {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(velocity_);
-  }
+  void serialize(auto& ar) { ar(velocity_); }
 
  private:
   static void reported_update(float* p, const float* g, float* velocity, float* sum, std::int64_t count,
@@ -20610,10 +20695,6 @@ class low_rank_exchange {
   std::span<float> right(const piece& p) { return std::span{right_}.subspan(p.right, p.shape.right_size()); }
   std::span<float> right_of_next(const piece& p) { return std::span{next_}.subspan(p.right, p.shape.right_size()); }
 
-  /// Factors are rows of their own, without matrices.
-  CAUSEWAY_DECL static compress::message_context plain(const compress::message_context& ctx);
-  CAUSEWAY_DECL static collective::exchange_port second(const collective::exchange_port& port);
-
   /// How a matrix is factored; rank 0: it travels whole.
   CAUSEWAY_DECL [[nodiscard]] kernels::low_rank_shape shape_of(const compress::matrix_range& m) const;
   CAUSEWAY_DECL void to_left_factors(std::span<const float> row, const compress::message_context& ctx);
@@ -20717,7 +20798,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_p
                                                     const compress::message_context& ctx) {
   to_left_factors(row.values, ctx);
   ended_ = false;
-  return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
+  return first_mean_.begin(port, {.values = first_, .weight = row.weight}, ctx.plain());
 }
 
 CAUSEWAY_DECL result<void> low_rank_exchange::turn_factors(std::span<const float> row, thread_pool& pool) {
@@ -20733,18 +20814,18 @@ CAUSEWAY_DECL result<void> low_rank_exchange::turn(const collective::exchange_po
                                                    const collective::exchange_row& row,
                                                    const compress::message_context& ctx) {
   const collective::exchange_row first{.values = first_, .weight = row.weight};
-  CAUSEWAY_TRY(first_mean_.turn(port, first, plain(ctx)));
-  CAUSEWAY_TRY(first_mean_.finish(port, first, plain(ctx)));
+  CAUSEWAY_TRY(first_mean_.turn(port, first, ctx.plain()));
+  CAUSEWAY_TRY(first_mean_.finish(port, first, ctx.plain()));
   CAUSEWAY_TRY(turn_factors(row.values, ctx.pool));
-  return second_mean_.begin(second(port), {.values = next_, .weight = row.weight}, plain(ctx));
+  return second_mean_.begin(port.beside(port.transport), {.values = next_, .weight = row.weight}, ctx.plain());
 }
 
 CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_port& port,
                                                      const collective::exchange_row& row,
                                                      const compress::message_context& ctx) {
   const collective::exchange_row factors{.values = next_, .weight = row.weight};
-  CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
-  CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
+  CAUSEWAY_TRY(second_mean_.turn(port.beside(port.transport), factors, ctx.plain()));
+  CAUSEWAY_TRY(second_mean_.finish(port.beside(port.transport), factors, ctx.plain()));
   expand_factors(row, ctx.pool);
   return {};
 }
@@ -20822,16 +20903,6 @@ CAUSEWAY_DECL void low_rank_exchange::cancel() {
 
 CAUSEWAY_DECL std::span<const float> low_rank_exchange::matrix(const piece& p, std::span<const float> row) {
   return row.subspan(p.offset, p.shape.matrix_size());
-}
-
-CAUSEWAY_DECL compress::message_context low_rank_exchange::plain(const compress::message_context& ctx) {
-  return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
-}
-
-CAUSEWAY_DECL collective::exchange_port low_rank_exchange::second(const collective::exchange_port& port) {
-  net::message_id id = port.id;
-  id.channel += 8;  // the first mean uses fewer
-  return {port.transport, id, port.options};
 }
 
 CAUSEWAY_DECL kernels::low_rank_shape low_rank_exchange::shape_of(const compress::matrix_range& m) const {
@@ -21378,9 +21449,8 @@ result<void> one_shot(T& transport, const net::message_id& id, std::span<float> 
 }
 
 /// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
-template <net::SumsItself T>
-result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
-                     collective_workspace& workspace) {
+result<void> own_sum(net::SumsItself auto& transport, std::span<float> data, float factor,
+                     const collective_options& options, collective_workspace& workspace) {
   if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
   if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
   thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
@@ -21420,15 +21490,13 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
 ///
 /// errc::timeout, errc::peer_lost and errc::wrong_parent name the peer that was waited for. errc::non_finite names a peer
 /// whose values hold NaN or infinity, and is given by all peers alike (in a ring the culprit alone is told its name).
-template <net::Transport T>
-result<void> all_reduce_sum(T& transport, const net::message_id& id, std::span<float> data,
+result<void> all_reduce_sum(net::Transport auto& transport, const net::message_id& id, std::span<float> data,
                             const collective_options& options = {}) {
   return detail::all_reduce(transport, id, data, 1.0F, options);
 }
 
 /// As all_reduce_sum, then times 1/n (as f32), before the sums are sent round.
-template <net::Transport T>
-result<void> all_reduce_mean(T& transport, const net::message_id& id, std::span<float> data,
+result<void> all_reduce_mean(net::Transport auto& transport, const net::message_id& id, std::span<float> data,
                              const collective_options& options = {}) {
   return detail::all_reduce(transport, id, data, 1.0F / static_cast<float>(transport.size()), options);
 }
@@ -21840,8 +21908,7 @@ class mirror_record {
   CAUSEWAY_DECL void keep(std::size_t sender, std::span<const std::byte> updates);
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t count(std::size_t sender) const;
   /// `f(message)` for those that it has told from one on, the first being 0, up to another.
-  template <class F>
-  void for_each(std::size_t sender, std::uint64_t begin, std::uint64_t end, F&& f) const {
+  void for_each(std::size_t sender, std::uint64_t begin, std::uint64_t end, auto&& f) const {
     std::uint64_t number = 0;
     for (std::size_t i = 0; i < messages_.size(); ++i) {
       if (senders_[i] != sender || number++ < begin || number > end) continue;
@@ -22098,8 +22165,8 @@ class elastic_mirrors {
   result<void> after_step(auto& ctx, Core& c, bool tells, std::uint32_t most_ahead) {
     hear_all(ctx, c);
     if (tells && talks(ctx, c)) CAUSEWAY_TRY(tell(ctx, c));
-    if (!is_due(ctx)) await_others(ctx, c, most_ahead);
-    return is_due(ctx) ? make_record(ctx, c) : result<void>{};
+    if (!record_is_due(ctx, steps_)) await_others(ctx, c, most_ahead);
+    return record_is_due(ctx, steps_) ? make_record(ctx, c) : result<void>{};
   }
 
   /// A record by a peer that made no step for it.
@@ -22195,8 +22262,6 @@ class elastic_mirrors {
   [[nodiscard]] bool talks(auto& ctx, const Core& c) const {
     return ctx.exchanges_at_once() ? heard_.name() != 0 : c.audiences[0].is_in_reach();
   }
-  /// In a swarm the first step is followed by a record: so those who begin the run together talk from then on.
-  [[nodiscard]] bool is_due(auto& ctx) const { return ctx.announce_samples() || (steps_ == 0 && is_in_swarm(ctx)); }
 
   result<void> tell(auto& ctx, Core& c) {
     auto told = c.tell(ctx, [this](std::span<const std::byte> updates) { heard_.keep(heard_.self(), updates); });
@@ -22299,7 +22364,7 @@ class elastic_mirrors {
     c.settle(ctx);
     c.move_origin(ctx.parameters());
     heard_.end();
-    steps_ = ctx.exchanges_at_once() ? ctx.step() + 1 : common_steps(tally.steps, steps_);
+    steps_ = steps_after_record(ctx, tally.steps, steps_);
     c.clock = steps_;
     if (!ctx.moves_blocks()) begin_lines(ctx, c, tally);  // else in the next attempt
   }
@@ -22309,7 +22374,7 @@ class elastic_mirrors {
     tally.note(counted_, present);
     lines_ = std::make_unique<net::any_transport>(ctx.membership().lasting());
     heard_.begin(ctx.attempt(), present, lines_->self());
-    axis::peer_group all(present.size());
+    collective::peer_group all(present.size());
     std::iota(all.begin(), all.end(), net::peer_index{0});
     c.audiences[0].meet(*lines_, all, c.most_bytes(ctx), c.clock);
   }
@@ -22386,6 +22451,7 @@ class mirrors {
                                       .rounds_over_stages = true,
                                       .allows_late_steps = true,
                                       .moves_with_blocks = true,
+                                      .talks_between = true,
                                       .rounds_at_hand = 64};
   static constexpr std::uint32_t state_version = 2;
 
@@ -22440,6 +22506,7 @@ class mirrors {
   result<void> catch_up(auto& ctx) { return elastic_.catch_up(ctx, core_); }
 
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
+  [[nodiscard]] static std::function<void()> meanwhile(auto&) { return {}; }  ///< nobody waits for an answer
 
   /// Where blocks of the model move between pipelines: the parameters of the last record go along, what was told since is
   /// of a peer and its replica.
@@ -22451,6 +22518,7 @@ class mirrors {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() { return {}; }
   result<void> forget(auto&) { return {}; }
   [[nodiscard]] static bool exchanges_next() { return false; }  // who counts samples knows
+  [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
   /// Those who hold the same blocks talk from now on.
   result<void> meet_holders(auto& ctx, const auto& who) { return elastic_.meet_holders(ctx, core_, who); }
 
@@ -22473,7 +22541,7 @@ class mirrors {
           errc::unsupported, "mirrors",
           "groups name peers by their numbers, but peers come and go: leave `groups` empty, or use fault::fail_stop");
     }
-    if (!options_.groups.empty() && !axis::has_each_once(options_.groups, ctx.peers())) {
+    if (!options_.groups.empty() && !collective::has_each_once(options_.groups, ctx.peers())) {
       return fail(errc::invalid_argument, "mirrors", "every peer must be in one group, and no group empty");
     }
     if (ctx.exchanges_at_once()) return {};  // elastic pipelines and swarms refuse copies themselves
@@ -22481,13 +22549,13 @@ class mirrors {
   }
 
   /// Whom a peer tells what it changes: all, or its group; a hub then also the other hubs.
-  [[nodiscard]] std::vector<axis::peer_group> audiences_of(net::peer_index self, std::uint32_t peers) const {
-    axis::peer_group all(peers);
+  [[nodiscard]] std::vector<collective::peer_group> audiences_of(net::peer_index self, std::uint32_t peers) const {
+    collective::peer_group all(peers);
     std::iota(all.begin(), all.end(), net::peer_index{0});
     if (options_.groups.empty()) return {all};
-    const axis::peer_group own = axis::group_of(options_.groups, self);
+    const collective::peer_group own = collective::group_of(options_.groups, self);
     if (own.front() != self) return {own};
-    return {own, axis::hubs_of(options_.groups)};
+    return {own, collective::hubs_of(options_.groups)};
   }
 
   /// Lines to those who are told what this peer changes, and where their clocks are.
@@ -22586,119 +22654,6 @@ static_assert(CommunicationPolicy<mirrors<>>);
 
 #endif  // CAUSEWAY_COMM_MIRRORS_HPP
 
-// ---- causeway/comm/stacked_turns.hpp ----
-#ifndef CAUSEWAY_COMM_STACKED_TURNS_HPP
-#define CAUSEWAY_COMM_STACKED_TURNS_HPP
-
-// The order of things where two policies of comm::rounds exchange among peers that come and go. What is due first is a
-// turn, of one of them or of both; a turn is one attempt of the membership and one record, and the last turn of a run is of
-// everything. In a turn of both the second policy's rows are made of parameters that the first one's results have been
-// applied to, as among fixed peers. These have not been applied yet: nothing that all hold alike moves before all exchanges
-// of the attempt went through. So they are applied, the rows are made, and it is taken back.
-//
-// A row that is made before its result is wanted waits until then, and is sent in the turn in which it is applied. So what
-// peers hold is what it is among fixed ones, and the exchange overlaps with nothing.
-//
-// Both policies move the live parameters. What all hold alike of these is a row of its own: where a newcomer begins, and
-// what the progress of a peer that missed a turn is moved along with.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-/// Of two policies, which are given to each call.
-class stacked_turns {
- public:
-  /// The first part holds what all have alike of the live parameters.
-  void shared(auto& ar) { ar(alike_); }
-
-  void serialize(auto& ar) { ar(alike_); }
-
-  /// When a run begins, or goes on from a checkpoint.
-  void found(auto& ctx, auto first, auto second) {
-    move_to(ctx.memory(), alike_);
-    if (alike_.empty()) alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
-    second.core.first_part = first.core.states.size() + 1;  // its messages have other names
-  }
-
-  /// After an inner step.
-  result<void> visit(auto& ctx, auto first, auto second) {
-    if (first.core.at >= next(first, second) || ctx.run_ends()) return exchange(ctx, first, second);
-    CAUSEWAY_TRY(first.set_aside(ctx, first.core.at));
-    return second.set_aside(ctx, first.core.at);
-  }
-
-  /// A turn. By a peer that made no step for it, too.
-  result<void> exchange(auto& ctx, auto first, auto second) {
-    CAUSEWAY_ASSIGN(const std::uint64_t step, enter(ctx, first, second));
-    const bool last = ctx.is_last_exchange();
-    const auto a = first.due(step, last);
-    const auto b = second.due(step, last);
-    if (last) CAUSEWAY_TRY(first.prepare(ctx, a));
-    ctx.in_parts(first.turns.parts(ctx, a) + second.turns.parts(ctx, b));
-    CAUSEWAY_TRY(first.talk(ctx, a));
-    if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
-    CAUSEWAY_TRY(second.talk(ctx, b));
-    return apply(ctx, first, a, second, b, ctx.exchanges_at_once() ? first.core.at : step);
-  }
-
-  result<void> catch_up(auto& ctx, auto first, auto second) {
-    CAUSEWAY_TRY(exchange(ctx, first, second));
-    first.core.at = second.core.at = std::max(first.core.at, first.turns.committed_at());
-    ctx.resume_at(first.core.at);
-    return {};
-  }
-
-  /// What goes with the blocks of the model: where who gets one begins.
-  [[nodiscard]] std::span<float> alike() { return {alike_.data(), alike_.size()}; }
-  /// The model has another part than `before`, and its parameters are there.
-  void divide(auto& ctx, std::span<const parameter_segment> before) {
-    const std::vector<float> old{alike_.begin(), alike_.end()};
-    alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
-    for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
-      std::copy_n(old.data() + from.offset, to.size(), alike_.data() + to.offset);
-    });
-  }
-
-  /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
-  void follow(auto& ctx, std::span<const float> previous) {
-    const auto local = ctx.parameters();
-    for (std::size_t i = 0; i < previous.size(); ++i) local[i] += alike_[i] - previous[i];
-    if (previous.empty()) std::copy(alike_.begin(), alike_.end(), local.begin());
-    ctx.parameters_changed();
-  }
-
- private:
-  [[nodiscard]] static std::uint64_t next(auto first, auto second) { return std::min(first.next(), second.next()); }
-
-  /// Lets this peer in, with the rows that go out first. The step of the turn: while this peer waits it may take the
-  /// others' state over, and then another turn may be due, of other rows.
-  result<std::uint64_t> enter(auto& ctx, auto first, auto second) {
-    for (;;) {
-      const std::uint64_t adopted = first.turns.adoptions();
-      const std::uint64_t step = next(first, second);
-      const auto a = first.due(step, false);
-      CAUSEWAY_TRY(a.empty() ? second.prepare(ctx, second.due(step, false)) : first.prepare(ctx, a));
-      if (first.turns.adoptions() == adopted) return step;
-    }
-  }
-
-  result<void> apply(auto& ctx, auto first, const auto& a, auto second, const auto& b, std::uint64_t step) {
-    CAUSEWAY_TRY(first.turns.apply(ctx, first.core, a, alike_));
-    CAUSEWAY_TRY(first.set_aside(ctx, step));
-    CAUSEWAY_TRY(second.turns.apply(ctx, second.core, b, alike_));
-    CAUSEWAY_TRY(second.set_aside(ctx, step));
-    first.turns.passed(step);
-    second.turns.passed(step);
-    ctx.commit_round();
-    return {};
-  }
-
-  source_vector<float> alike_;  ///< of the live parameters
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_STACKED_TURNS_HPP
-
 // ---- causeway/comm/stacked.hpp ----
 #ifndef CAUSEWAY_COMM_STACKED_HPP
 #define CAUSEWAY_COMM_STACKED_HPP
@@ -22712,18 +22667,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
 namespace detail {
 
-/// Whether a policy's exchanges can be put under one record with those of another.
-template <class P>
-inline constexpr bool takes_turns = false;
-template <class P>
-  requires requires { P::takes_turns; }
-inline constexpr bool takes_turns<P> = P::takes_turns;
-
-template <class P>
-inline constexpr bool divides_batches = requires(const P& p) {
-  p.trigger().sequences_before();
-};
-
 template <class T>
 [[nodiscard]] std::vector<T> joined(std::vector<T> all, std::vector<T> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -22736,19 +22679,19 @@ template <class T>
 /// so that their messages cannot be mistaken for each other. Replicas are identical where the second's are, after its
 /// rounds. Bytes, rounds and state: the sum. A hook that failed goes on where it stopped.
 ///
-/// Peers may come and go if both policies are comm::rounds that let them (rounds::takes_turns): see comm/stacked_turns.hpp.
-/// That takes 4 more bytes a value, and in a turn of both, while it lasts, what the first one is applied to again. Rows
-/// count by the samples since the last record, of whichever policy.
+/// Peers may come and go if both policies are comm::rounds that let them (comm_traits::takes_turns): see
+/// comm/stacked_turns.hpp. That takes 4 more bytes a value, and in a turn of both, while it lasts, what the first one is
+/// applied to again. Rows count by the samples since the last record, of whichever policy.
 template <class First, class Second>
 class stacked {
   static_assert(!First::traits.looks_ahead && !Second::traits.looks_ahead,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
-  static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
+  static constexpr bool elastic = First::traits.takes_turns && Second::traits.takes_turns;
   template <class P>
   static constexpr bool in_stages = P::traits.rounds_by_steps || P::traits.rounds_over_stages;
   // Parts of batches by speed are those of one turn: rows of the other policy would be of several.
   template <class P>
-  static constexpr bool moves = P::traits.moves_with_blocks && !detail::divides_batches<P>;
+  static constexpr bool moves = P::traits.moves_with_blocks && !P::traits.divides_batches;
 
  public:
   static constexpr std::string_view name = "stacked";
@@ -22830,6 +22773,7 @@ class stacked {
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) {
     return first_.exchanges_next() || second_.exchanges_next();
   }
+  [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
 
  private:
   result<void> take_turns(auto& ctx) {
@@ -22842,8 +22786,7 @@ class stacked {
     counted_ = false;
     return {};
   }
-  template <class Hook>
-  result<void> both(Hook&& hook) {
+  result<void> both(auto&& hook) {
     if (!first_done_) CAUSEWAY_TRY(hook(first_));
     first_done_ = true;
     CAUSEWAY_TRY(hook(second_));
@@ -23134,19 +23077,28 @@ struct encode_buckets {
 template <unsigned Bits, class Sink>
 struct decode_buckets {
   static constexpr bool exact = true;
-  static constexpr std::int64_t tile = 256;
-
   CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* codebook, const std::byte* codes, float* to, std::int64_t count,
                                          Sink sink) {
     float table[codebook_of<Bits>::entries];
     std::memcpy(table, codebook, sizeof table);
     if constexpr (Bits == 2) {
       choose_among_four(table, codes, to, count, sink);
-    } else if constexpr (Bits == 8 && std::is_same_v<Sink, put>) {
-      const auto* const buckets = reinterpret_cast<const std::uint8_t*>(codes);
-      for (std::int64_t i = 0; i < count; ++i) to[i] = table[buckets[i]];
     } else {
-      look_up(table, codes, to, count, sink);
+      kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        constexpr bool whole = std::is_same_v<decltype(part), kernels::detail::whole>;
+        u8x16 code;
+        unpack<Bits>(code, codes + i / 8 * Bits, part);
+        const auto entry = [&](std::int64_t lane) CAUSEWAY_INLINE_LAMBDA {
+          return table[Bits == 8 && whole ? std::to_integer<unsigned>(codes[i + lane]) : unsigned{code[lane]}];
+        };
+        if constexpr (whole && std::is_same_v<Sink, put>) {
+          for (std::int64_t lane = 0; lane < kernels::detail::vector_lanes; ++lane) to[i + lane] = entry(lane);
+        } else {
+          kernels::detail::f32x16 v;
+          look_up(v, entry);
+          sink(to + i, v, part);
+        }
+      });
     }
   }
 
@@ -23167,25 +23119,6 @@ struct decode_buckets {
       const i32x16 bits = low ^ (upper & (low ^ high));
       sink(to + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
     });
-  }
-
-  /// In tiles, so that no vector is read right after its elements were written one by one.
-  CAUSEWAY_ALWAYS_INLINE static void look_up(const float* table, const std::byte* codes, float* to, std::int64_t count,
-                                             Sink sink) {
-    alignas(64) float looked_up[tile];
-    for (std::int64_t at = 0; at < count; at += tile) {
-      const std::int64_t length = std::min(tile, count - at);
-      kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        u8x16 code;
-        unpack<Bits>(code, codes + (at + i) / 8 * Bits, part);
-        for (int lane = 0; lane < 16; ++lane) looked_up[i + lane] = table[code[lane]];
-      });
-      kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, looked_up + i, part);
-        sink(to + at + i, v, part);
-      });
-    }
   }
 };
 
@@ -23229,10 +23162,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 struct codebook_options {
   float range_in_deviations = 6.0F;  ///< width of all buckets together, in standard deviations: 1 to 64
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(range_in_deviations);
-  }
+  void serialize(auto& ar) { ar(range_in_deviations); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -23328,10 +23258,7 @@ struct chunking {
   std::uint32_t side = 64;  ///< largest side of a tile and length of a run: 2 to 64
   std::uint32_t run = 0;    ///< when not 0: matrices are ignored, and the row is cut in runs of so many values, to 65536
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(side, run);
-  }
+  void serialize(auto& ar) { ar(side, run); }
   friend bool operator==(const chunking&, const chunking&) = default;
 };
 
@@ -23449,8 +23376,7 @@ inline void scatter_chunk(const chunk_grid& grid, std::size_t index, const float
 }
 
 /// Calls f(range of chunk indices) for parts of the grid on the pool's threads. Parts begin at multiples of `grain` chunks.
-template <class F>
-void for_chunks(thread_pool& pool, const chunk_grid& grid, std::int64_t grain, F&& f) {
+void for_chunks(thread_pool& pool, const chunk_grid& grid, std::int64_t grain, auto&& f) {
   const auto count = static_cast<std::int64_t>(grid.count());
   if (count * grid.size() <= kernels::detail::smallest_share) {
     f(index_range{0, count});
@@ -23584,9 +23510,8 @@ class dct_tiles {
   }
 
   /// tile -> left · tile · right for each chunk, where `choose(basis, whether it is left)` picks the factor.
-  template <class Choose>
   void apply(const message_context& ctx, const float* from, std::span<float> to, kernels::simd_level level,
-             Choose&& choose) const {
+             auto&& choose) const {
     bases all(detail::tile_pitch + 1);
     for (chunk_grid grid : cut_into_chunks(chunks_, ctx.matrices, to.size())) {
       const detail::tile& right = choose(basis_of(all, grid.columns), false);
@@ -23633,44 +23558,6 @@ CAUSEWAY_EXACT_KERNEL((const float*, const float*, float*, std::int64_t, std::in
                       compress::detail::tile_product)
 
 #endif  // CAUSEWAY_COMPRESS_DCT_HPP
-
-// ---- causeway/compress/fp16.hpp ----
-#ifndef CAUSEWAY_COMPRESS_FP16_HPP
-#define CAUSEWAY_COMPRESS_FP16_HPP
-
-// Every value as IEEE half precision: 11 bits of precision between 6.1e-5 and 65504, which fits gradients of sane size.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
-
-/// 2 n bytes, relative error at most 2^-11 for magnitudes of 6.1e-5 and more, absolute error at most 2^-25 below. Beyond
-/// 65504 values become infinite, which decode refuses: scale them, or use bf16.
-class fp16 {
- public:
-  static constexpr std::string_view name = "fp16";
-  static constexpr codec_traits traits{.lossy = true};
-  static constexpr bool raw = false;
-
-  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
-  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * 2; }
-
-  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::encode_as<causeway::f16>(pool, values, room, level);
-  }
-  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                             kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_as<causeway::f16>(pool, bytes, values, level, name);
-  }
-  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                                 kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_add_as<causeway::f16>(pool, bytes, sum, weight, level, name);
-  }
-};
-static_assert(AddingCodec<fp16>);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::compress
-
-#endif  // CAUSEWAY_COMPRESS_FP16_HPP
 
 // ---- causeway/compress/mask.hpp ----
 #ifndef CAUSEWAY_COMPRESS_MASK_HPP
@@ -23775,10 +23662,7 @@ struct shared_mask_options {
   mask_order order = mask_order::independent;
   std::uint64_t seed = 0;  ///< of sequential's and partitions' shuffles: equal on all peers, and for the whole run
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(share, order, seed);
-  }
+  void serialize(auto& ar) { ar(share, order, seed); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -23850,10 +23734,7 @@ static_assert(Sparsifier<shared_mask>);
 struct random_k_options {
   double share = 0.01;  ///< of the values
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(share);
-  }
+  void serialize(auto& ar) { ar(share); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -23927,10 +23808,7 @@ struct sign_options {
   std::uint32_t bucket = 1024;  ///< values that share a scale: 16 to 65536, a multiple of 16
   bool scaled = true;           ///< false: values decode to +1 and -1
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(bucket, scaled);
-  }
+  void serialize(auto& ar) { ar(bucket, scaled); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -24406,10 +24284,7 @@ struct top_k_options {
   chunking chunks{};
   index_form indices = index_form::smallest;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(k, chunks, indices);
-  }
+  void serialize(auto& ar) { ar(k, chunks, indices); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -25505,8 +25380,8 @@ struct exchange_state {
   /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
   /// same.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
-  std::uint32_t paths = 0;   ///< through modules, or regions, which pipelines share out; 0: there are none
-  std::uint32_t splits = 0;  ///< equal parts of a global batch, one for each path; 0: all share all of it
+  std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
+  std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
   /// parameters are not what the live ones began from.
   std::function<bool(std::optional<std::uint32_t> path)> follow{};
@@ -25524,7 +25399,8 @@ class step_group {
   virtual result<step_attempt> begin_attempt() = 0;
   /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
   virtual result<void> propose(const step_record& next) = 0;
-  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another.
+  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another. `why`: none
+  /// would.
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
@@ -26130,16 +26006,6 @@ CAUSEWAY_DECL double seconds_of(const routed_step& step);
 
 // Bodies of plan/routed_time.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
-  std::vector<std::uint32_t> route(stages);
-  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
-  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
@@ -26262,6 +26128,12 @@ CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& wha
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
+  std::vector<std::uint32_t> route(stages);
+  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
+  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
+}
+
 CAUSEWAY_DECL double seconds_of(const routed_step& step) {
   CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
   return detail::route_clock{step}.run();
@@ -26313,34 +26185,6 @@ CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vec
 /// The most sets of activations that a peer holds at one time if it follows its order.
 CAUSEWAY_DECL [[nodiscard]] std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
 
-namespace detail {
-
-class routed_check {
- public:
-  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> run();
-
- private:
-  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
-
-  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
-  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
-
-  // Each operation once, on the peer of its route, in the order in which one needs the other.
-  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
-
-  // Without clocks: peers go on in turn as far as they can.
-  CAUSEWAY_DECL [[nodiscard]] result<void> runs();
-
-  const routed_schedule& s_;
-  std::size_t stages_;
-  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
-  std::vector<std::size_t> next_;  // of each peer's order
-};
-
-}  // namespace detail
-
 /// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
 /// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
 /// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
@@ -26356,6 +26200,93 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::sp
 #define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
 
 // Bodies of plan/routed_schedule.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+class routed_check {
+ public:
+  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s)
+      : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
+    for (const auto& route : s_.routes) {
+      const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
+      if (route.size() != stages_ || !known)
+        return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
+    }
+    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+      for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
+    }
+    for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
+      if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
+    }
+    return runs();
+  }
+
+ private:
+  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
+
+  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const {
+    return fail(errc::invalid_argument,
+                "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
+  }
+  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
+
+  // Each operation once, on the peer of its route, in the order in which one needs the other.
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position) {
+    const operation& op = s_.orders[peer][position];
+    if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
+      return fail(errc::invalid_argument,
+                  "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
+                  "is of no route through this peer");
+    }
+    unsigned& seen = seen_[unit_of(op)];
+    unsigned adds = 0, needs = 0;
+    switch (op.kind) {
+      case work::forward: adds = went_forward; break;
+      case work::backward: needs = went_forward, adds = went_back | has_weights; break;
+      case work::input_gradient: needs = went_forward, adds = went_back; break;
+      case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
+      default: return wrong(unit_of(op), "recomputes; routed schedules do not");
+    }
+    if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
+    seen |= adds;
+    return {};
+  }
+
+  // Without clocks: peers go on in turn as far as they can.
+  CAUSEWAY_DECL [[nodiscard]] result<void> runs() {
+    std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
+    std::size_t left = 0;
+    for (const auto& order : s_.orders) left += order.size();
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+        for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
+          const operation& op = s_.orders[p][next_[p]];
+          const std::size_t unit = unit_of(op);
+          if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
+          if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
+          if (op.kind == work::forward) forward_done[unit] = 1;
+          if (gives_input_gradient(op.kind)) back_done[unit] = 1;
+        }
+      }
+    }
+    if (left == 0) return {};
+    std::size_t stuck = 0;
+    while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
+    return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
+                "deadlock: waits for something that waits for what comes after it");
+  }
+
+  const routed_schedule& s_;
+  std::size_t stages_;
+  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
+  std::vector<std::size_t> next_;  // of each peer's order
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -26413,83 +26344,6 @@ CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_
   }
   return peak;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL routed_check::routed_check(const routed_schedule& s)
-    : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
-
-CAUSEWAY_DECL result<void> routed_check::run() {
-  if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
-  for (const auto& route : s_.routes) {
-    const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
-    if (route.size() != stages_ || !known)
-      return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
-  }
-  for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-    for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
-  }
-  for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
-    if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
-  }
-  return runs();
-}
-
-CAUSEWAY_DECL error routed_check::wrong(std::size_t unit, const std::string& what) const {
-  return fail(errc::invalid_argument,
-              "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
-}
-
-CAUSEWAY_DECL result<void> routed_check::take(std::size_t peer, std::size_t position) {
-  const operation& op = s_.orders[peer][position];
-  if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
-    return fail(errc::invalid_argument,
-                "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
-                "is of no route through this peer");
-  }
-  unsigned& seen = seen_[unit_of(op)];
-  unsigned adds = 0, needs = 0;
-  switch (op.kind) {
-    case work::forward: adds = went_forward; break;
-    case work::backward: needs = went_forward, adds = went_back | has_weights; break;
-    case work::input_gradient: needs = went_forward, adds = went_back; break;
-    case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
-    default: return wrong(unit_of(op), "recomputes; routed schedules do not");
-  }
-  if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
-  seen |= adds;
-  return {};
-}
-
-CAUSEWAY_DECL result<void> routed_check::runs() {
-  std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
-  std::size_t left = 0;
-  for (const auto& order : s_.orders) left += order.size();
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-      for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
-        const operation& op = s_.orders[p][next_[p]];
-        const std::size_t unit = unit_of(op);
-        if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
-        if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
-        if (op.kind == work::forward) forward_done[unit] = 1;
-        if (gives_input_gradient(op.kind)) back_done[unit] = 1;
-      }
-    }
-  }
-  if (left == 0) return {};
-  std::size_t stuck = 0;
-  while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
-  return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
-              "deadlock: waits for something that waits for what comes after it");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound) {
   CAUSEWAY_TRY(detail::routed_check{s}.run());
@@ -26574,6 +26428,9 @@ struct recovery_traits {
   lost_blocks lost = lost_blocks::wait;
   bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
   bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
+  /// All pipelines of a layout are cut alike, and each peer has one stage: so the holders of a stage can exchange rows of
+  /// it (rule C8). Else they can only add up, block by block.
+  bool cut_alike = false;
 };
 
 /// - `arrange(snapshot)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
@@ -26586,6 +26443,9 @@ concept Recovery = Movable<R> && DefaultInitializable<R> && requires(R& r, const
   { r.arrange(g) } -> std::same_as<result<layout>>;
   { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
 };
+
+template <Recovery R>
+inline constexpr bool cut_apart = !R::traits.cut_alike;
 
 /// A policy whose layouts may have stages without a peer: `order(layout)` is what all peers do then, by their places in
 /// layout::assigned.
@@ -26668,7 +26528,7 @@ CAUSEWAY_DECL [[nodiscard]] error too_few(std::size_t peers, std::int64_t needed
 class regroup {
  public:
   static constexpr std::string_view name = "regroup";
-  static constexpr recovery_traits traits{};
+  static constexpr recovery_traits traits{.cut_alike = true};
 
   explicit regroup(std::int64_t stages = 2) : stages_{stages} {}
 
@@ -27191,9 +27051,6 @@ CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_
                                                            std::span<const cohort_member> members, std::uint64_t state,
                                                            std::uint32_t paths = 0);
 
-/// The ranges of a replica's stages.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> cut_of(const stage::replica& r);
-
 /// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
 /// communication policy must have rows of one length.
 CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery);
@@ -27209,24 +27066,11 @@ namespace detail {
 
 CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
 
-/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
-CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
-                                                                     std::span<const std::size_t> places);
-
-/// The speed of the slowest of a replica's peers that know theirs; 0: none does.
-CAUSEWAY_DECL [[nodiscard]] double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
-                                              std::span<const cohort_member> members);
-
 /// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots has it. errc::unsupported:
 /// these are not as many as there are micro-batches.
 CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
                                                    std::span<const cohort_member> members, std::uint32_t paths,
                                                    const parts_by_speed& parts_for);
-
-/// Gives slots without a cohort what lies between those with one, which begin at `firsts`, as shares_of_slots has it where
-/// that fits. Whether every micro-batch has one slot, or is of a path that rests, and every slot has some.
-CAUSEWAY_DECL [[nodiscard]] bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
-                                                std::uint32_t micro_batches, std::uint32_t paths);
 
 /// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
 CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
@@ -27245,6 +27089,7 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
                                       const parts_by_speed& parts_for = {}) {
   CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
   cohort_layout made = standing_cohorts(g, members, state, paths);
+  for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
     CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
@@ -27269,17 +27114,16 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
 
 // Bodies of parallel/elastic/cohorts.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
-namespace detail {
-
-CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths) {
-  if (paths == 0 || micro_batches % paths == 0) return {};
-  return fail(errc::invalid_argument, "micro_batches",
-              std::to_string(micro_batches) + " of a global batch for " + std::to_string(paths) +
-                  " paths, each of which has an equal part of it; use a multiple");
+/// The ranges of a replica's stages.
+CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
+  std::vector<nn::block_range> cut;
+  for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
+  return cut;
 }
 
+/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
 CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                        std::span<const std::size_t> places) {
   std::vector<stage::assignment> assignments;
@@ -27294,6 +27138,7 @@ CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snap
   return next == g.layers ? assignments : std::vector<stage::assignment>{};
 }
 
+/// The speed of the slowest of a replica's peers that know theirs; 0: none does.
 CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
                                 std::span<const cohort_member> members) {
   double slowest = 0;
@@ -27307,25 +27152,8 @@ CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_sn
   return slowest;
 }
 
-CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
-                                     std::span<const cohort_member> members, std::uint32_t paths,
-                                     const parts_by_speed& parts_for) {
-  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
-  std::vector<std::size_t> parts;
-  if (parts_for) {
-    std::vector<double> speeds;
-    for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
-    parts = parts_for(speeds);
-  }
-  if (parts.empty()) parts.assign(even.begin(), even.end());
-  for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
-  const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
-  if (paths > 0 || all == g.micro_batches) return {};
-  return fail(errc::unsupported, "micro_batches",
-              "the policy divides a batch into " + std::to_string(all) + " parts (sequences / multiple), and it has " +
-                  std::to_string(g.micro_batches) + " micro-batches; set `multiple` to the sequences of one");
-}
-
+/// Gives slots without a cohort what lies between those with one, which begin at `firsts`, as shares_of_slots has it where
+/// that fits. Whether every micro-batch has one slot, or is of a path that rests, and every slot has some.
 CAUSEWAY_DECL bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
                                   std::uint32_t micro_batches, std::uint32_t paths) {
   const auto even = shares_of_slots(micro_batches, slots.size(), paths);
@@ -27346,6 +27174,32 @@ CAUSEWAY_DECL bool share_out_rest(std::vector<stage::replica>& slots, std::span<
     at += share;
   }
   return at == micro_batches;
+}
+
+CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths) {
+  if (paths == 0 || micro_batches % paths == 0) return {};
+  return fail(errc::invalid_argument, "micro_batches",
+              std::to_string(micro_batches) + " of a global batch for " + std::to_string(paths) +
+                  " paths, each of which has an equal part of it; use a multiple");
+}
+
+CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
+                                     std::span<const cohort_member> members, std::uint32_t paths,
+                                     const parts_by_speed& parts_for) {
+  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
+  std::vector<std::size_t> parts;
+  if (parts_for) {
+    std::vector<double> speeds;
+    for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
+    parts = parts_for(speeds);
+  }
+  if (parts.empty()) parts.assign(even.begin(), even.end());
+  for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
+  const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
+  if (paths > 0 || all == g.micro_batches) return {};
+  return fail(errc::unsupported, "micro_batches",
+              "the policy divides a batch into " + std::to_string(all) + " parts (sequences / multiple), and it has " +
+                  std::to_string(g.micro_batches) + " micro-batches; set `multiple` to the sequences of one");
 }
 
 CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
@@ -27371,7 +27225,9 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
   }
 }
 
-}  // namespace detail
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept {
   return static_cast<std::uint32_t>(slots < paths ? slot : slot * paths / slots);
@@ -27419,12 +27275,6 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
   return fits ? made : cohort_layout{};
 }
 
-CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
-  std::vector<nn::block_range> cut;
-  for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
-  return cut;
-}
-
 CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
   stage_holders all;
   double sum = 0;
@@ -27442,11 +27292,11 @@ CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view 
   for (const stage::replica& r : l.replicas) {
     const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(),
                                    [](const stage::assignment& s) { return s.peer != stage::nobody && s.keeps.empty(); });
-    if (plain && cut_of(r) == cut_of(l.replicas.front())) continue;
+    if (plain && detail::cut_of(r) == detail::cut_of(l.replicas.front())) continue;
     return fail(
         errc::unsupported, std::string{recovery},
-        "where a communication policy exchanges rows between replicas they must be cut alike, with one stage for each "
-        "peer; use regroup, or morph or proactive");
+        "its traits say cut_alike, and here is a layout with a peer that has other blocks than those in its place in other "
+        "pipelines, or none in a place");
   }
   return {};
 }
@@ -27739,30 +27589,6 @@ struct pipeline_agreement {
   std::uint32_t micro_batches = 0;
 };
 
-namespace detail {
-
-inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
-
-CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r);
-
-/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
-CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty);
-
-}  // namespace detail
-
-namespace detail {
-
-CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all);
-
-/// Rising and apart.
-CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers);
-
-CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b);
-
-CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers);
-
-}  // namespace detail
-
 /// What a peer says when peers meet.
 struct peer_inventory {
   stage::present_peer peer;
@@ -27804,10 +27630,13 @@ CAUSEWAY_DECL result<cluster_inventory> gather_inventory(net::any_transport& tra
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
+inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
+
 CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r) {
   w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
 }
 
+/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
 CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
   const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
   const auto most = static_cast<std::uint64_t>(layers);
@@ -27821,6 +27650,7 @@ CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_r
   for (const nn::block_range& r : all) put_range(w, r);
 }
 
+/// Rising and apart.
 CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
   std::vector<nn::block_range> all;
   const auto ranges = r.get<std::uint32_t>();
@@ -28740,24 +28570,6 @@ enum exchange_kind : std::uint32_t {
   losses_kind = 10
 };  // a gather takes two
 
-/// The rank as far from the other end as this one is from its own.
-CAUSEWAY_DECL [[nodiscard]] net::peer_index mirror_of(const collective::group_view& view);
-
-/// One message each way between a rank and its mirror.
-CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
-                                         std::span<std::byte> theirs, const net::message_id& id,
-                                         const pipeline_exchange& exchange);
-
-/// What the rank in the second half of the pipeline has becomes what its mirror has.
-CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values,
-                                         const pipeline_exchange& exchange);
-
-CAUSEWAY_DECL [[nodiscard]] bool is_an_end(const collective::group_view& view);
-
-/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
-CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
-                                            const pipeline_exchange& exchange);
-
 }  // namespace detail
 
 /// What a peer must share with the others of its pipeline.
@@ -28768,14 +28580,6 @@ struct part_agreement {
   std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
   plan::stage_path path = plan::stage_path::round;
 };
-
-namespace detail {
-
-/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
-CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
-                                       const part_agreement& mine);
-
-}  // namespace detail
 
 /// Checks that all ranks agree and that their parts, stage after stage, make the whole model (twice, where there are two
 /// ways). `exchange` must not depend on the step. 16 bytes a chunk and 16 more from and to everybody.
@@ -28823,20 +28627,12 @@ CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<
 
 // Bodies of parallel/pipeline/pipeline_exchange.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL net::message_id pipeline_exchange::on(std::uint32_t kind) const noexcept {
-  net::message_id named = id;
-  named.channel += kind;
-  return named;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
+/// The rank as far from the other end as this one is from its own.
 CAUSEWAY_DECL net::peer_index mirror_of(const collective::group_view& view) { return view.size() - 1 - view.self(); }
 
+/// One message each way between a rank and its mirror.
 CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
                                          std::span<std::byte> theirs, const net::message_id& id,
                                          const pipeline_exchange& exchange) {
@@ -28853,6 +28649,7 @@ CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span
   return {};
 }
 
+/// What the rank in the second half of the pipeline has becomes what its mirror has.
 CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values,
                                          const pipeline_exchange& exchange) {
   const net::peer_index other = mirror_of(view);
@@ -28868,6 +28665,7 @@ CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
   return view.self() == 0 || view.self() + 1 == view.size();
 }
 
+/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
 CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
                                             const pipeline_exchange& exchange) {
   std::vector<double> all(view.size(), mine);
@@ -28880,6 +28678,7 @@ CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double
   return sum;
 }
 
+/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
 CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
                                        const part_agreement& mine) {
   std::int64_t next = 0;
@@ -28912,6 +28711,12 @@ CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL net::message_id pipeline_exchange::on(std::uint32_t kind) const noexcept {
+  net::message_id named = id;
+  named.channel += kind;
+  return named;
+}
 
 CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
                                           std::span<const nn::block_range> chunks, const pipeline_exchange& exchange) {
@@ -29010,6 +28815,11 @@ CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<
 // steps only, so that both sides of a boundary remember the same, whatever was tried again between.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// Of what crosses a boundary: nobody sends on, or takes, values that are not.
+[[nodiscard]] inline bool all_finite(thread_pool& pool, std::span<const float> values) {
+  return values.empty() || kernels::all_finite(pool, values.data(), static_cast<std::int64_t>(values.size()));
+}
 
 enum class direction : std::uint8_t {
   forward,   ///< activations, to the next stage
@@ -29375,22 +29185,27 @@ CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, 
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// What all boundary tensors of a pass have in common.
-struct mailbox_setup {
-  thread_pool& pool;
-  const plan::schedule& schedule;
-  const batch& whole;         ///< the batch that is cut into the schedule's micro-batches
-  std::int64_t width = 0;     ///< of the model
-  std::uint32_t channel = 0;  ///< two consecutive ones: forward, backward
+/// How boundary tensors of a batch travel. Equal on all peers of the pipeline.
+struct boundary_options {
+  std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
   std::uint64_t step = 0;
   std::uint64_t seed = 0;    ///< equal on both sides of a boundary
   std::uint32_t window = 2;  ///< receives posted ahead, for each source
   time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
-  std::uint32_t rank = 0;                ///< of the schedule
   /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. None: the
   /// ranks of the view are those of the schedule. Between stages of one rank nothing is sent.
   const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
+};
+
+/// What all boundary tensors of a pass have in common.
+struct mailbox_setup {
+  thread_pool& pool;
+  const plan::schedule& schedule;
+  const batch& whole;      ///< the batch that is cut into the schedule's micro-batches
+  std::int64_t width = 0;  ///< of the model
+  std::uint32_t rank = 0;  ///< of the schedule
+  boundary_options boundaries{};
 };
 
 /// The mailbox of one rank. One thread.
@@ -29451,13 +29266,13 @@ class pipeline_mailbox {
     top_up(l);
     const std::string from = "rank " + std::to_string(source_of(l, op.micro_batch));
     if (!outcome && outcome.error().where.empty()) outcome.error().where = from;
-    if (outcome && !all_finite(values)) return not_finite(from, op, "it sent");
+    if (outcome && !stage::all_finite(setup_.pool, values)) return not_finite(from, op, "it sent");
     return outcome;
   }
 
   /// Sends the output of `op`. errc::non_finite where it is not: its input was, so it was spoilt here.
   result<void> send(const plan::operation& op, std::span<const float> values) {
-    if (!all_finite(values)) return not_finite("this stage", op, "it came to");
+    if (!stage::all_finite(setup_.pool, values)) return not_finite("this stage", op, "it came to");
     auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
     CAUSEWAY_TRY(add_base(c, op.micro_batch));
     transfer p{.bytes = buffer(codec_.most_bytes(c))};
@@ -29498,8 +29313,8 @@ class pipeline_mailbox {
   }
   // Ranks of the view.
   [[nodiscard]] std::uint32_t rank_of(std::uint32_t stage, std::uint32_t micro_batch) const {
-    return setup_.routes != nullptr ? (*setup_.routes)[micro_batch][stage]
-                                    : plan::place_of(setup_.schedule, stage, micro_batch).rank;
+    return setup_.boundaries.routes != nullptr ? (*setup_.boundaries.routes)[micro_batch][stage]
+                                               : plan::place_of(setup_.schedule, stage, micro_batch).rank;
   }
   [[nodiscard]] std::uint32_t source_of(const line& l, std::uint32_t micro_batch) const {
     return rank_of(l.way == stage::direction::forward ? l.edge : l.edge + 1, micro_batch);
@@ -29519,9 +29334,6 @@ class pipeline_mailbox {
     return op.kind == plan::work::forward ? v : v - 1;
   }
 
-  [[nodiscard]] bool all_finite(std::span<const float> values) const {
-    return values.empty() || kernels::all_finite(setup_.pool, values.data(), static_cast<std::int64_t>(values.size()));
-  }
   [[nodiscard]] static error not_finite(const std::string& whose, const plan::operation& op, const std::string& how) {
     return fail(errc::non_finite, whose,
                 how + " values that are not finite for micro-batch " + std::to_string(op.micro_batch));
@@ -29539,19 +29351,22 @@ class pipeline_mailbox {
             .width = setup_.width,
             .sequences = piece.sequences,
             .samples = piece.samples,
-            .seed = mix(setup_.seed, setup_.step, mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
+            .seed = mix(setup_.boundaries.seed, setup_.boundaries.step,
+                        mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
   }
   // The rows live until the next call.
   result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
-    return setup_.base == nullptr ? result<void>{} : setup_.base->add_to(c, setup_.pool, piece_of(micro_batch), base_);
+    return setup_.boundaries.base == nullptr ? result<void>{}
+                                             : setup_.boundaries.base->add_to(c, setup_.pool, piece_of(micro_batch), base_);
   }
   [[nodiscard]] net::message_id id_of(const stage::crossing& c, std::uint32_t micro_batch) const {
-    const std::uint32_t channel = setup_.channel + static_cast<std::uint32_t>(c.way);
-    return {.channel = collective::numbered(channel, c.edge), .step = (setup_.step << most_micro_batch_bits) | micro_batch};
+    const std::uint32_t channel = setup_.boundaries.channel + static_cast<std::uint32_t>(c.way);
+    return {.channel = collective::numbered(channel, c.edge),
+            .step = (setup_.boundaries.step << most_micro_batch_bits) | micro_batch};
   }
 
   void top_up(line& l) {
-    while (l.expected.size() < setup_.window && l.taken + l.expected.size() < l.due.size()) {
+    while (l.expected.size() < setup_.boundaries.window && l.taken + l.expected.size() < l.due.size()) {
       const std::uint32_t m = l.due[l.taken + l.expected.size()];
       const auto c = crossing_of(l.way, l.edge, m);
       l.expected.push_back({.bytes = buffer(codec_.most_bytes(c))});
@@ -29571,7 +29386,7 @@ class pipeline_mailbox {
 
   result<void> finish(transfer& p) {
     if (!p.op.started()) return {};
-    CAUSEWAY_ASSIGN(p.moved, p.op.wait(setup_.deadline));
+    CAUSEWAY_ASSIGN(p.moved, p.op.wait(setup_.boundaries.deadline));
     return {};
   }
 
@@ -36611,19 +36426,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 namespace detail {
 
-inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
-
 /// An empty schedule of these sizes, or why there is none.
 CAUSEWAY_DECL [[nodiscard]] result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
                                                             std::uint32_t micro_batches);
-
-/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
-CAUSEWAY_DECL [[nodiscard]] std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
-
-/// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
-/// behind.
-CAUSEWAY_DECL [[nodiscard]] result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
-                                                       std::uint32_t times);
 
 }  // namespace detail
 
@@ -36706,20 +36511,7 @@ CAUSEWAY_DECL [[nodiscard]] schedule with_recompute(const schedule& s);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
-  if (ranks == 0 || chunks == 0 || micro_batches == 0)
-    return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
-  const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
-  if (stages > most_operations || stages * micro_batches > most_operations / 3) {
-    return fail(errc::too_large, "schedule",
-                std::to_string(ranks) + " ranks of " + std::to_string(chunks) + " chunks with " +
-                    std::to_string(micro_batches) + " micro-batches are too many operations; use fewer micro-batches");
-  }
-  schedule s{ranks, chunks, micro_batches, true, {}};
-  s.orders.resize(ranks);
-  return s;
-}
-
+/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
 CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
   std::vector<operation> order;
   order.reserve(std::size_t{2} * micro_batches);
@@ -36732,6 +36524,8 @@ CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uin
   return order;
 }
 
+/// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
+/// behind.
 CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t times) {
   CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 1, micro_batches));
   for (std::uint32_t r = 0; r < ranks; ++r) {
@@ -36743,6 +36537,22 @@ CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micr
     }
     while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
   }
+  return s;
+}
+
+inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
+
+CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+  if (ranks == 0 || chunks == 0 || micro_batches == 0)
+    return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
+  const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
+  if (stages > most_operations || stages * micro_batches > most_operations / 3) {
+    return fail(errc::too_large, "schedule",
+                std::to_string(ranks) + " ranks of " + std::to_string(chunks) + " chunks with " +
+                    std::to_string(micro_batches) + " micro-batches are too many operations; use fewer micro-batches");
+  }
+  schedule s{ranks, chunks, micro_batches, true, {}};
+  s.orders.resize(ranks);
   return s;
 }
 
@@ -37106,53 +36916,6 @@ CAUSEWAY_DECL bool pipeline_clock::is_next(std::uint32_t rank, std::uint32_t tar
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message);
-
-constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigned>(kind); }
-
-/// Walks one rank's order and remembers what each micro-batch and chunk has been through.
-class rank_order_check {
- public:
-  CAUSEWAY_DECL rank_order_check(const schedule& s, std::size_t rank);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> run();
-
- private:
-  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t position, const operation& op);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> complete(std::size_t unit) const;
-
-  const schedule& s_;
-  std::size_t rank_;
-  std::vector<unsigned> seen_;  // [unit]: bits of kinds
-};
-
-/// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
-class deadlock_check {
- public:
-  CAUSEWAY_DECL explicit deadlock_check(const schedule& s);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> run();
-
- private:
-  // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
-  CAUSEWAY_DECL [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
-
-  CAUSEWAY_DECL void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
-
-  CAUSEWAY_DECL [[nodiscard]] error stuck(std::uint32_t rank) const;
-
-  const schedule& s_;
-  std::vector<std::size_t> next_;
-  std::vector<bool> there_;
-};
-
-CAUSEWAY_DECL [[nodiscard]] result<void> check_sizes(const schedule& s);
-
-}  // namespace detail
-
 /// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
 CAUSEWAY_DECL [[nodiscard]] result<void> keeps_order(const schedule& s);
 
@@ -37177,6 +36940,8 @@ CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedul
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigned>(kind); }
+
 CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message) {
   return fail(errc::invalid_argument,
               "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ", " +
@@ -37184,95 +36949,114 @@ CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::si
               message);
 }
 
-CAUSEWAY_DECL rank_order_check::rank_order_check(const schedule& s, std::size_t rank)
-    : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+/// Walks one rank's order and remembers what each micro-batch and chunk has been through.
+class rank_order_check {
+ public:
+  CAUSEWAY_DECL rank_order_check(const schedule& s, std::size_t rank)
+      : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
 
-CAUSEWAY_DECL result<void> rank_order_check::run() {
-  const std::vector<operation>& order = s_.orders[rank_];
-  for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
-  for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
-  return {};
-}
-
-CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const operation& op) {
-  constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
-  const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
-  if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
-  if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
-    return wrong("the schedule has no such micro-batch or chunk");
-  if (!goes_through(s_, op.micro_batch, op.chunk))
-    return wrong("its micro-batch goes the other way, through the other chunk");
-  unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
-  if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
-  if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
-  if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
-  if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-  if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-  if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
-    return wrong("repeats a gradient; remove one");
-  if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
-    return wrong("stands before its input gradient");
-  seen |= bit_of(op.kind);
-  return {};
-}
-
-CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
-  if (!goes_through(s_, static_cast<std::uint32_t>(unit % s_.micro_batches),
-                    static_cast<std::uint32_t>(unit / s_.micro_batches))) {
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    const std::vector<operation>& order = s_.orders[rank_];
+    for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
+    for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
     return {};
   }
-  const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
-  const auto missing = [&](work kind) {
-    const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
-                       static_cast<std::uint32_t>(unit / s_.micro_batches)};
-    return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
-  };
-  if (is_missing(work::forward)) return missing(work::forward);
-  if (!is_missing(work::backward)) return {};
-  if (is_missing(work::input_gradient)) return missing(work::backward);
-  if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
-  return {};
-}
 
-CAUSEWAY_DECL deadlock_check::deadlock_check(const schedule& s)
-    : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
-
-CAUSEWAY_DECL result<void> deadlock_check::run() {
-  std::vector<std::uint32_t> awake;
-  for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
-  while (!awake.empty()) {
-    const std::uint32_t rank = awake.back();
-    awake.pop_back();
-    advance(rank, awake);
+ private:
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t position, const operation& op) {
+    constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
+    const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
+    if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
+    if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
+      return wrong("the schedule has no such micro-batch or chunk");
+    if (!goes_through(s_, op.micro_batch, op.chunk))
+      return wrong("its micro-batch goes the other way, through the other chunk");
+    unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
+    if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
+    if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
+    if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
+    if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+    if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+    if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
+      return wrong("repeats a gradient; remove one");
+    if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
+      return wrong("stands before its input gradient");
+    seen |= bit_of(op.kind);
+    return {};
   }
-  for (std::uint32_t r = 0; r < s_.ranks; ++r) {
-    if (next_[r] < s_.orders[r].size()) return stuck(r);
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> complete(std::size_t unit) const {
+    if (!goes_through(s_, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                      static_cast<std::uint32_t>(unit / s_.micro_batches))) {
+      return {};
+    }
+    const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
+    const auto missing = [&](work kind) {
+      const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                         static_cast<std::uint32_t>(unit / s_.micro_batches)};
+      return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
+    };
+    if (is_missing(work::forward)) return missing(work::forward);
+    if (!is_missing(work::backward)) return {};
+    if (is_missing(work::input_gradient)) return missing(work::backward);
+    if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
+    return {};
   }
-  return {};
-}
 
-CAUSEWAY_DECL std::size_t deadlock_check::output(std::uint32_t stage, const operation& op) const noexcept {
-  const std::size_t pass = op.kind == work::forward ? 0 : 1;
-  return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
-}
+  const schedule& s_;
+  std::size_t rank_;
+  std::vector<unsigned> seen_;  // [unit]: bits of kinds
+};
 
-CAUSEWAY_DECL void deadlock_check::advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
-  const std::vector<operation>& order = s_.orders[rank];
-  for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
-    const auto source = source_of(s_, rank, order[i]);
-    if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
-    if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
-    there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
-    if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
+/// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
+class deadlock_check {
+ public:
+  CAUSEWAY_DECL explicit deadlock_check(const schedule& s)
+      : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    std::vector<std::uint32_t> awake;
+    for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
+    while (!awake.empty()) {
+      const std::uint32_t rank = awake.back();
+      awake.pop_back();
+      advance(rank, awake);
+    }
+    for (std::uint32_t r = 0; r < s_.ranks; ++r) {
+      if (next_[r] < s_.orders[r].size()) return stuck(r);
+    }
+    return {};
   }
-}
 
-CAUSEWAY_DECL error deadlock_check::stuck(std::uint32_t rank) const {
-  const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
-  return wrong_operation(s_, rank, next_[rank],
-                         "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
-                             std::to_string(source->chunk) + ", which waits for something after this");
-}
+ private:
+  // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept {
+    const std::size_t pass = op.kind == work::forward ? 0 : 1;
+    return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
+  }
+
+  CAUSEWAY_DECL void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
+    const std::vector<operation>& order = s_.orders[rank];
+    for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
+      const auto source = source_of(s_, rank, order[i]);
+      if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
+      if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
+      there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
+      if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
+    }
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] error stuck(std::uint32_t rank) const {
+    const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
+    return wrong_operation(s_, rank, next_[rank],
+                           "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
+                               std::to_string(source->chunk) + ", which waits for something after this");
+  }
+
+  const schedule& s_;
+  std::vector<std::size_t> next_;
+  std::vector<bool> there_;
+};
 
 CAUSEWAY_DECL result<void> check_sizes(const schedule& s) {
   if (s.ranks == 0 || s.chunks == 0 || s.micro_batches == 0)
@@ -37463,65 +37247,6 @@ struct greedy_options {
   bool halves = false;            ///< split each backward into its two gradients
 };
 
-namespace detail {
-
-/// How a rank chooses among operations that are ready.
-struct list_rule {
-  bool forwards_first = false;  ///< else gradients first
-  bool patient = false;         ///< start nothing else when a gradient arrives before that ends
-  bool deep_first = false;      ///< the last of the chunks first; else in groups of `ranks` micro-batches, as interleaved
-};
-
-/// One rank's progress, and its next operation by a rule.
-class list_scheduler {
- public:
-  CAUSEWAY_DECL list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
-
- private:
-  struct progress {  // of a chunk: how many micro-batches
-    std::uint32_t forward = 0, input = 0, weight = 0;
-  };
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const;
-
-  CAUSEWAY_DECL static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end);
-
-  // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
-  CAUSEWAY_DECL [[nodiscard]] bool has_room(std::uint32_t chunk) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const;
-
-  // Whether a gradient arrives while this would run.
-  CAUSEWAY_DECL [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const;
-
-  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
-
-  greedy_options options_;
-  list_rule rule_;
-  std::uint32_t rank_;
-  std::vector<progress> done_;  // [chunk]
-  std::uint32_t held_ = 0;      // sets of activations
-};
-
-CAUSEWAY_DECL [[nodiscard]] schedule list_schedule(const schedule& shape, const stage_costs& costs,
-                                                   const greedy_options& options, const list_rule& rule);
-
-/// The same stages, with links that take `factor` times as long.
-CAUSEWAY_DECL [[nodiscard]] stage_costs with_links(const stage_costs& costs, double factor);
-
-/// The orders of all rules on links of all speeds; the first is for the links as they are.
-CAUSEWAY_DECL [[nodiscard]] std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
-                                                                 const greedy_options& options);
-
-/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
-CAUSEWAY_DECL [[nodiscard]] std::optional<schedule> closed_form(const greedy_options& o);
-
-}  // namespace detail
-
 /// The shortest order that list scheduling finds on these costs, never longer than zero_bubble with `halves`, interleaved
 /// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
 /// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
@@ -37541,73 +37266,96 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> greedy(const stage_costs& costs, co
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL list_scheduler::list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
-    : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+/// How a rank chooses among operations that are ready.
+struct list_rule {
+  bool forwards_first = false;  ///< else gradients first
+  bool patient = false;         ///< start nothing else when a gradient arrives before that ends
+  bool deep_first = false;      ///< the last of the chunks first; else in groups of `ranks` micro-batches, as interleaved
+};
 
-CAUSEWAY_DECL std::optional<operation> list_scheduler::choose(const pipeline_clock& clock) {
-  const auto forward = best(clock, work::forward);
-  const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
-  const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
-  const bool first = rule_.forwards_first;
-  for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
-    if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
+/// One rank's progress, and its next operation by a rule.
+class list_scheduler {
+ public:
+  CAUSEWAY_DECL list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
+      : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
+    const auto forward = best(clock, work::forward);
+    const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
+    const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
+    const bool first = rule_.forwards_first;
+    for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
+      if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
+    }
+    return std::nullopt;
   }
-  return std::nullopt;
-}
 
-CAUSEWAY_DECL std::optional<operation> list_scheduler::candidate(std::uint32_t chunk, work kind) const {
-  const progress& p = done_[chunk];
-  switch (kind) {
-    case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
-    case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
-    default: return at(kind, chunk, p.input, p.forward);
+ private:
+  struct progress {  // of a chunk: how many micro-batches
+    std::uint32_t forward = 0, input = 0, weight = 0;
+  };
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const {
+    const progress& p = done_[chunk];
+    switch (kind) {
+      case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
+      case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
+      default: return at(kind, chunk, p.input, p.forward);
+    }
   }
-}
 
-CAUSEWAY_DECL std::optional<operation> list_scheduler::at(work kind, std::uint32_t chunk, std::uint32_t next,
-                                                          std::uint32_t end) {
-  return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
-}
-
-CAUSEWAY_DECL bool list_scheduler::has_room(std::uint32_t chunk) const {
-  return held_ + (options_.chunks - chunk) <= options_.activations;
-}
-
-CAUSEWAY_DECL std::optional<operation> list_scheduler::best(const pipeline_clock& clock, work kind) const {
-  std::optional<operation> found;
-  for (std::uint32_t c = 0; c < options_.chunks; ++c) {
-    const auto op = candidate(c, kind);
-    if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
+  CAUSEWAY_DECL static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end) {
+    return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
   }
-  return found;
-}
 
-CAUSEWAY_DECL std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> list_scheduler::order_key(const operation& op) const {
-  const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
-  const std::uint32_t group = op.micro_batch / options_.ranks;
-  if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
-  return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
-}
-
-CAUSEWAY_DECL bool list_scheduler::must_wait(const pipeline_clock& clock, const operation& op) const {
-  if (!rule_.patient) return false;
-  const double end = clock.now() + clock.cost(rank_, op);
-  for (std::uint32_t c = 0; c < options_.chunks; ++c) {
-    const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
-    if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
+  // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
+  CAUSEWAY_DECL [[nodiscard]] bool has_room(std::uint32_t chunk) const {
+    return held_ + (options_.chunks - chunk) <= options_.activations;
   }
-  return false;
-}
 
-CAUSEWAY_DECL operation list_scheduler::take(const operation& op) {
-  progress& p = done_[op.chunk];
-  p.forward += op.kind == work::forward ? 1 : 0;
-  p.input += gives_input_gradient(op.kind) ? 1 : 0;
-  p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
-  if (op.kind == work::forward) ++held_;
-  if (gives_weight_gradient(op.kind)) --held_;
-  return op;
-}
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const {
+    std::optional<operation> found;
+    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+      const auto op = candidate(c, kind);
+      if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
+    }
+    return found;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const {
+    const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
+    const std::uint32_t group = op.micro_batch / options_.ranks;
+    if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
+    return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
+  }
+
+  // Whether a gradient arrives while this would run.
+  CAUSEWAY_DECL [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const {
+    if (!rule_.patient) return false;
+    const double end = clock.now() + clock.cost(rank_, op);
+    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+      const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
+      if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
+    }
+    return false;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op) {
+    progress& p = done_[op.chunk];
+    p.forward += op.kind == work::forward ? 1 : 0;
+    p.input += gives_input_gradient(op.kind) ? 1 : 0;
+    p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
+    if (op.kind == work::forward) ++held_;
+    if (gives_weight_gradient(op.kind)) --held_;
+    return op;
+  }
+
+  greedy_options options_;
+  list_rule rule_;
+  std::uint32_t rank_;
+  std::vector<progress> done_;  // [chunk]
+  std::uint32_t held_ = 0;      // sets of activations
+};
 
 CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& costs, const greedy_options& options,
                                      const list_rule& rule) {
@@ -37624,6 +37372,7 @@ CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& c
   return s;
 }
 
+/// The same stages, with links that take `factor` times as long.
 CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor) {
   stage_costs scaled = costs;
   for (edge_cost& e : scaled.edges) {
@@ -37634,6 +37383,7 @@ CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor) {
   return scaled;
 }
 
+/// The orders of all rules on links of all speeds; the first is for the links as they are.
 CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
                                                    const greedy_options& options) {
   std::vector<schedule> all;
@@ -37646,6 +37396,7 @@ CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const 
   return all;
 }
 
+/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
 CAUSEWAY_DECL std::optional<schedule> closed_form(const greedy_options& o) {
   if (o.halves && o.chunks > 1) return std::nullopt;
   auto s = o.halves       ? zero_bubble(o.ranks, o.micro_batches)
@@ -37702,32 +37453,6 @@ CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_opt
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-/// What one rank has done, and what the rule wants next.
-class varuna_rule {
- public:
-  varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
-      : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
-
- private:
-  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
-
-  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
-
-  std::uint32_t rank_;
-  bool last_;
-  std::uint32_t micro_batches_;
-  std::uint32_t most_stored_;
-  std::uint32_t forwards_ = 0;
-  std::uint32_t backwards_ = 0;
-  bool has_activations_ = false;
-};
-
-}  // namespace detail
-
 /// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
 /// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
 /// Errors: costs that do not fit; no room for an input.
@@ -37747,31 +37472,47 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> varuna(const stage_costs& costs, st
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL std::optional<operation> varuna_rule::choose(const pipeline_clock& clock) {
-  if (backwards_ == micro_batches_) return std::nullopt;
-  const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
-  if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
-  const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
-  const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
-  const auto forward = next_forward(clock);
-  if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
-  if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
-  return std::nullopt;
-}
+/// What one rank has done, and what the rule wants next.
+class varuna_rule {
+ public:
+  varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
+      : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
 
-CAUSEWAY_DECL std::optional<operation> varuna_rule::next_forward(const pipeline_clock& clock) const {
-  const operation forward{work::forward, forwards_};
-  const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
-  if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
-  return forward;
-}
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
+    if (backwards_ == micro_batches_) return std::nullopt;
+    const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
+    if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
+    const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
+    const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
+    const auto forward = next_forward(clock);
+    if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
+    if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
+    return std::nullopt;
+  }
 
-CAUSEWAY_DECL operation varuna_rule::take(const operation& op) {
-  forwards_ += op.kind == work::forward ? 1 : 0;
-  backwards_ += op.kind == work::backward ? 1 : 0;
-  if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
-  return op;
-}
+ private:
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const {
+    const operation forward{work::forward, forwards_};
+    const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
+    if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
+    return forward;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op) {
+    forwards_ += op.kind == work::forward ? 1 : 0;
+    backwards_ += op.kind == work::backward ? 1 : 0;
+    if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
+    return op;
+  }
+
+  std::uint32_t rank_;
+  bool last_;
+  std::uint32_t micro_batches_;
+  std::uint32_t most_stored_;
+  std::uint32_t forwards_ = 0;
+  std::uint32_t backwards_ = 0;
+  bool has_activations_ = false;
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
@@ -37807,14 +37548,6 @@ CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t mi
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
-namespace detail {
-
-/// An empty schedule of two ways, or why there is none: ranks and micro-batches must be even.
-CAUSEWAY_DECL [[nodiscard]] result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks,
-                                                            std::uint32_t micro_batches);
-
-}  // namespace detail
-
 /// Chimera (Li and Hoefler, SC 2021, arXiv 2107.06925): units of p micro-batches, half of them each way; each way's
 /// operations stand two slots apart, so that those of the two ways never meet. Units follow each other by direct
 /// concatenation (section 3.5): the next one begins in the last waits of the one before. With equal stages and F = B each
@@ -37845,6 +37578,7 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> dual_pipe(std::uint32_t ranks, std:
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+/// An empty schedule of two ways, or why there is none: ranks and micro-batches must be even.
 CAUSEWAY_DECL result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 2, micro_batches));
   s.path = stage_path::two_ways;
@@ -37991,86 +37725,70 @@ template <Schedule S>
   return plan::stage_path::round;
 }
 
-/// All forwards, then all backwards (Huang et al., NeurIPS 2019).
-struct gpipe {
-  static constexpr std::string_view name = "gpipe";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+/// What orders have that are written once for all: so many chunks, in strict order, and no room beyond what it needs.
+template <std::uint32_t Chunks = 1>
+struct fixed_order {
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return Chunks; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+};
+
+/// All forwards, then all backwards (Huang et al., NeurIPS 2019).
+struct gpipe : fixed_order<> {
+  static constexpr std::string_view name = "gpipe";
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// One forward, one backward, with a flush (Narayanan et al., ICML 2021).
-struct one_f_one_b {
+struct one_f_one_b : fixed_order<> {
   static constexpr std::string_view name = "1f1b";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// 1F1B with several chunks of the model on each rank (Narayanan et al., SC 2021). Micro-batches must be a multiple of the
 /// ranks.
 template <std::uint32_t Chunks = 2>
-struct interleaved {
+struct interleaved : fixed_order<Chunks> {
   static constexpr std::string_view name = "interleaved";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return Chunks; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
     return plan::interleaved(ranks, Chunks, micro_batches);
   }
 };
 
 /// ZB-H1: the weight gradients fill the bubble (Qi et al., ICLR 2024).
-struct zero_bubble {
+struct zero_bubble : fixed_order<> {
   static constexpr std::string_view name = "zero_bubble";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// ZB-H2: no bubble at all where forwards, input and weight gradients take the same time, for twice the activations (the
 /// same paper).
-struct zero_bubble_h2 {
+struct zero_bubble_h2 : fixed_order<> {
   static constexpr std::string_view name = "zero_bubble_h2";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// ZB-V: no such bubble, for the activations of 1F1B: two chunks on each rank, so that the first has both ends of the model
 /// (the same paper).
-struct zero_bubble_v {
+struct zero_bubble_v : fixed_order<2> {
   static constexpr std::string_view name = "zero_bubble_v";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
   [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::folded; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// Micro-batches from both ends at once: half of 1F1B's bubble, for twice the parameters (Li and Hoefler, SC 2021). An even
 /// number of ranks and of micro-batches.
-struct chimera {
+struct chimera : fixed_order<2> {
   static constexpr std::string_view name = "chimera";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
   [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// From both ends, too, with weight gradients that fill the end (DeepSeek-AI 2024). At least twice as many micro-batches as
 /// ranks.
-struct dual_pipe {
+struct dual_pipe : fixed_order<2> {
   static constexpr std::string_view name = "dual_pipe";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
   [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
@@ -38132,6 +37850,18 @@ static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<
 
 // Bodies of stage/schedules.hpp.
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
+
+CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
+  if (ranks == 0 || given.stages.size() == ranks) return given;
+  if (given.stages.empty()) return plan::equal_costs(ranks);
+  return fail(
+      errc::invalid_argument, "schedule costs",
+      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL result<plan::schedule> gpipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
@@ -38162,22 +37892,6 @@ CAUSEWAY_DECL result<plan::schedule> dual_pipe::make(std::uint32_t ranks, std::u
   return plan::dual_pipe(ranks, micro_batches);
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
-
-CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
-  if (ranks == 0 || given.stages.size() == ranks) return given;
-  if (given.stages.empty()) return plan::equal_costs(ranks);
-  return fail(
-      errc::invalid_argument, "schedule costs",
-      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
 CAUSEWAY_DECL result<plan::schedule> varuna::make(std::uint32_t ranks, std::uint32_t micro_batches) const {
   CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
   return plan::varuna(known, micro_batches, stored_inputs == 0 ? 2 * ranks : stored_inputs);
@@ -38205,18 +37919,6 @@ CAUSEWAY_DECL result<plan::schedule> crosspipe::make(std::uint32_t ranks, std::u
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// How boundary tensors of a batch travel. Equal on all peers of the pipeline.
-struct boundary_options {
-  std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
-  std::uint64_t step = 0;
-  std::uint64_t seed = 0;
-  std::uint32_t window = 2;  ///< receives posted ahead, for each source
-  time_point deadline = no_deadline;
-  const embedding_base* base = nullptr;  ///< where the codec uses one
-  /// [micro-batch][stage]: rank in the view. None: the view has a rank for each stage.
-  const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
-};
-
 /// The order in which `rank` works, within the memory of the schedule and the room that `order` gives beyond it.
 template <stage::Schedule Order>
 [[nodiscard]] plan::schedule_cursor cursor_of(const plan::schedule& s, std::uint32_t rank, const Order& order) {
@@ -38241,20 +37943,8 @@ template <stage::Schedule Order>
 template <class Context, class Codec>
 result<double> pass_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
                           const pass_setup& setup, const boundary_options& boundaries) {
-  pipeline_mailbox<Codec> mailbox{view,
-                                  codec,
-                                  {.pool = ctx.pool(),
-                                   .schedule = setup.schedule,
-                                   .whole = setup.whole,
-                                   .width = ctx.model().width(),
-                                   .channel = boundaries.channel,
-                                   .step = boundaries.step,
-                                   .seed = boundaries.seed,
-                                   .window = boundaries.window,
-                                   .deadline = boundaries.deadline,
-                                   .base = boundaries.base,
-                                   .rank = setup.rank,
-                                   .routes = boundaries.routes}};
+  pipeline_mailbox<Codec> mailbox{
+      view, codec, {ctx.pool(), setup.schedule, setup.whole, ctx.model().width(), setup.rank, boundaries}};
   pipeline_pass run{ctx.model(), mailbox, setup};
   return run.run(cursor);
 }
@@ -38472,13 +38162,14 @@ CAUSEWAY_DECL result<assigned_work> forwards_of(const stage::layout& l, const st
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_ASSIGNED_WORK_IPP
 #endif
 
-// ---- causeway/io/section.hpp ----
-#ifndef CAUSEWAY_IO_SECTION_HPP
-#define CAUSEWAY_IO_SECTION_HPP
+// ---- causeway/io/section_file.hpp ----
+#ifndef CAUSEWAY_IO_SECTION_FILE_HPP
+#define CAUSEWAY_IO_SECTION_FILE_HPP
 
-// Named, versioned sections of raw bytes, and how a file of them is written: a header with a checksum of its own and one of
-// each section, then the sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md.
-// Little-endian.
+// Files of named, versioned sections of raw bytes: a header with a checksum of its own and one of each section, then the
+// sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md. Little-endian. Of a file that is
+// read nothing is given out before every byte was verified: header and sections must fit their checksums, and padding must
+// be zero.
 
 #include <variant>
 
@@ -38563,94 +38254,6 @@ void append_object(byte_vector& out, const T& value) {
 CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
 
 }  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_SECTION_HPP
-
-// ---- causeway/io/impl/section.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_IO_IMPL_SECTION_IPP
-#define CAUSEWAY_IO_IMPL_SECTION_IPP
-
-// Bodies of io/section.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
-    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
-
-CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
-    : name_{std::move(name)}, version_{version}, content_{content} {}
-
-CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
-  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
-  return *std::get_if<std::span<const std::byte>>(&content_);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
-
-CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
-  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
-  std::size_t length = sizeof head + sizeof(std::uint64_t);
-  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
-  head.header_length = static_cast<std::uint32_t>(length);
-  head.section_count = static_cast<std::uint32_t>(sections.size());
-  head.file_length = length;
-  byte_vector table;
-  for (const section& s : sections) {
-    const std::uint64_t offset = align_section(head.file_length);
-    head.file_length = offset + s.bytes().size();
-    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
-                                       static_cast<std::uint32_t>(s.name().size())});
-    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
-    table.insert(table.end(), name.begin(), name.end());
-  }
-  byte_vector header;
-  append_object(header, head);
-  header.insert(header.end(), table.begin(), table.end());
-  append_object(header, hash_bytes(header));
-  return header;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
-  for (const section& s : sections) {
-    const auto same = [&](const section& other) { return other.name() == s.name(); };
-    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
-      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
-    }
-  }
-  constexpr std::array<std::byte, detail::section_alignment> zeros{};
-  const byte_vector header = detail::section_header(stamp, sections);
-  CAUSEWAY_TRY(sink(header));
-  std::uint64_t at = header.size();
-  for (const section& s : sections) {
-    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
-    CAUSEWAY_TRY(sink(s.bytes()));
-    at = detail::align_section(at) + s.bytes().size();
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_IMPL_SECTION_IPP
-#endif
-
-// ---- causeway/io/section_file.hpp ----
-#ifndef CAUSEWAY_IO_SECTION_FILE_HPP
-#define CAUSEWAY_IO_SECTION_FILE_HPP
-
-// Reads a file of sections (io/section.hpp). Nothing is given out before every byte of the file was verified: header and
-// sections must fit their checksums, and padding must be zero.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 /// A section that was read and verified. Starts on a 64-byte boundary of the file.
 struct section_view {
@@ -38745,6 +38348,71 @@ CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte>
 #define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
 
 // Bodies of io/section_file.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
+    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
+    : name_{std::move(name)}, version_{version}, content_{content} {}
+
+CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
+  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
+  return *std::get_if<std::span<const std::byte>>(&content_);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
+  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
+  std::size_t length = sizeof head + sizeof(std::uint64_t);
+  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
+  head.header_length = static_cast<std::uint32_t>(length);
+  head.section_count = static_cast<std::uint32_t>(sections.size());
+  head.file_length = length;
+  byte_vector table;
+  for (const section& s : sections) {
+    const std::uint64_t offset = align_section(head.file_length);
+    head.file_length = offset + s.bytes().size();
+    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
+                                       static_cast<std::uint32_t>(s.name().size())});
+    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
+    table.insert(table.end(), name.begin(), name.end());
+  }
+  byte_vector header;
+  append_object(header, head);
+  header.insert(header.end(), table.begin(), table.end());
+  append_object(header, hash_bytes(header));
+  return header;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
+  for (const section& s : sections) {
+    const auto same = [&](const section& other) { return other.name() == s.name(); };
+    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
+      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
+    }
+  }
+  constexpr std::array<std::byte, detail::section_alignment> zeros{};
+  const byte_vector header = detail::section_header(stamp, sections);
+  CAUSEWAY_TRY(sink(header));
+  std::uint64_t at = header.size();
+  for (const section& s : sections) {
+    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
+    CAUSEWAY_TRY(sink(s.bytes()));
+    at = detail::align_section(at) + s.bytes().size();
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
 
@@ -39319,12 +38987,27 @@ class block_ownership {
     began_[static_cast<std::size_t>(block)] = static_cast<std::uint64_t>(std::clamp(contents.back(), 0.0F, latest));
   }
 
+  /// What another block can be made up of: as `contents`, without what the inner optimizer has. `ctx`: a shared_blocks.
+  result<block_contents> sources(auto& ctx, std::int64_t block) {
+    CAUSEWAY_ASSIGN(block_contents all, contents(ctx, block));
+    const auto row = ctx.model().block_length(block);
+    all.erase(all.begin() + row, all.begin() + row * static_cast<std::ptrdiff_t>(1 + ctx.inner().own));
+    all.pop_back();
+    return all;
+  }
+  [[nodiscard]] static std::size_t sources_size(auto& ctx, std::int64_t block) {
+    const auto inner = ctx.inner();
+    return static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + inner.rows.size() - inner.own);
+  }
+
   /// The inner optimizer knows nothing of what is held, after that update of the run's parameters.
   void begin_optimizer(auto& ctx, std::uint64_t update) {
+    auto inner = ctx.inner();
+    inner.rows.resize(inner.own);
     for (std::size_t b = 0; b < began_.size(); ++b) {
       const auto block = static_cast<std::int64_t>(b);
       if (!ctx.model().part().holds(block)) continue;
-      for (const auto& moment : ctx.inner().moments()) {
+      for (const auto& moment : inner.rows) {
         for_pieces_of(ctx.model(), moment, block, [](std::span<float> m) { std::fill(m.begin(), m.end(), 0.0F); });
       }
       began_[b] = update;
@@ -39379,6 +39062,8 @@ class block_ownership {
   /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
   /// new state, the rest of the old one.
   CAUSEWAY_DECL void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
+  /// What is known of these only later, where replicas take steps of their own: how far the shared parameters moved.
+  void note_squares(std::map<std::int64_t, double> squares) { squares_ = std::move(squares); }
 
   template <class Archive>
   void serialize(Archive& ar) {
@@ -39711,9 +39396,7 @@ class part_change {
     }
     for (const block_move& m : sources_) {
       if (m.from != inventory_.self) continue;
-      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
-      all.resize(length_of(ctx, m.block));
-      source_outward_[m.block] = std::move(all);
+      CAUSEWAY_ASSIGN(source_outward_[m.block], held_.sources(ctx, m.block));
     }
     return {};
   }
@@ -39732,25 +39415,37 @@ class part_change {
       if (m.to != inventory_.self) continue;
       block_contents& room = source_inward_[m.block];
       if (m.from == inventory_.self) room = source_outward_.at(m.block);
-      room.resize(length_of(ctx, m.block));
+      room.resize(held_.sources_size(ctx, m.block));
     }
     std::vector<block_move> between = sources_;
     std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
     return exchange(roads_.sources, between, source_outward_, source_inward_);
   }
 
-  // A stage has one optimizer: where blocks of it are made up, it begins anew for all of them.
+  // A stage has one inner optimizer: where blocks of it are made up, it begins anew for all of them. What the communication
+  // policy keeps is made up as the parameters are.
   void make_up(auto& ctx, const nn::model_part& part) {
     for (const stage::made_up_block& m : made_) {
       if (!part.holds(m.block)) continue;
-      block_contents all = made_up(m, length_of(ctx, m.block), source_inward_.at(m.before), source_inward_.at(m.behind));
-      all.resize(held_.contents_size(ctx, m.block));
+      const std::size_t row = length_of(ctx, m.block);
+      const auto inner = ctx.inner();
+      block_contents all;
+      for (std::size_t r = 0; r <= inner.rows.size() - inner.own; ++r) {
+        const block_contents one = made_up(m, row, source_row(ctx, m.before, r), source_row(ctx, m.behind, r));
+        all.insert(all.end(), one.begin(), one.end());
+        if (r == 0) all.resize(row * (1 + inner.own));
+      }
+      all.push_back(0);
       held_.put(ctx, m.block, all);
       ++made_up_;
     }
     if (made_up_ > 0) held_.begin_optimizer(ctx, record_.updates);
   }
 
+  [[nodiscard]] std::span<const float> source_row(auto& ctx, std::int64_t block, std::size_t row) const {
+    const std::size_t length = length_of(ctx, block);
+    return std::span{source_inward_.at(block)}.subspan(row * length, length);
+  }
   [[nodiscard]] static std::size_t length_of(auto& ctx, std::int64_t block) {
     return static_cast<std::size_t>(ctx.model().block_length(block));
   }
@@ -39975,11 +39670,13 @@ class shared_blocks {
 
   struct optimizers {
     std::vector<parameter_row> rows;
+    std::size_t own = 0;  ///< the first are the inner optimizer's; the others the communication policy's
     [[nodiscard]] std::vector<parameter_row> moments() const { return rows; }
   };
   [[nodiscard]] optimizers inner() {
     optimizers all;
     for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back({{moment}});
+    all.own = all.rows.size();
     const auto kept = rows();
     if (!kept.empty()) all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
     return all;
@@ -40149,8 +39846,9 @@ struct pipeline_peer {
   std::uint64_t sums = 0;                 ///< of this attempt, by `sum`: names their messages
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
-  exchange_arrivals arrivals{};  ///< where replicas take steps of their own
-  std::uint64_t in_vain = 0;     ///< the state of the run in which it was called away last
+  std::vector<float> shared_before{};  ///< see note_shared
+  exchange_arrivals arrivals{};        ///< where replicas take steps of their own
+  std::uint64_t in_vain = 0;           ///< the state of the run in which it was called away last
 
   [[nodiscard]] const step_record& record() const { return group->record(); }
   [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
@@ -40164,8 +39862,9 @@ struct pipeline_peer {
   CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
   /// And whether the schedule is one that the recovery policy can do with.
   template <class Recovery, class Schedule>
-  [[nodiscard]] static result<void> check_recovery(std::string_view who, bool joined_ends) {
-    CAUSEWAY_TRY(check_ends(who, joined_ends, Recovery::traits.joined_ends));
+  result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) const {
+    CAUSEWAY_TRY(check(who, ctx.elastic(), micro_batches, chunks));
+    CAUSEWAY_TRY(check_ends(who, ctx.model().joined_ends(), Recovery::traits.joined_ends));
     const bool has_order = Recovery::traits.keeps_work || Recovery::traits.joined_ends;
     if (!has_order || std::is_same_v<Schedule, stage::one_f_one_b>) return {};
     return fail(errc::unsupported, std::string{who},
@@ -40263,8 +39962,27 @@ struct pipeline_peer {
   /// From here on a stage that was made up makes steps by its own count, and of its own size.
   result<void> take_rate(auto& ctx, auto& blocks, float factor) {
     if (assignment == nullptr) return {};
-    ctx.multiply_learning_rate(held.began(blocks.model().part()) > 0 ? factor : 1.0F);
+    ctx.multiply_learning_rate(held.began(blocks.model().part()) > 0 ? factor : 1.0F, true);
     return held.count_steps(blocks, record());
+  }
+
+  /// Where replicas take steps of their own, how far an exchange moved the shared parameters stands for the gradient of a
+  /// step: from here, before it is applied,
+  void note_shared(auto& ctx) {
+    const auto now = shared_blocks{ctx, group->state()}.parameters();
+    shared_before.assign(now.begin(), now.end());
+  }
+  /// to here.
+  void note_movement(auto& ctx) {
+    shared_blocks blocks{ctx, group->state()};
+    const std::span<const float> now = blocks.parameters();
+    std::vector<float> moved = std::exchange(shared_before, {});
+    if (moved.empty() || now.size() != moved.size()) return;
+    for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = now[i] - moved[i];
+    block_squares squares;
+    for (const nn::block_range& run : blocks.model().part().ranges(blocks.model().blocks()))
+      add_squares(squares, ctx, moved, run, false);
+    held.note_squares(std::move(squares.of));
   }
 
   // ---- what an assigned peer does ------------------------------------------------------------------------------------
@@ -40365,7 +40083,7 @@ CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elast
                                                 std::uint32_t chunks) const {
   if (group == nullptr || !elastic) {
     return fail(errc::invalid_argument, std::string{who},
-                "it needs a membership: give it and environment::group the same pipeline_group");
+                "it needs a membership: let environment::group be a member of all peers (train/member.hpp)");
   }
   CAUSEWAY_TRY(check_micro_batches(who, micro_batches));
   if (chunks == 1) return {};
@@ -40645,54 +40363,6 @@ struct rank_plan {
   double end = 0;              ///< of all ranks: when the last operation ends
 };
 
-namespace detail {
-
-inline constexpr double forward_takes = 1, backward_takes = 2;  // about
-
-class resumed_clock {
- public:
-  CAUSEWAY_DECL explicit resumed_clock(const step_progress& p);
-
-  CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> run();
-
- private:
-  struct row {
-    std::size_t next_forward = 0, next_back = 0, in_flight = 0;
-  };
-  struct candidate {
-    double begin = 0;
-    operation op{};
-    // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    CAUSEWAY_DECL [[nodiscard]] auto rank() const;
-  };
-
-  CAUSEWAY_DECL static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
-
-  // Activations that fit: as in 1F1B.
-  [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
-
-  CAUSEWAY_DECL void pass_by(std::size_t s);
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
-
-  CAUSEWAY_DECL [[nodiscard]] std::vector<rank_plan> ended();
-
-  CAUSEWAY_DECL [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
-
-  CAUSEWAY_DECL void take(const candidate& c);
-
-  const step_progress& p_;
-  step_progress left_;
-  std::vector<row> row_;
-  std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
-  std::vector<double> free_at_;
-  std::vector<rank_plan> plans_;
-};
-
-}  // namespace detail
-
 /// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
 /// ranks never say.
 CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
@@ -40714,6 +40384,111 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<operation> with_repeats(const rank_plan&
 
 // Bodies of plan/resumed_order.hpp.
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+inline constexpr double forward_takes = 1, backward_takes = 2;  // about
+
+class resumed_clock {
+ public:
+  CAUSEWAY_DECL explicit resumed_clock(const step_progress& p)
+      : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
+    back_at_ = forward_at_;
+    for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
+    free_at_.resize(plans_.size());
+    for (std::size_t s = 0; s < p.stages(); ++s) {
+      for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
+      pass_by(s);
+    }
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> run() {
+    for (;;) {
+      std::optional<candidate> first;
+      bool left = false;
+      for (std::size_t s = 0; s < p_.stages(); ++s) {
+        left = left || row_[s].next_back < p_.micro_batches();
+        consider(back(s), first);
+        consider(forward(s), first);
+      }
+      if (!first && left)
+        return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
+      if (!first) return ended();
+      take(*first);
+    }
+  }
+
+ private:
+  struct row {
+    std::size_t next_forward = 0, next_back = 0, in_flight = 0;
+  };
+  struct candidate {
+    double begin = 0;
+    operation op{};
+    // gradients first, then the micro-batch that came in first, then the stage nearer the loss
+    [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
+  };
+
+  CAUSEWAY_DECL static void consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
+    if (c && (!first || c->rank() < first->rank())) first = c;
+  }
+
+  // Activations that fit: as in 1F1B.
+  [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
+
+  CAUSEWAY_DECL void pass_by(std::size_t s) {
+    row& r = row_[s];
+    while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
+    while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> forward(std::size_t s) const {
+    const std::size_t m = row_[s].next_forward;
+    if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
+    if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
+    const double input = s > 0 ? forward_at_[s - 1][m] : 0;
+    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> back(std::size_t s) const {
+    const std::size_t m = row_[s].next_back;
+    if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
+    if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
+    const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
+    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<rank_plan> ended() {
+    for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
+    return std::move(plans_);
+  }
+
+  CAUSEWAY_DECL [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s) {
+    return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
+  }
+
+  CAUSEWAY_DECL void take(const candidate& c) {
+    const std::size_t s = c.op.chunk, m = c.op.micro_batch;
+    const bool goes_forward = c.op.kind == work::forward;
+    const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
+    free_at_[p_.owners[s]] = end;
+    plans_[p_.owners[s]].order.push_back(c.op);
+    plans_[p_.owners[s]].begins.push_back(c.begin);
+    (goes_forward ? forward_at_ : back_at_)[s][m] = end;
+    left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
+    goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
+    pass_by(s);
+  }
+
+  const step_progress& p_;
+  step_progress left_;
+  std::vector<row> row_;
+  std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
+  std::vector<double> free_at_;
+  std::vector<rank_plan> plans_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t micro_batches) {
@@ -40722,93 +40497,6 @@ CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t
   p.units.assign(stages, std::vector<unit_state>(micro_batches));
   return p;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL auto resumed_clock::candidate::rank() const {
-  return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk};
-}
-
-CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
-    : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
-  back_at_ = forward_at_;
-  for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
-  free_at_.resize(plans_.size());
-  for (std::size_t s = 0; s < p.stages(); ++s) {
-    for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
-    pass_by(s);
-  }
-}
-
-CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_clock::run() {
-  for (;;) {
-    std::optional<candidate> first;
-    bool left = false;
-    for (std::size_t s = 0; s < p_.stages(); ++s) {
-      left = left || row_[s].next_back < p_.micro_batches();
-      consider(back(s), first);
-      consider(forward(s), first);
-    }
-    if (!first && left)
-      return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
-    if (!first) return ended();
-    take(*first);
-  }
-}
-
-CAUSEWAY_DECL void resumed_clock::consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
-  if (c && (!first || c->rank() < first->rank())) first = c;
-}
-
-CAUSEWAY_DECL void resumed_clock::pass_by(std::size_t s) {
-  row& r = row_[s];
-  while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
-  while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
-}
-
-CAUSEWAY_DECL auto resumed_clock::forward(std::size_t s) const -> std::optional<candidate> {
-  const std::size_t m = row_[s].next_forward;
-  if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
-  if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
-  const double input = s > 0 ? forward_at_[s - 1][m] : 0;
-  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
-}
-
-CAUSEWAY_DECL auto resumed_clock::back(std::size_t s) const -> std::optional<candidate> {
-  const std::size_t m = row_[s].next_back;
-  if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
-  if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
-  const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
-  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
-}
-
-CAUSEWAY_DECL std::vector<rank_plan> resumed_clock::ended() {
-  for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
-  return std::move(plans_);
-}
-
-CAUSEWAY_DECL operation resumed_clock::named(work kind, std::size_t m, std::size_t s) {
-  return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
-}
-
-CAUSEWAY_DECL void resumed_clock::take(const candidate& c) {
-  const std::size_t s = c.op.chunk, m = c.op.micro_batch;
-  const bool goes_forward = c.op.kind == work::forward;
-  const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
-  free_at_[p_.owners[s]] = end;
-  plans_[p_.owners[s]].order.push_back(c.op);
-  plans_[p_.owners[s]].begins.push_back(c.begin);
-  (goes_forward ? forward_at_ : back_at_)[s][m] = end;
-  left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
-  goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
-  pass_by(s);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
   for ([[maybe_unused]] const auto& row : p.units)
@@ -41290,19 +40978,10 @@ class resumable_step {
     // All stages on one rank, for the mailbox: an operation's chunk is its stage.
     const plan::schedule all{1, static_cast<std::uint32_t>(step.stages), micro_batches, true, {order}};
     const std::vector routes(micro_batches, before.owners);
-    pipeline_mailbox<Codec> mailbox{view,
-                                    codec,
-                                    {.pool = ctx.pool(),
-                                     .schedule = all,
-                                     .whole = piece,
-                                     .width = ctx.model().width(),
-                                     .channel = exchange.boundaries.channel,
-                                     .step = exchange.boundaries.step,
-                                     .seed = exchange.boundaries.seed,
-                                     .window = micro_batches,  // all that was kept may be sent again at once
-                                     .deadline = exchange.boundaries.deadline,
-                                     .base = exchange.boundaries.base,
-                                     .routes = &routes}};
+    boundary_options boundaries = exchange.boundaries;
+    boundaries.window = micro_batches;  // all that was kept may be sent again at once
+    boundaries.routes = &routes;
+    pipeline_mailbox<Codec> mailbox{view, codec, {ctx.pool(), all, piece, ctx.model().width(), 0, boundaries}};
     const auto table = table_in(ctx.model(), ctx.gradients());
     kept_pass run{ctx.model(), mailbox, step, {before, self, order, stages, piece, b.grad_scale, b.dropout, table}};
     return run.run();
@@ -41837,9 +41516,8 @@ CAUSEWAY_DECL step_record step_vote::next_record(double loss, double norm) const
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 
-// Pipelines that are laid out anew when peers come and go. Each attempt at a step begins with who is there and what they
-// hold; a recovery policy makes a layout of it, and blocks move to who is to have them. A lost peer costs the step that was
-// under way (with a policy that keeps work, what it alone had of that), and nothing that was committed.
+// Pipelines that are laid out anew when peers come and go: a recovery policy makes a layout of who is there and what they
+// hold. A lost peer costs the step that was under way, or what it alone had of that, and nothing that was committed.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -41860,14 +41538,13 @@ struct elastic_pipeline_options {
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
 /// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
-/// residual; pipelines are cut alike then (regroup, morph, proactive). Where its results are a step late, a peer sends the
-/// row of the step before, unless it has other blocks now.
-/// One that gathers them until all peers together have enough samples (axis::global_samples) adds up those of its stage
-/// over several steps, in one layout. The parameters move once for all of these; meanwhile nothing is voted on.
+/// residual; pipelines are cut alike then (rule C8). Where its results are a step late, a peer sends the row of the step
+/// before, unless it has other blocks now. One that gathers samples (axis::global_samples) adds gradients up over several
+/// steps, in one layout; the parameters move once for all of these, and nothing is voted on before.
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, a tied table's
 /// over those of the first and the last; about 100 to everybody. On a change: 12 a parameter of each block that moves
-/// (AdamW). Memory: as the layout says; while it changes, both parts, and what this peer gives away.
+/// (AdamW). Memory: the layout's part; while it changes, both parts, and what this peer gives away.
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class elastic_pipeline {
@@ -41878,8 +41555,11 @@ class elastic_pipeline {
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
-  static constexpr parallel_traits traits{
-      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .gathers_together = true};
+  static constexpr parallel_traits traits{.staged = true,
+                                          .reroutes = true,
+                                          .shares_gradient = true,
+                                          .gathers_together = true,
+                                          .cut_apart = stage::cut_apart<Recovery>};
   static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
@@ -41940,9 +41620,8 @@ class elastic_pipeline {
     return codec_.commit_step();
   }
 
-  /// Every peer calls it with the same batch, as often before the same step, and gets the same mean; any number of
-  /// sequences. Boundaries cross as f32, whatever the codec. errc::cancelled where there is no outcome to be had, because
-  /// the others are through with it, or some block is missing: train on.
+  /// Every peer calls it with the same batch, of any size, as often before the same step, and gets the same mean.
+  /// Boundaries cross as f32. errc::cancelled: the others are through with it, or some block is missing; train on.
   result<double> evaluate(auto& ctx, const batch& b) {
     const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
     CAUSEWAY_TRY(check_batch(name, b, pieces));
@@ -41992,8 +41671,7 @@ class elastic_pipeline {
   static_assert(stage::WorkKeeping<Recovery> == Recovery::traits.keeps_work, "see stage::WorkKeeping");
 
   result<void> begin(auto& ctx) {
-    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
-    CAUSEWAY_TRY((peer_.template check_recovery<Recovery, Schedule>(name, ctx.model().joined_ends())));
+    CAUSEWAY_TRY((peer_.template check<Recovery, Schedule>(name, ctx, options_.micro_batches, order_.chunks())));
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(computes_, replica_);
@@ -42246,6 +41924,55 @@ CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from
 
 namespace detail {
 
+/// Sums over runs of blocks in constant time.
+class stage_sums {
+ public:
+  CAUSEWAY_DECL explicit stage_sums(const model_cost& model);
+
+  CAUSEWAY_DECL [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
+
+  CAUSEWAY_DECL [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
+
+ private:
+  const model_cost& model_;
+  std::vector<block_cost> before_;
+};
+
+}  // namespace detail
+
+/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
+CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages);
+
+/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
+CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages);
+
+/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
+/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
+/// device at which one would.
+CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
+
+// ---- causeway/plan/impl/stage_split.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+#define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+
+// Bodies of plan/stage_split.hpp.
+
+#include <cstdio>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages) {
+  if (stages > 0 && stages <= blocks) return {};
+  return fail(errc::invalid_argument, "stages",
+              std::to_string(blocks) + " blocks do not go into " + std::to_string(stages) +
+                  " stages; each stage needs a block: take 1 to " + std::to_string(blocks));
+}
+
 /// Splits `blocks` into `stages` runs of at least one so that the largest `load(stage, from, to)` is least, and then the
 /// sum of its squares. Infinite loads are not allowed; an infinite optimum: nothing fits. O(stages blocks^2) loads.
 template <class Load>
@@ -42282,49 +42009,31 @@ stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
   return split;
 }
 
-/// Sums over runs of blocks in constant time.
-class stage_sums {
- public:
-  CAUSEWAY_DECL explicit stage_sums(const model_cost& model);
+CAUSEWAY_DECL std::string gigabytes(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f GB", std::ceil(bytes * 1e-7) * 1e-2);
+  return text;
+}
 
-  CAUSEWAY_DECL [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
+CAUSEWAY_DECL stage_sums::stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    before_[b + 1] = before_[b];
+    before_[b + 1] += model.blocks[b];
+  }
+}
 
-  CAUSEWAY_DECL [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
+CAUSEWAY_DECL double stage_sums::of(double block_cost::*what, std::size_t from, std::size_t to) const {
+  double sum = before_[to].*what - before_[from].*what;
+  if (from == 0) sum += model_.embedding.*what;
+  if (to + 1 == before_.size()) sum += model_.head.*what;
+  return sum;
+}
 
- private:
-  const model_cost& model_;
-  std::vector<block_cost> before_;
-};
+CAUSEWAY_DECL double stage_sums::memory(const stage_device& d, std::size_t from, std::size_t to) const {
+  return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
+}
 
-CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages);
-
-CAUSEWAY_DECL std::string gigabytes(double bytes);
-
-}  // namespace detail
-
-/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
-CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages);
-
-/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
-CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages);
-
-/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
-/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
-/// device at which one would.
-CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
-
-// ---- causeway/plan/impl/stage_split.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
-#define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
-
-// Bodies of plan/stage_split.hpp.
-
-#include <cstdio>
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -42353,45 +42062,6 @@ CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from
   if (to == model.blocks.size()) sum += model.head;
   return sum;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL stage_sums::stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
-  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
-    before_[b + 1] = before_[b];
-    before_[b + 1] += model.blocks[b];
-  }
-}
-
-CAUSEWAY_DECL double stage_sums::of(double block_cost::*what, std::size_t from, std::size_t to) const {
-  double sum = before_[to].*what - before_[from].*what;
-  if (from == 0) sum += model_.embedding.*what;
-  if (to + 1 == before_.size()) sum += model_.head.*what;
-  return sum;
-}
-
-CAUSEWAY_DECL double stage_sums::memory(const stage_device& d, std::size_t from, std::size_t to) const {
-  return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
-}
-
-CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages) {
-  if (stages > 0 && stages <= blocks) return {};
-  return fail(errc::invalid_argument, "stages",
-              std::to_string(blocks) + " blocks do not go into " + std::to_string(stages) +
-                  " stages; each stage needs a block: take 1 to " + std::to_string(blocks));
-}
-
-CAUSEWAY_DECL std::string gigabytes(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f GB", std::ceil(bytes * 1e-7) * 1e-2);
-  return text;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages) {
   CAUSEWAY_TRY(detail::check_stages(blocks, stages));
@@ -42545,28 +42215,6 @@ CAUSEWAY_DECL result<template_set> make_templates(const model_cost& model, const
 
 // Bodies of plan/templates.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL double pipeline_template::seconds(std::size_t micro_batches) const noexcept {
-  return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
-}
-
-CAUSEWAY_DECL std::size_t pipeline_template::within(double limit, std::size_t most) const noexcept {
-  if (limit < fill_drain) return 0;
-  std::size_t n = most;
-  if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
-  while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
-  while (n > 0 && seconds(n) > limit) --n;
-  return n;
-}
-
-CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const {
-  CAUSEWAY_EXPECT(has(peers));
-  return templates[peers - smallest()];
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL template_cutter::template_cutter(const model_cost& model, const template_peers& peers,
@@ -42640,6 +42288,24 @@ CAUSEWAY_DECL void template_cutter::keep(std::vector<point>& front, const point&
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL double pipeline_template::seconds(std::size_t micro_batches) const noexcept {
+  return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
+}
+
+CAUSEWAY_DECL std::size_t pipeline_template::within(double limit, std::size_t most) const noexcept {
+  if (limit < fill_drain) return 0;
+  std::size_t n = most;
+  if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
+  while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
+  while (n > 0 && seconds(n) > limit) --n;
+  return n;
+}
+
+CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const {
+  CAUSEWAY_EXPECT(has(peers));
+  return templates[peers - smallest()];
+}
 
 CAUSEWAY_DECL bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers) {
   // x pipelines give every sum from x * smallest to x * largest, and no other.
@@ -42873,8 +42539,6 @@ class varuna_try {
   model_cost model_;  // its `parameters` are the bytes of gradients
 };
 
-CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o);
-
 }  // namespace detail
 
 /// The quickest (P, D, m, N_m) with P * D <= G. errc::invalid_argument: a calibration that is not complete;
@@ -42897,22 +42561,21 @@ CAUSEWAY_DECL std::vector<result<varuna_plan>> morphing_table(const varuna_calib
 
 // Bodies of plan/varuna_search.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance) {
-  std::vector<double> per_sample(c.sizes.size());
-  for (std::size_t i = 0; i < per_sample.size(); ++i) {
-    for (const cut_point& p : c.points) per_sample[i] += p.forward[i] / static_cast<double>(c.sizes[i]);
-  }
-  const double best = *std::min_element(per_sample.begin(), per_sample.end());
-  std::size_t knee = 0;
-  while (per_sample[knee] > best * (1 + tolerance)) ++knee;
-  return knee;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
+  const auto wrong = [](const char* what) { return fail(errc::invalid_argument, "varuna's search", what); };
+  if (c.sizes.empty() || c.sizes[0] == 0 ||
+      std::adjacent_find(c.sizes.begin(), c.sizes.end(), [](auto a, auto b) { return a >= b; }) != c.sizes.end())
+    return wrong("needs calibrated micro-batch sizes that rise from 1 or more");
+  if (c.points.empty()) return wrong("needs a cut-point");
+  for (const cut_point& p : c.points) {
+    if (p.forward.size() != c.sizes.size() || p.backward.size() != c.sizes.size())
+      return wrong("needs a forward and a backward time of each cut-point for each micro-batch size");
+  }
+  if (o.devices == 0 || o.global_batch == 0) return wrong("needs at least one device and one sample");
+  return {};
+}
 
 CAUSEWAY_DECL varuna_try::varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size)
     : calibration_{c}, options_{o}, size_{size}, samples_{static_cast<double>(c.sizes[size])} {
@@ -42965,23 +42628,20 @@ CAUSEWAY_DECL double varuna_try::average_seconds(const varuna_plan& plan) const 
   return slowest;
 }
 
-CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
-  const auto wrong = [](const char* what) { return fail(errc::invalid_argument, "varuna's search", what); };
-  if (c.sizes.empty() || c.sizes[0] == 0 ||
-      std::adjacent_find(c.sizes.begin(), c.sizes.end(), [](auto a, auto b) { return a >= b; }) != c.sizes.end())
-    return wrong("needs calibrated micro-batch sizes that rise from 1 or more");
-  if (c.points.empty()) return wrong("needs a cut-point");
-  for (const cut_point& p : c.points) {
-    if (p.forward.size() != c.sizes.size() || p.backward.size() != c.sizes.size())
-      return wrong("needs a forward and a backward time of each cut-point for each micro-batch size");
-  }
-  if (o.devices == 0 || o.global_batch == 0) return wrong("needs at least one device and one sample");
-  return {};
-}
-
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance) {
+  std::vector<double> per_sample(c.sizes.size());
+  for (std::size_t i = 0; i < per_sample.size(); ++i) {
+    for (const cut_point& p : c.points) per_sample[i] += p.forward[i] / static_cast<double>(c.sizes[i]);
+  }
+  const double best = *std::min_element(per_sample.begin(), per_sample.end());
+  std::size_t knee = 0;
+  while (per_sample[knee] > best * (1 + tolerance)) ++knee;
+  return knee;
+}
 
 CAUSEWAY_DECL result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options) {
   CAUSEWAY_TRY(detail::check_varuna(calibration, options));
@@ -43031,7 +42691,7 @@ struct morph_options {
 class morph {
  public:
   static constexpr std::string_view name = "morph";
-  static constexpr recovery_traits traits{};
+  static constexpr recovery_traits traits{.cut_alike = true};
 
   CAUSEWAY_DECL explicit morph(morph_options options = {});
 
@@ -43125,7 +42785,7 @@ namespace recovery {
 class neighbour_init {
  public:
   static constexpr std::string_view name = "neighbour_init";
-  static constexpr recovery_traits traits{lost_blocks::neighbours};
+  static constexpr recovery_traits traits{.lost = lost_blocks::neighbours, .cut_alike = true};
 
   explicit neighbour_init(neighbour_options options = {}) : options_{options}, even_{options.stages} {}
 
@@ -43661,27 +43321,6 @@ struct proactive_options {
   std::size_t samples = 64;                                        ///< sets of lost peers that are tried
 };
 
-namespace detail {
-
-/// What steps of a model take in different shapes. The job must outlive it.
-class shape_speeds {
- public:
-  CAUSEWAY_DECL shape_speeds(const plan::recovery_job& job, double device_memory);
-
-  /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
-  CAUSEWAY_DECL double seconds(const plan::pipeline_shape& s);
-
-  /// For at most so many peers; 0 x 0 if they are too few. Of several, the one with the fewest stages.
-  CAUSEWAY_DECL plan::pipeline_shape quickest(std::size_t peers);
-
- private:
-  const plan::recovery_job& job_;
-  double device_memory_;
-  std::map<std::pair<std::size_t, std::size_t>, double> seconds_;  // of (replicas, stages)
-};
-
-}  // namespace detail
-
 /// Every `interval` steps, and when a peer of a pipeline is lost, the shapes of the next intervals are chosen that are
 /// expected to train most (plan::plan_liveput), for the number of peers that the history makes likely
 /// (plan::forecast); the first of them is taken. Peers that come in between are spare until then. Which peers go is drawn,
@@ -43690,7 +43329,7 @@ class shape_speeds {
 class proactive {
  public:
   static constexpr std::string_view name = "proactive";
-  static constexpr recovery_traits traits{};
+  static constexpr recovery_traits traits{.cut_alike = true};
 
   CAUSEWAY_DECL explicit proactive(proactive_options options = {});
 
@@ -43704,20 +43343,11 @@ class proactive {
   // Of the last step; none before the first, and where the history is of another run.
   CAUSEWAY_DECL [[nodiscard]] plan::pipeline_shape last_shape(const cluster_snapshot& g) const;
 
-  CAUSEWAY_DECL static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
-
-  // Whether every stage of so many pipelines has its peer.
-  CAUSEWAY_DECL static bool stands(const cluster_snapshot& g, const std::vector<nn::block_range>& row,
-                                   std::size_t replicas);
-
   CAUSEWAY_DECL [[nodiscard]] result<plan::pipeline_shape> planned(const cluster_snapshot& g, const plan::recovery_job& job,
                                                                    const plan::pipeline_shape& now) const;
 
   CAUSEWAY_DECL [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job,
                                                                     const plan::pipeline_shape& now) const;
-
-  // That more than `there` peers are needed for; one more where no number would do.
-  CAUSEWAY_DECL [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const;
 
   static constexpr std::uint64_t liveput_stream = 0x6C697665;
 
@@ -43738,26 +43368,66 @@ static_assert(Recovery<proactive>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery { namespace detail {
 
-CAUSEWAY_DECL shape_speeds::shape_speeds(const plan::recovery_job& job, double device_memory)
-    : job_{job}, device_memory_{device_memory} {}
+/// What steps of a model take in different shapes. The job must outlive it.
+class shape_speeds {
+ public:
+  CAUSEWAY_DECL shape_speeds(const plan::recovery_job& job, double device_memory)
+      : job_{job}, device_memory_{device_memory} {}
 
-CAUSEWAY_DECL double shape_speeds::seconds(const plan::pipeline_shape& s) {
-  if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
-  const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
-  if (!fresh) return known->second;
-  const auto cut = plan::cut_job::make(job_, s.stages);
-  if (cut && cut->state_bytes() <= device_memory_) known->second = cut->step_seconds(s.replicas);
-  return known->second;
+  /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
+  CAUSEWAY_DECL double seconds(const plan::pipeline_shape& s) {
+    if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
+    const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
+    if (!fresh) return known->second;
+    const auto cut = plan::cut_job::make(job_, s.stages);
+    if (cut && cut->state_bytes() <= device_memory_) known->second = cut->step_seconds(s.replicas);
+    return known->second;
+  }
+
+  /// For at most so many peers; 0 x 0 if they are too few. Of several, the one with the fewest stages.
+  CAUSEWAY_DECL plan::pipeline_shape quickest(std::size_t peers) {
+    plan::pipeline_shape best;
+    for (std::size_t p = 1; p <= std::min(peers, job_.model.blocks.size()); ++p) {
+      for (std::size_t d = 1; d * p <= peers; ++d) {
+        if (seconds({d, p}) < seconds(best)) best = {d, p};
+      }
+    }
+    return best;
+  }
+
+  /// More than `there`, at most `most`, that are enough; one more than `there` where no such number is.
+  CAUSEWAY_DECL std::int64_t fewest(std::size_t there, std::size_t most) {
+    for (std::size_t n = there + 1; n <= most; ++n) {
+      if (quickest(n).instances() > 0) return static_cast<std::int64_t>(n);
+    }
+    return static_cast<std::int64_t>(there) + 1;
+  }
+
+ private:
+  const plan::recovery_job& job_;
+  double device_memory_;
+  std::map<std::pair<std::size_t, std::size_t>, double> seconds_;  // of (replicas, stages)
+};
+
+CAUSEWAY_DECL std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages) {
+  std::vector<nn::block_range> row;
+  if (stages == 0) return row;
+  const auto split = plan::split_by_time(job.model, std::vector<plan::stage_device>(stages));
+  CAUSEWAY_EXPECT(split.has_value());  // at most as many stages as blocks, and all the memory they want
+  for (std::size_t s = 0; s < stages; ++s) {
+    row.push_back({static_cast<std::int64_t>(split->first_block[s]), static_cast<std::int64_t>(split->end(s))});
+  }
+  return row;
 }
 
-CAUSEWAY_DECL plan::pipeline_shape shape_speeds::quickest(std::size_t peers) {
-  plan::pipeline_shape best;
-  for (std::size_t p = 1; p <= std::min(peers, job_.model.blocks.size()); ++p) {
-    for (std::size_t d = 1; d * p <= peers; ++d) {
-      if (seconds({d, p}) < seconds(best)) best = {d, p};
-    }
+/// Whether every stage of so many pipelines has its peer.
+CAUSEWAY_DECL bool stands(const cluster_snapshot& g, const std::vector<nn::block_range>& row, std::size_t replicas) {
+  std::set<std::pair<std::uint32_t, std::int64_t>> filled;
+  for (const present_peer& p : g.peers) {
+    const bool is_assigned = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
+    if (is_assigned && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
   }
-  return best;
+  return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
 }
 
 }}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery::detail
@@ -43769,10 +43439,10 @@ CAUSEWAY_DECL proactive::proactive(proactive_options options) : options_{std::mo
 CAUSEWAY_DECL result<layout> proactive::arrange(const cluster_snapshot& g) {
   CAUSEWAY_ASSIGN(const plan::recovery_job job, job_for(g));
   plan::pipeline_shape shape = last_shape(g);
-  if (g.step % options_.interval == 0 || !stands(g, row_of(job, shape.stages), shape.replicas)) {
+  if (g.step % options_.interval == 0 || !detail::stands(g, detail::row_of(job, shape.stages), shape.replicas)) {
     CAUSEWAY_ASSIGN(shape, planned(g, job, shape));
   }
-  const std::vector rows(shape.replicas, row_of(job, shape.stages));
+  const std::vector rows(shape.replicas, detail::row_of(job, shape.stages));
   return assign_peers(rows, even_shares(g.micro_batches, shape.replicas), g);
 }
 
@@ -43798,33 +43468,12 @@ CAUSEWAY_DECL plan::pipeline_shape proactive::last_shape(const cluster_snapshot&
   return known ? s : plan::pipeline_shape{};
 }
 
-CAUSEWAY_DECL std::vector<nn::block_range> proactive::row_of(const plan::recovery_job& job, std::size_t stages) {
-  std::vector<nn::block_range> row;
-  if (stages == 0) return row;
-  const auto split = plan::split_by_time(job.model, std::vector<plan::stage_device>(stages));
-  CAUSEWAY_EXPECT(split.has_value());  // at most as many stages as blocks, and all the memory they want
-  for (std::size_t s = 0; s < stages; ++s) {
-    row.push_back({static_cast<std::int64_t>(split->first_block[s]), static_cast<std::int64_t>(split->end(s))});
-  }
-  return row;
-}
-
-CAUSEWAY_DECL bool proactive::stands(const cluster_snapshot& g, const std::vector<nn::block_range>& row,
-                                     std::size_t replicas) {
-  std::set<std::pair<std::uint32_t, std::int64_t>> filled;
-  for (const present_peer& p : g.peers) {
-    const bool is_assigned = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
-    if (is_assigned && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
-  }
-  return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
-}
-
 CAUSEWAY_DECL result<plan::pipeline_shape> proactive::planned(const cluster_snapshot& g, const plan::recovery_job& job,
                                                               const plan::pipeline_shape& now) const {
   detail::shape_speeds speeds{job, options_.device_memory};
   const std::size_t there = std::min(g.peers.size(), options_.most_peers);
   const plan::pipeline_shape quickest = speeds.quickest(there);
-  if (quickest.instances() == 0) return too_few(g.peers.size(), fewest_peers(speeds, there));
+  if (quickest.instances() == 0) return too_few(g.peers.size(), speeds.fewest(there, options_.most_peers));
   std::vector<std::size_t> history = g.history.counts(), available{there};
   for (std::size_t& n : history) n = std::min(n, options_.most_peers);
   for (const std::size_t n : plan::forecast(plan::fit_availability(history), there, options_.lookahead))
@@ -43844,13 +43493,6 @@ CAUSEWAY_DECL plan::migration_costs proactive::costs_of_change(const plan::recov
   const auto cut = plan::cut_job::make(job, std::max<std::size_t>(1, now.stages));
   const double copy = cut ? cut->copy_seconds() : 0;
   return {job.regroup, job.regroup + copy, job.regroup + copy, options_.repeated_steps * job.samples()};
-}
-
-CAUSEWAY_DECL std::int64_t proactive::fewest_peers(detail::shape_speeds& speeds, std::size_t there) const {
-  for (std::size_t n = there + 1; n <= options_.most_peers; ++n) {
-    if (speeds.quickest(n).instances() > 0) return static_cast<std::int64_t>(n);
-  }
-  return static_cast<std::int64_t>(there) + 1;
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
@@ -44351,16 +43993,6 @@ CAUSEWAY_DECL result<plan::routed_step> reroute::step_of(const layout& l) const 
 // the other's work and is a copy of it when it is lost (CheckFree+, Blagoev et al., 2025). Embedding and output layer are
 // on a peer of their own, as in the authors' code.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
-
-/// The ends, then `stages` even stages of the other blocks.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages);
-
-/// Whether somebody holds each of those blocks.
-CAUSEWAY_DECL [[nodiscard]] bool has_all(const cluster_snapshot& g, const nn::block_range& r);
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 /// For models with joined ends. As many pipelines as there are peers for, each of a peer for the ends and `stages` even
@@ -44372,7 +44004,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 class swapped_neighbours {
  public:
   static constexpr std::string_view name = "swapped_neighbours";
-  static constexpr recovery_traits traits{.lost = lost_blocks::neighbours, .joined_ends = true};
+  static constexpr recovery_traits traits{.lost = lost_blocks::neighbours, .joined_ends = true, .cut_alike = true};
 
   explicit swapped_neighbours(neighbour_options options = {.stages = 4}) : options_{options} {}
 
@@ -44416,17 +44048,19 @@ static_assert(MakingUp<swapped_neighbours>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
-CAUSEWAY_DECL std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages) {
-  std::vector<nn::block_range> row{{0, 1}};
-  for (const nn::block_range& r : even_cut(layers - 1, stages)) row.push_back({r.first + 1, r.last + 1});
-  return row;
-}
-
+/// Whether somebody holds each of those blocks.
 CAUSEWAY_DECL bool has_all(const cluster_snapshot& g, const nn::block_range& r) {
   for (std::int64_t b = r.first; b < r.last; ++b) {
     if (!g.somebody_holds(b)) return false;
   }
   return true;
+}
+
+/// The ends, then `stages` even stages of the other blocks.
+CAUSEWAY_DECL std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages) {
+  std::vector<nn::block_range> row{{0, 1}};
+  for (const nn::block_range& r : even_cut(layers - 1, stages)) row.push_back({r.first + 1, r.last + 1});
+  return row;
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
@@ -44507,49 +44141,6 @@ struct template_choice {
   double seconds = 0;                      ///< of the pipeline that ends last
 };
 
-namespace detail {
-
-/// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
-template <class Enough>
-  requires requires(Enough& f, double t) {
-    { f(t) } -> ConvertibleTo<bool>;
-  }
-double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
-  std::vector<double> times;
-  for (const pipeline_template* t : kinds) {
-    for (std::size_t n = 1; n <= micro_batches; ++n) times.push_back(t->seconds(n));
-  }
-  std::sort(times.begin(), times.end());
-  const auto found = std::partition_point(times.begin(), times.end(), [&](double t) { return !enough(t); });
-  return found == times.end() ? std::numeric_limits<double>::infinity() : *found;
-}
-
-/// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
-class template_knapsack {
- public:
-  CAUSEWAY_DECL template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
-
-  /// The most micro-batches, or `none`.
-  CAUSEWAY_DECL std::size_t solve(double limit, std::size_t most);
-
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sizes() const;
-
-  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
-
- private:
-  struct step {
-    std::size_t size = 0, before = 0;
-  };
-  [[nodiscard]] std::size_t at(std::size_t n, std::size_t k) const { return n * (least_ + 1) + k; }
-
-  const template_set& set_;
-  std::size_t peers_, least_;
-  std::vector<std::size_t> best_;  // [peers used][pipelines, up to `least`]
-  std::vector<step> last_;
-};
-
-}  // namespace detail
-
 /// Splits `micro_batches` over pipelines of `sizes` so that the last ends as early as can be. Exact.
 CAUSEWAY_DECL template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes,
                                           std::size_t micro_batches);
@@ -44572,39 +44163,72 @@ CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, 
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL template_knapsack::template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
-    : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+/// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
+template <class Enough>
+  requires requires(Enough& f, double t) {
+    { f(t) } -> ConvertibleTo<bool>;
+  }
+double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
+  std::vector<double> times;
+  for (const pipeline_template* t : kinds) {
+    for (std::size_t n = 1; n <= micro_batches; ++n) times.push_back(t->seconds(n));
+  }
+  std::sort(times.begin(), times.end());
+  const auto found = std::partition_point(times.begin(), times.end(), [&](double t) { return !enough(t); });
+  return found == times.end() ? std::numeric_limits<double>::infinity() : *found;
+}
 
-CAUSEWAY_DECL std::size_t template_knapsack::solve(double limit, std::size_t most) {
-  std::fill(best_.begin(), best_.end(), none);
-  best_[0] = 0;
-  for (std::size_t n = 1; n <= peers_; ++n) {
-    for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
-      const std::size_t gain = set_.of(size).within(limit, most);
-      for (std::size_t k = 0; k <= least_; ++k) {
-        const std::size_t before = best_[at(n - size, k)];
-        if (before == none) continue;
-        const std::size_t to = at(n, std::min(k + 1, least_));
-        if (best_[to] != none && before + gain <= best_[to]) continue;
-        best_[to] = before + gain;
-        last_[to] = {size, k};
+/// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
+class template_knapsack {
+ public:
+  CAUSEWAY_DECL template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
+      : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+
+  /// The most micro-batches, or `none`.
+  CAUSEWAY_DECL std::size_t solve(double limit, std::size_t most) {
+    std::fill(best_.begin(), best_.end(), none);
+    best_[0] = 0;
+    for (std::size_t n = 1; n <= peers_; ++n) {
+      for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
+        const std::size_t gain = set_.of(size).within(limit, most);
+        for (std::size_t k = 0; k <= least_; ++k) {
+          const std::size_t before = best_[at(n - size, k)];
+          if (before == none) continue;
+          const std::size_t to = at(n, std::min(k + 1, least_));
+          if (best_[to] != none && before + gain <= best_[to]) continue;
+          best_[to] = before + gain;
+          last_[to] = {size, k};
+        }
       }
     }
+    return best_[at(peers_, least_)];
   }
-  return best_[at(peers_, least_)];
-}
 
-CAUSEWAY_DECL std::vector<std::size_t> template_knapsack::sizes() const {
-  std::vector<std::size_t> all;
-  for (std::size_t n = peers_, k = least_; n > 0;) {
-    const auto [size, before] = last_[at(n, k)];
-    all.push_back(size);
-    n -= size;
-    k = before;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sizes() const {
+    std::vector<std::size_t> all;
+    for (std::size_t n = peers_, k = least_; n > 0;) {
+      const auto [size, before] = last_[at(n, k)];
+      all.push_back(size);
+      n -= size;
+      k = before;
+    }
+    std::sort(all.rbegin(), all.rend());
+    return all;
   }
-  std::sort(all.rbegin(), all.rend());
-  return all;
-}
+
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+ private:
+  struct step {
+    std::size_t size = 0, before = 0;
+  };
+  [[nodiscard]] std::size_t at(std::size_t n, std::size_t k) const { return n * (least_ + 1) + k; }
+
+  const template_set& set_;
+  std::size_t peers_, least_;
+  std::vector<std::size_t> best_;  // [peers used][pipelines, up to `least`]
+  std::vector<step> last_;
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
@@ -45489,12 +45113,6 @@ struct answer {
 /// The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<announcement, request, answer>;
 
-namespace detail {
-
-inline constexpr net::envelope::kind messages{"expert message", ", or of another grid or width of experts", 1};
-
-}  // namespace detail
-
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As net::envelope::open; values that are not finite are refused as well.
@@ -45513,54 +45131,20 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire {
 
+inline constexpr net::envelope::kind messages{"expert message", ", or of another grid or width of experts", 1};
+
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return net::envelope::seal(detail::messages, run, m);
+  return net::envelope::seal(messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return net::envelope::open<message>(detail::messages, run, bytes);
+  return net::envelope::open<message>(messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::expert_wire
 
 #endif  // CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_MESSAGES_IPP
 #endif
-
-// ---- causeway/optim/adam_state.hpp ----
-#ifndef CAUSEWAY_OPTIM_ADAM_STATE_HPP
-#define CAUSEWAY_OPTIM_ADAM_STATE_HPP
-
-// What Adam and its kin keep of each parameter; kernels/adamw_kernel.hpp has how a gradient moves it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim { namespace detail {
-
-/// Both moments, in the layout of the parameters, and the steps that were made. 8 bytes a parameter.
-template <class Clock>
-struct adam_state {
-  state_buffer first;
-  state_buffer second;
-  Clock clock;
-
-  void reset(std::int64_t length) {
-    first = state_buffer{length};
-    second = state_buffer{length};
-    clock = {};
-  }
-
-  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
-    const auto length = static_cast<std::size_t>(first.size());
-    return {std::span{first.data(), length}, std::span{second.data(), length}};
-  }
-
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first, second, clock);
-  }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::optim::detail
-
-#endif  // CAUSEWAY_OPTIM_ADAM_STATE_HPP
 
 // ---- causeway/optim/adamw.hpp ----
 #ifndef CAUSEWAY_OPTIM_ADAMW_HPP
@@ -45604,16 +45188,38 @@ class adam_clock {
     while (steps_ < steps) advance(o, {});
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(steps_, power1_, power2_);
-  }
+  void serialize(auto& ar) { ar(steps_, power1_, power2_); }
 
  private:
   std::uint64_t steps_ = 0;
   double power1_ = 1.0;
   double power2_ = 1.0;
 };
+
+namespace detail {
+
+/// Both moments, in the layout of the parameters, and the steps that were made. 8 bytes a parameter.
+template <class Clock>
+struct adam_state {
+  state_buffer first;
+  state_buffer second;
+  Clock clock;
+
+  void reset(std::int64_t length) {
+    first = state_buffer{length};
+    second = state_buffer{length};
+    clock = {};
+  }
+
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first.size());
+    return {std::span{first.data(), length}, std::span{second.data(), length}};
+  }
+
+  void serialize(auto& ar) { ar(first, second, clock); }
+};
+
+}  // namespace detail
 
 /// m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²; p -= lr·(mhat / (sqrt(vhat) + epsilon) + wd·p). Moves 28 bytes a parameter,
 /// keeps 8.
@@ -45654,10 +45260,7 @@ class adamw {
     if (view.copies != nullptr) view.copies->made = true;
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_);
-  }
+  void serialize(auto& ar) { ar(state_); }
 
  private:
   adamw_options options_;
@@ -47262,10 +46865,12 @@ struct every_seconds_options {
   std::uint64_t fewest_steps = 100;  ///< of all peers together since their last exchange: with fewer there is none
 };
 
-/// A peer for which T seconds have passed since the peers met last goes to meet them again after its step, and waits there:
-/// no longer than the longest step of another peer takes, as all began to count together. Clocks are never compared. Those
-/// who meet add up the steps that they made since their last exchange, so all decide alike: all fragments are exchanged, or
-/// they were fewer than `fewest_steps`, and only the time counts anew. Rows count by the samples behind them.
+/// A peer that has trained for T seconds since the peers met last goes to meet them again after its step, and waits there:
+/// no longer than the longest step of another peer takes, as all began to count together. Neither waiting there nor an
+/// exchange is of these T, so that on slow lines as many steps lie between two exchanges as on quick ones (its authors'
+/// code counts from the moment before an exchange). Clocks are never compared. Those who meet add up the steps that they
+/// made since their last exchange, so all decide alike: all fragments are exchanged, or they were fewer than
+/// `fewest_steps`, and only the time counts anew. Rows count by the samples behind them.
 ///
 /// A peer that has ended its training goes to each meeting at once, until all have ended; it counts for nothing once it has
 /// no steps that were not exchanged. The last meeting, of peers that have all ended, exchanges what is left, however few
@@ -47294,9 +46899,10 @@ class every_seconds {
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
   [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
-  /// Where peers come and go, an exchange was one meeting.
+  /// Time counts from here on. Where peers come and go, an exchange was one meeting.
   result<void> exchanged(auto& ctx, const exchange_report&) {
-    if (ctx.elastic()) begin_anew(ctx);
+    met_at_ = ctx.clock().now();
+    met_ = met_ && !ctx.elastic();
     return {};
   }
 
@@ -47660,17 +47266,6 @@ inline double length_of(thread_pool& pool, std::span<const float> x) {
   return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
 }
 
-/// Rows of their own, without matrices.
-inline compress::message_context plain_rows(const compress::message_context& ctx) {
-  return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
-}
-
-inline collective::exchange_port second_talk(const collective::exchange_port& port) {
-  net::message_id id = port.id;
-  id.channel += 8;  // the first mean uses fewer
-  return {port.transport, id, port.options};
-}
-
 CAUSEWAY_DECL penalised_exchange::penalised_exchange(penalty_options options) : options_{options} {}
 
 CAUSEWAY_DECL result<void> penalised_exchange::check() const {
@@ -47716,7 +47311,7 @@ CAUSEWAY_DECL result<void> penalised_exchange::begin(const collective::exchange_
   CAUSEWAY_ASSIGN(const bool counts, judge(row, ctx));
   norms_.assign(port.transport.size(), 0.0F);
   norms_[port.transport.self()] = row.weight == 0 ? silent : counts ? static_cast<float>(norm_) : out;
-  return norm_mean_.begin(port, {.values = norms_}, plain_rows(ctx));
+  return norm_mean_.begin(port, {.values = norms_}, ctx.plain());
 }
 
 /// Of this peer's row in a mean over those that do not only listen: times their number.
@@ -47739,22 +47334,22 @@ CAUSEWAY_DECL result<void> penalised_exchange::turn(const collective::exchange_p
                                                     const collective::exchange_row& row,
                                                     const compress::message_context& ctx) {
   const collective::exchange_row norms{.values = norms_};
-  CAUSEWAY_TRY(norm_mean_.turn(port, norms, plain_rows(ctx)));
-  CAUSEWAY_TRY(norm_mean_.finish(port, norms, plain_rows(ctx)));
+  CAUSEWAY_TRY(norm_mean_.turn(port, norms, ctx.plain()));
+  CAUSEWAY_TRY(norm_mean_.finish(port, norms, ctx.plain()));
   for (float& norm : norms_) norm *= static_cast<float>(norms_.size());
   weighted_.assign(row.values.begin(), row.values.end());
   if (usable_) {
     kernels::scale(ctx.pool, weighted_.data(), weight_of(port.transport.self()),
                    static_cast<std::int64_t>(weighted_.size()));
   }
-  return row_mean_.begin(second_talk(port), weighted(row), plain_rows(ctx));
+  return row_mean_.begin(port.beside(port.transport), weighted(row), ctx.plain());
 }
 
 CAUSEWAY_DECL result<void> penalised_exchange::finish(const collective::exchange_port& port,
                                                       const collective::exchange_row& row,
                                                       const compress::message_context& ctx) {
-  CAUSEWAY_TRY(row_mean_.turn(second_talk(port), weighted(row), plain_rows(ctx)));
-  CAUSEWAY_TRY(row_mean_.finish(second_talk(port), weighted(row), plain_rows(ctx)));
+  CAUSEWAY_TRY(row_mean_.turn(port.beside(port.transport), weighted(row), ctx.plain()));
+  CAUSEWAY_TRY(row_mean_.finish(port.beside(port.transport), weighted(row), ctx.plain()));
   std::copy(weighted_.begin(), weighted_.end(), row.values.begin());
   clip(row.values, ctx.pool);
   return {};
@@ -47794,7 +47389,8 @@ class every_step {
   static constexpr comm_traits traits{.tolerates = peers::elastic,
                                       .exchanges_gradients = true,
                                       .sums_gradients = std::is_same_v<Codec, compress::none>,
-                                      .moves_with_blocks = !std::is_same_v<Codec, compress::none>};
+                                      .moves_with_blocks = !std::is_same_v<Codec, compress::none>,
+                                      .replays = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -47814,6 +47410,7 @@ class every_step {
   void shared(auto& ar) { ar(steps_); }
   void adopt(auto& ctx, std::span<const float> previous) { ctx.resume_at(steps_, !previous.empty()); }
   /// The gradients are the mean of a round: the step that the others took with it.
+  [[nodiscard]] static constexpr bool replays() noexcept { return true; }
   result<void> replay(auto& ctx) {
     CAUSEWAY_TRY(ctx.inner_step());
     ctx.resume_at(++steps_);
@@ -47827,6 +47424,7 @@ class every_step {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
   result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
   [[nodiscard]] static bool exchanges_next() requires(traits.moves_with_blocks) { return true; }
+  [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
 
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();
@@ -47951,8 +47549,7 @@ class codebook_rows {
     return all;
   }
 
-  template <class F>
-  static void for_rows(const message_context& ctx, const piece& p, F&& f) {
+  static void for_rows(const message_context& ctx, const piece& p, auto&& f) {
     if (!p.coded) return;
     kernels::detail::for_rows(ctx.pool, static_cast<std::int64_t>(p.rows), p.width(), [&](index_range part) {
       for (std::int64_t r = part.begin; r < part.end; ++r) f(r);
@@ -47987,6 +47584,27 @@ static_assert(MessageCodec<codebook_rows<2>>);
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
 #endif  // CAUSEWAY_COMPRESS_CODEBOOK_ROWS_HPP
+
+// ---- causeway/compress/fp16.hpp ----
+#ifndef CAUSEWAY_COMPRESS_FP16_HPP
+#define CAUSEWAY_COMPRESS_FP16_HPP
+
+// Every value as IEEE half precision: 11 bits of precision between 6.1e-5 and 65504, which fits gradients of sane size.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+
+/// 2 n bytes, relative error at most 2^-11 for magnitudes of 6.1e-5 and more, absolute error at most 2^-25 below. Beyond
+/// 65504 values become infinite, which decode refuses: scale them, or use bf16.
+class fp16 : public detail::element_codec<fp16, causeway::f16> {
+ public:
+  static constexpr std::string_view name = "fp16";
+  static constexpr codec_traits traits{.lossy = true};
+};
+static_assert(AddingCodec<fp16>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_FP16_HPP
 
 // ---- causeway/compress/sigma_int8.hpp ----
 #ifndef CAUSEWAY_COMPRESS_SIGMA_INT8_HPP
@@ -48284,21 +47902,24 @@ struct edit_options {
 using edit = comm::rounds<axis::every, axis::consecutive, axis::penalised_mean, axis::outer_unless_zero<optim::nesterov>>;
 CAUSEWAY_DECL [[nodiscard]] edit make(const edit_options& o);
 
-/// A-EDiT (Cheng et al. 2024): EDiT whose peers exchange when T seconds have passed since they last met, whatever number of
-/// steps each has made, unless all together made fewer than a least number: then time begins anew. So quick peers do not
-/// wait for slow ones but for one step. A peer that has made the steps of its run goes on meeting the others until all
-/// have; it counts for nothing once it has no steps that were not exchanged (its authors' code does not say: it stops all
-/// at once). Where peers come and go they train on until they have made the least number, instead of beginning time anew,
-/// and each meeting is an exchange of those who are there. Not here: what is not in presets::edit, and weights with a share
-/// for steps, which are off in that code, too.
+/// A-EDiT (Cheng et al. 2024): EDiT whose peers exchange when they have trained for T seconds since they last met,
+/// whatever number of steps each has made, unless all together made fewer than a least number: then time begins anew. So
+/// quick peers do not wait for slow ones but for one step. T is time for local updates: what an exchange takes is not of
+/// it, or peers would meet after nearly every step on slow lines (its authors' code counts from before the exchange). A
+/// peer that has made the steps of its run goes on meeting the others until all have; it counts for nothing once it has
+/// no steps that were not exchanged (its authors' code does not say: it stops all at once). Where peers come and go they
+/// train on until they have made the least number, instead of beginning time anew, and each meeting is an exchange of
+/// those who are there. Not here: what is not in presets::edit, and weights with a share for steps, which are off in
+/// that code, too.
 ///
 /// Formula:
-///   T seconds after the last meeting, each peer on its own clock: s = Σ steps since the last exchange;  s < s_min: T anew
+///   T seconds of training after the last meeting, by each peer's own clock: s = Σ steps since the last exchange;
+///   s < s_min: T anew
 ///   else as EDiT: of each layer Δ_i = x̄ − x_i, w_i = exp(−|Δ_i|/τ) / Σ exp(−|Δ_j|/τ) over those that are no outliers
 ///   Δ = Σ w_i·Δ_i;  Δ ← Δ·min(1, φ/(|Δ| + 1e-6));  v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
 /// Sent: 16 bytes to each other peer at a meeting; then as with presets::edit.
 struct a_edit_options {
-  double seconds = 600;              ///< T
+  double seconds = 600;              ///< T, of training
   std::uint64_t fewest_steps = 100;  ///< s_min, of all peers together
   std::uint32_t warm_up = 120;       ///< rounds before a pseudo-gradient can be an outlier, at least 2
   double decay = 0.02;               ///< α of the moving mean and variance of norms
@@ -48636,6 +48257,7 @@ class snoo {
   }
 
   [[nodiscard]] const snoo_options& options() const noexcept { return options_; }
+  [[nodiscard]] snoo anew() const { return snoo{options_, optim::anew(inner_)}; }
   [[nodiscard]] const Inner& inner() const noexcept { return inner_; }
 
   void reset(std::int64_t length) {
@@ -48653,10 +48275,7 @@ class snoo {
     if (++steps_ % options_.local_steps == 0) step_outer(pool, view.values);
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(inner_, slow_, velocity_, steps_);
-  }
+  void serialize(auto& ar) { ar(inner_, slow_, velocity_, steps_); }
 
  private:
   void step_outer(thread_pool& pool, std::span<float> values) {
@@ -48765,8 +48384,7 @@ class by_change {
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
   /// One inner step more. `is_busy(f)`: fragment f is under way.
-  template <class IsBusy>
-  void step(std::size_t count, IsBusy&& is_busy) {
+  void step(std::size_t count, auto&& is_busy) {
     turns_.resize(count);
     for (turn& t : turns_) ++t.since;
     chosen_ = none;
@@ -48897,10 +48515,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 struct e3m0_options {
   std::uint32_t block = 256;  ///< values that share a scale: 16 to 65536, a multiple of 16
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(block);
-  }
+  void serialize(auto& ar) { ar(block); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -49174,27 +48789,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 
 /// 2 n bytes, relative error at most 2^-8 (values below 2^-126: absolute error at most 2^-134). Values that round beyond
 /// the largest bf16, 3.39e38, become infinite, which decode refuses.
-class bf16 {
+class bf16 : public detail::element_codec<bf16, causeway::bf16> {
  public:
   static constexpr std::string_view name = "bf16";
   static constexpr codec_traits traits{.lossy = true};
-  static constexpr bool raw = false;
-
-  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
-  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * 2; }
-
-  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::encode_as<causeway::bf16>(pool, values, room, level);
-  }
-  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                             kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_as<causeway::bf16>(pool, bytes, values, level, name);
-  }
-  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                                 kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_add_as<causeway::bf16>(pool, bytes, sum, weight, level, name);
-  }
 };
 static_assert(AddingCodec<bf16>);
 
@@ -49273,7 +48871,7 @@ class async_pipeline_mailbox {
     CAUSEWAY_TRY(arrive(p));
     double loss = 0;
     auto outcome = decode(codec, pool, l, p, samples, values, loss);
-    if (outcome && !all_finite(pool, values)) outcome = not_finite("", p.at, "it sent");
+    if (outcome && !stage::all_finite(pool, values)) outcome = not_finite("", p.at, "it sent");
     if (!outcome) {
       std::string& where = outcome.error().where;
       where = "rank " + std::to_string(l.other) + (where.empty() ? "" : ", " + where);
@@ -49291,7 +48889,7 @@ class async_pipeline_mailbox {
   /// errc::non_finite where `values` are not: what this rank took was, so they were spoilt here.
   result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
                     std::span<const std::uint64_t> samples, std::span<const float> values, double with) {
-    if (!all_finite(pool, values)) return not_finite("this stage", m, "it came to");
+    if (!stage::all_finite(pool, values)) return not_finite("this stage", m, "it came to");
     const auto c = crossing_of(l, m, samples);
     transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
     std::memcpy(p.bytes.data(), &with, head_bytes);
@@ -49420,9 +49018,6 @@ class async_pipeline_mailbox {
     if (gone_[index(way)] > 0) --gone_[index(way)];
   }
 
-  [[nodiscard]] static bool all_finite(thread_pool& pool, std::span<const float> values) {
-    return kernels::all_finite(pool, values.data(), static_cast<std::int64_t>(values.size()));
-  }
   [[nodiscard]] static error not_finite(const std::string& whose, const stream_place& m, const std::string& how) {
     return fail(errc::non_finite, whose,
                 how + " values that are not finite for micro-batch " + std::to_string(m.piece) + " of step " +
@@ -49813,20 +49408,6 @@ struct pipeline_place {
   [[nodiscard]] std::uint32_t replicas() const noexcept { return static_cast<std::uint32_t>(group.size()); }
 };
 
-namespace detail {
-
-inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
-
-/// The placement that `o` means for `peers` peers.
-CAUSEWAY_DECL [[nodiscard]] result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
-                                                                                           std::uint32_t peers);
-
-/// Every replica has the same number of ranks, every peer one place.
-CAUSEWAY_DECL [[nodiscard]] result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
-                                                         std::uint32_t peers);
-
-}  // namespace detail
-
 /// Where `self` of `peers` peers is.
 CAUSEWAY_DECL [[nodiscard]] result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
                                                             std::uint32_t peers);
@@ -49856,6 +49437,9 @@ CAUSEWAY_DECL [[nodiscard]] result<nn::model_part> part_of(const pipeline_option
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
+inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
+
+/// The placement that `o` means for `peers` peers.
 CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
                                                                              std::uint32_t peers) {
   if (!o.placement.empty()) return o.placement;
@@ -49869,6 +49453,7 @@ CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(con
   return rows;
 }
 
+/// Every replica has the same number of ranks, every peer one place.
 CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows, std::uint32_t peers) {
   for (const auto& row : rows) {
     if (row.empty() || row.size() != rows[0].size()) return wrong_placement("all replicas need equally many ranks");
@@ -50057,6 +49642,7 @@ class async_pipeline {
     return place_.pipeline.empty() ? 0 : std::uint64_t{place_.ranks() - 1 - place_.rank} * (1 + options_.ahead);
   }
   [[nodiscard]] Codec& codec() noexcept { return codec_; }
+  [[nodiscard]] const async_pipeline_options& options() const noexcept { return options_; }
 
  private:
   // Channels of activations, as in pipeline: 0, 1 training; 2, 3 evaluation; 4 what the stages tell each other.
@@ -50413,6 +49999,8 @@ class pipeline {
   [[nodiscard]] const pipeline_place& place() const noexcept { return place_; }
   [[nodiscard]] const plan::schedule& schedule() const noexcept { return schedule_; }
   [[nodiscard]] Codec& codec() noexcept { return codec_; }
+  [[nodiscard]] const pipeline_options& options() const noexcept { return options_; }
+  [[nodiscard]] Schedule& order() noexcept { return order_; }
 
  private:
   // Channels of activations: 0, 1 training; 2, 3 evaluation; 4 what the stages tell each other.
@@ -50421,7 +50009,7 @@ class pipeline {
 
   result<void> begin(auto& ctx) {
     if (ctx.elastic()) {
-      return fail(errc::unsupported, "pipeline", "peers that come and go need parallel::swarm; use fault::fail_stop here");
+      return fail(errc::unsupported, "pipeline", "peers that come and go need fault::quorum; use fault::fail_stop here");
     }
     CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
     CAUSEWAY_TRY(make_schedule());
@@ -50678,6 +50266,14 @@ CAUSEWAY_DECL placement placed_at_random(const pipeline_task& task, std::size_t 
 
 // Bodies of plan/placement.hpp.
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task) {
+  return 2 * links.mean_seconds(a, b, task.stage_bytes / static_cast<double>(task.replicas));
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL std::size_t placement::device(std::size_t stage, std::size_t replica) const {
@@ -50689,18 +50285,6 @@ CAUSEWAY_DECL std::span<const std::size_t> placement::group(std::size_t stage) c
   CAUSEWAY_EXPECT(stage < stages());
   return std::span{devices}.subspan(stage * replicas, replicas);
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task) {
-  return 2 * links.mean_seconds(a, b, task.stage_bytes / static_cast<double>(task.replicas));
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double data_parallel_seconds(const link_matrix& links, std::span<const std::size_t> group,
                                            const pipeline_task& task) {
@@ -51972,38 +51556,6 @@ inline result<void> validate(const dynamic_int8_options& o) {
 
 namespace detail {
 
-/// Sixteen entries of a table. `at` lies in memory: to take lanes out of a vector costs more than to read them again.
-CAUSEWAY_ALWAYS_INLINE void look_up(kernels::detail::f32x16& v, const float* table, const std::uint8_t* at) {
-  v = kernels::detail::f32x16{table[at[0]],  table[at[1]],  table[at[2]],  table[at[3]], table[at[4]],  table[at[5]],
-                              table[at[6]],  table[at[7]],  table[at[8]],  table[at[9]], table[at[10]], table[at[11]],
-                              table[at[12]], table[at[13]], table[at[14]], table[at[15]]};
-}
-CAUSEWAY_ALWAYS_INLINE void look_up(kernels::detail::u32x16& v, const std::uint32_t* table, const std::uint16_t* at) {
-  v = kernels::detail::u32x16{table[at[0]],  table[at[1]],  table[at[2]],  table[at[3]], table[at[4]],  table[at[5]],
-                              table[at[6]],  table[at[7]],  table[at[8]],  table[at[9]], table[at[10]], table[at[11]],
-                              table[at[12]], table[at[13]], table[at[14]], table[at[15]]};
-}
-
-/// Which cell of the map a value is in, and the bits that say where in it.
-CAUSEWAY_ALWAYS_INLINE void cut_values(std::uint16_t* cells, std::uint32_t* within, const kernels::detail::f32x16& v) {
-  using kernels::detail::u32x16;
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const auto cell = __builtin_convertvector(bits >> dynamic_map::cut_bits, kernels::detail::u16x16);
-  const u32x16 negative = reinterpret_cast<u32x16>(reinterpret_cast<kernels::detail::i32x16>(v) >> 31);
-  const u32x16 rest = (bits ^ negative) & dynamic_map::cut_mask;
-  std::memcpy(cells, &cell, sizeof cell);
-  std::memcpy(within, &rest, sizeof rest);
-}
-
-CAUSEWAY_ALWAYS_INLINE void join_levels(u8x16& codes, const std::uint32_t* table, const std::uint16_t* cells,
-                                        const std::uint32_t* within) {
-  kernels::detail::u32x16 level, rest;
-  look_up(level, table, cells);
-  std::memcpy(&rest, within, sizeof rest);
-  level = (level + rest) >> dynamic_map::cut_bits;
-  narrow_codes(codes, reinterpret_cast<kernels::detail::i32x16>(level));
-}
-
 /// The levels of dynamic_map.hpp, for block_codec.
 struct dynamic_codes {
   static constexpr std::string_view name = "dynamic_int8";
@@ -52016,31 +51568,38 @@ struct dynamic_codes {
   const std::uint32_t* cells = dynamic_map::instance().cells();
   const float* levels = dynamic_map::instance().levels();
 
-  /// The cells of all values first: read at once, they would not be there yet.
+  /// All values over their scale first: those just written to memory could not be read again yet.
   CAUSEWAY_ALWAYS_INLINE void encode(const float* x, std::uint8_t* codes, std::int64_t count, float inverse) const {
-    std::uint16_t cell[most];
-    std::uint32_t within[most];
+    using kernels::detail::i32x16, kernels::detail::u32x16;
+    std::uint32_t scaled[most];
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
       kernels::detail::f32x16 v;
       kernels::detail::load(v, x + i, part);
-      cut_values(cell + i, within + i, v * inverse);
+      v *= inverse;
+      std::memcpy(scaled + i, &v, sizeof v);
     });
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      i32x16 bits;
+      std::memcpy(&bits, scaled + i, sizeof bits);
+      const auto within = reinterpret_cast<u32x16>((bits ^ (bits >> 31)) & std::int32_t{dynamic_map::cut_mask});
+      u32x16 level;
+      look_up(level,
+              [&](std::int64_t lane) CAUSEWAY_INLINE_LAMBDA { return cells[scaled[i + lane] >> dynamic_map::cut_bits]; });
+      level = (level + within) >> dynamic_map::cut_bits;
       u8x16 narrow;
-      join_levels(narrow, cells, cell + i, within + i);
+      narrow_codes(narrow, reinterpret_cast<i32x16>(level));
       store_codes(codes + i, narrow, part);
     });
   }
 
   CAUSEWAY_ALWAYS_INLINE void decode(kernels::detail::f32x16& v, const std::uint8_t* codes, kernels::detail::whole) const {
-    look_up(v, levels, codes);
+    look_up(v, [&](std::int64_t lane) CAUSEWAY_INLINE_LAMBDA { return levels[codes[lane]]; });
   }
   CAUSEWAY_ALWAYS_INLINE void decode(kernels::detail::f32x16& v, const std::uint8_t* codes,
                                      kernels::detail::tail part) const {
     std::uint8_t padded[16] = {};
     std::memcpy(padded, codes, static_cast<std::size_t>(part.count));
-    look_up(v, levels, padded);
+    decode(v, padded, kernels::detail::whole{});
   }
 };
 static_assert(encode_blocks<dynamic_codes>::tile <= dynamic_codes::most);
@@ -52708,12 +52267,6 @@ inline constexpr std::byte not_finite{1};  ///< what comes out is not finite
 CAUSEWAY_DECL [[nodiscard]] net::message_id request_id(std::uint64_t number);
 CAUSEWAY_DECL [[nodiscard]] net::message_id answer_id(std::uint64_t number);
 
-namespace detail {
-
-inline constexpr net::envelope::kind messages{"block message", ", or of another model or codec", 2};
-
-}  // namespace detail
-
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As net::envelope::open.
@@ -52730,23 +52283,9 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 
 // Bodies of parallel/serving/block_messages.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire {
-
-CAUSEWAY_DECL double request::work() const noexcept {
-  return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
-}
-
-CAUSEWAY_DECL net::message_id request_id(std::uint64_t number) {
-  return {.channel = collective::channels::activations, .epoch = 0, .step = number};
-}
-
-CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number) {
-  return {.channel = collective::channels::activations + 1, .epoch = 0, .step = number};
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire { namespace detail {
+
+inline constexpr net::envelope::kind messages{"block message", ", or of another model or codec", 2};
 
 CAUSEWAY_DECL void span_field::put(net::byte_writer& out) const {
   out.put(static_cast<std::uint32_t>(blocks.first)).put(static_cast<std::uint32_t>(blocks.last));
@@ -52762,6 +52301,18 @@ CAUSEWAY_DECL void span_field::get(net::byte_reader& in) const {
 }}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire {
+
+CAUSEWAY_DECL double request::work() const noexcept {
+  return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
+}
+
+CAUSEWAY_DECL net::message_id request_id(std::uint64_t number) {
+  return {.channel = collective::channels::activations, .epoch = 0, .step = number};
+}
+
+CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number) {
+  return {.channel = collective::channels::activations + 1, .epoch = 0, .step = number};
+}
 
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
   return net::envelope::seal(detail::messages, run, m);
@@ -52794,30 +52345,12 @@ struct served_span {
   double throughput = 0;
 };
 
-namespace detail {
-
-/// A span is counted a little below what it has when it is taken out: its own place then looks best among equals.
-inline constexpr double nothing = 1e-3;
-
-CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows);
-
-[[nodiscard]] inline double least(const std::vector<double>& sums) { return *std::min_element(sums.begin(), sums.end()); }
-
-}  // namespace detail
-
 /// Rows a second through each block.
 CAUSEWAY_DECL [[nodiscard]] std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers);
 
 /// Where `count` blocks in a row are worst off: their throughputs, lowest first, are the least in lexicographic order; the
 /// first such place. Precondition: 1 <= count <= blocks.
 CAUSEWAY_DECL [[nodiscard]] std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count);
-
-namespace detail {
-
-/// Puts spans[i] where the others leave most to be done; whether that is another place.
-CAUSEWAY_DECL bool move_to_worst_served(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums);
-
-}  // namespace detail
 
 /// Where the server `self` of `spans` should begin instead; none where it stays: its place is the best, or the swarm would
 /// have a gap meanwhile, or the least throughput would not become more than 1 / quality of what it is, when all move until
@@ -52838,8 +52371,25 @@ CAUSEWAY_DECL [[nodiscard]] std::optional<std::int64_t> better_place(std::vector
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
+/// A span is counted a little below what it has when it is taken out: its own place then looks best among equals.
+inline constexpr double nothing = 1e-3;
+
+[[nodiscard]] inline double least(const std::vector<double>& sums) { return *std::min_element(sums.begin(), sums.end()); }
+
 CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows) {
   for (std::int64_t b = r.first; b < r.last; ++b) sums[static_cast<std::size_t>(b)] += rows;
+}
+
+/// Puts spans[i] where the others leave most to be done; whether that is another place.
+CAUSEWAY_DECL bool move_to_worst_served(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
+  served_span& s = spans[i];
+  add_throughput(sums, s.blocks, -s.throughput * (1 + nothing));
+  const std::int64_t at = worst_served(sums, s.blocks.size());
+  const bool moves = at != s.blocks.first;
+  add_throughput(sums, s.blocks, s.throughput * nothing);
+  s.blocks = {at, at + s.blocks.size()};
+  add_throughput(sums, s.blocks, s.throughput);
+  return moves;
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
@@ -52866,25 +52416,6 @@ CAUSEWAY_DECL std::int64_t worst_served(std::span<const double> throughputs, std
   }
   return first;
 }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
-
-CAUSEWAY_DECL bool move_to_worst_served(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
-  served_span& s = spans[i];
-  add_throughput(sums, s.blocks, -s.throughput * (1 + nothing));
-  const std::int64_t at = worst_served(sums, s.blocks.size());
-  const bool moves = at != s.blocks.first;
-  add_throughput(sums, s.blocks, s.throughput * nothing);
-  s.blocks = {at, at + s.blocks.size()};
-  add_throughput(sums, s.blocks, s.throughput);
-  return moves;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
                                                        std::int64_t layers, double quality) {
@@ -53307,8 +52838,6 @@ class tensor_mailbox {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL [[nodiscard]] bool all_finite(thread_pool& pool, std::span<const float> values);
-
 /// What messages carry: equal on peers that understand each other.
 template <stage::ActivationCodec Codec>
 [[nodiscard]] std::uint64_t span_run(std::uint64_t run, std::uint64_t model, const Codec& codec) {
@@ -53363,7 +52892,7 @@ class block_rpc_codec {
                                          std::span<const std::byte> bytes) {
     std::vector<float> values(crossing(r, way).count());
     CAUSEWAY_TRY(codec_.decode(pool, crossing(r, way), bytes, values));
-    if (!all_finite(pool, values)) return fail(errc::non_finite, "rows", "values that are not finite were sent");
+    if (!stage::all_finite(pool, values)) return fail(errc::non_finite, "rows", "values that are not finite were sent");
     return values;
   }
 
@@ -53445,7 +52974,7 @@ class block_rpc_codec {
       values[i] = std::bit_cast<float>(net::detail::load_little<std::uint32_t>(bytes.data() + i * sizeof(float)));
     }
     if (bytes.size() % sizeof(float) != 0) return wrong_length();
-    if (!all_finite(pool, values))
+    if (!stage::all_finite(pool, values))
       return fail(errc::non_finite, "prompts or adapters", "values that are not finite were sent");
     return values;
   }
@@ -53458,24 +52987,6 @@ class block_rpc_codec {
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SERVING_BLOCK_RPC_CODEC_HPP
-
-// ---- causeway/parallel/serving/impl/block_rpc_codec.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_RPC_CODEC_IPP
-#define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_RPC_CODEC_IPP
-
-// Bodies of parallel/serving/block_rpc_codec.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) {
-  return values.empty() || kernels::all_finite(pool, values.data(), std::ssize(values));
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_RPC_CODEC_IPP
-#endif
 
 // ---- causeway/autograd/prompts.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_PROMPTS_HPP
@@ -53917,7 +53428,8 @@ class block_server final : private block_request_handler {
       log_(severity::warning, outcome.error().text());
       return refusal(block_wire::not_here);
     }
-    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_tuned)) return refusal(block_wire::not_finite);
+    if (!stage::all_finite(blocks_.pool(), out) || !stage::all_finite(blocks_.pool(), d_tuned))
+      return refusal(block_wire::not_finite);
     return codec_.write_answer(blocks_.pool(), what, out, d_tuned);
   }
 
@@ -54354,7 +53866,7 @@ class block_client final : private block_server_directory {
   /// errc::non_finite where rows are not, or become so.
   result<pass> forward(thread_pool& pool, const block_batch& batch, std::span<const float> x, std::span<float> y) {
     CAUSEWAY_EXPECT(std::ssize(x) == batch.sequences * batch.tokens * model_.width && y.size() == x.size());
-    if (!all_finite(pool, batch.tuned)) {
+    if (!stage::all_finite(pool, batch.tuned)) {
       return fail(errc::non_finite, "block_client",
                   "prompts or adapters are not finite: the learning rate may be too high");
     }
@@ -54425,7 +53937,7 @@ class block_client final : private block_server_directory {
 
   result<shared_bytes> encoded(thread_pool& pool, const pass& p, std::size_t piece, stage::direction way,
                                std::span<const float> values) {
-    if (!all_finite(pool, values)) {
+    if (!stage::all_finite(pool, values)) {
       return fail(errc::non_finite, "block_client",
                   "rows for the servers are not finite: the learning rate may be too high");
     }
@@ -54986,8 +54498,7 @@ using petals_lora = parallel::tuned_model<nn::gpt_family, stage::coded<compress:
 
 namespace detail {
 
-template <class Options>
-[[nodiscard]] result<petals_finetune> tuned_by(const Options& o, const parallel::tuning_options& tuning) {
+[[nodiscard]] result<petals_finetune> tuned_by(const auto& o, const parallel::tuning_options& tuning) {
   const stage::parameter_source none = [](parameter_store&) -> result<void> {
     return fail(errc::invalid_argument, "petals", "no source of the embedding and the output layer");
   };
@@ -55186,8 +54697,6 @@ struct subspace_opening {
   static constexpr std::string_view name = "subspace<";
 };
 
-CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values);
-
 }  // namespace detail
 
 /// rank values a row, each as Inner (Backward for gradients) encodes it, against width: width / rank times fewer. Time:
@@ -55238,7 +54747,7 @@ class subspace {
     CAUSEWAY_TRY(c.way == direction::forward ? inner_.decode(pool, bytes, coordinates_)
                                              : backward_.decode(pool, bytes, coordinates_));
     basis_.expand(pool, memory_, static_cast<std::size_t>(c.rows), coordinates_.data(), base_of(c), values.data());
-    if (!detail::all_finite(pool, values)) return compress::detail::not_finite(name);  // sums that overflow
+    if (!all_finite(pool, values)) return compress::detail::not_finite(name);  // sums that overflow
     return {};
   }
 
@@ -55312,25 +54821,6 @@ static_assert(ActivationCodec<subspace<>>);
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_HPP
 
-// ---- causeway/stage/impl/subspace.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
-#define CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
-
-// Bodies of stage/subspace.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
-
-CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) {
-  return kernels::detail::look_for_finite(pool, kernels::detect_simd_level(), static_cast<std::int64_t>(values.size()),
-                                          values.data());
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
-
-#endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
-#endif
-
 // ---- causeway/optim/divisible.hpp ----
 #ifndef CAUSEWAY_OPTIM_DIVISIBLE_HPP
 #define CAUSEWAY_OPTIM_DIVISIBLE_HPP
@@ -55350,9 +54840,8 @@ concept Divisible = Optimizer<O> && requires(O& o) {
 
 /// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
 /// once.
-template <Divisible O>
-void divide(O& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to, std::int64_t length,
-            std::uint64_t steps) {
+void divide(Divisible auto& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to,
+            std::int64_t length, std::uint64_t steps) {
   std::vector<std::vector<float>> before;
   for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
   inner.resume(length, steps);
@@ -55742,8 +55231,7 @@ CAUSEWAY_DECL [[nodiscard]] protocol_models make(const protocol_models_options& 
 /// Puts the parameters of an nn::gpt or nn::llama, or of a part of one, into the subspace, also those of parts that it
 /// holds later, and gives the inner optimizer that keeps them there. Before training; not for a checkpoint that is resumed,
 /// whose parameters are in it.
-template <class Model>
-[[nodiscard]] result<stage::subspace_adamw> confined_adamw(const protocol_models_options& o, Model& model,
+[[nodiscard]] result<stage::subspace_adamw> confined_adamw(const protocol_models_options& o, auto& model,
                                                            const optim::adamw_options& adamw = {}) {
   CAUSEWAY_ASSIGN(stage::subspace_basis basis, stage::subspace_basis::random(o.seed, model.width(), o.rank));
   auto pieces = stage::residual_writers();
@@ -55819,7 +55307,7 @@ class periodic {
 
  public:
   static constexpr std::string_view name = "periodic";
-  static constexpr comm_traits traits{.tolerates = peers::elastic, .allows_late_steps = true};
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .allows_late_steps = true, .replays = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
@@ -55876,6 +55364,7 @@ class periodic {
   }
 
   /// The gradients are the mean of a round: the outer step that the others took with it. `adopt` moves the live parameters.
+  [[nodiscard]] static constexpr bool replays() noexcept { return true; }
   result<void> replay(auto& ctx) {
     step_anchor(ctx);
     return {};
@@ -56151,6 +55640,10 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 }
 [[nodiscard]] constexpr std::uint64_t training_turn(std::uint64_t step) noexcept { return local_turn(step) + 1; }
 [[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
+/// Of its tensors: when its step is over, what is still under way is cancelled.
+[[nodiscard]] constexpr std::uint32_t epoch_of(std::uint64_t turn) noexcept {
+  return static_cast<std::uint32_t>(step_of(turn)) + 1;
+}
 [[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return turn >= local_turn(step_of(turn)); }
 [[nodiscard]] constexpr bool is_local(std::uint64_t turn) noexcept { return turn == local_turn(step_of(turn)); }
 
@@ -56218,10 +55711,11 @@ struct status {
   /// Of a model of modules: the path that it was on last, and whether it is in this round; else it takes any.
   std::uint32_t module_path = no_module_path;
   std::uint8_t on_path = 0;
+  std::uint32_t paths = 0;  ///< that there are; equal on all peers
 
   void fields(auto& wire) {
     wire(net::below{stage, most_stages}, net::below{serving, 2}, turn, term, net::below{coordinates, 2}, queued, seconds,
-         sums[0], sums[1], part, committed, decided, module_path, net::below{on_path, 2});
+         sums[0], sums[1], part, committed, decided, module_path, net::below{on_path, 2}, paths);
   }
 };
 
@@ -56276,7 +55770,7 @@ struct order {
   };
 };
 
-/// A boundary tensor follows as data.
+/// A boundary tensor follows as data, under this name.
 struct tensor_announcement {
   std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
@@ -56286,6 +55780,9 @@ struct tensor_announcement {
 
   void fields(auto& wire) {
     wire(turn, net::below{micro_batch, most_micro_batches}, net::below{backward, 2}, serial, pass);
+  }
+  [[nodiscard]] net::message_id data() const {
+    return {.channel = collective::channels::activations, .epoch = epoch_of(turn), .step = serial};
   }
 };
 
@@ -56367,13 +55864,6 @@ struct delays {
 /// The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<status, claim, report, order, tensor_announcement, contributed, verdict, addresses,
                              move_request, refusal, probe, echo, delays, table_request, table_piece>;
-
-namespace detail {
-
-inline constexpr net::envelope::kind messages{
-    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 6};
-
-}  // namespace detail
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
@@ -56462,12 +55952,15 @@ CAUSEWAY_DECL void order::path_field::get(net::byte_reader& in) const {
   }
 }
 
+inline constexpr net::envelope::kind messages{
+    "swarm message", ", or of another model or seed, codec or number of micro-batches or local steps", 7};
+
 CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return net::envelope::seal(detail::messages, run, m);
+  return net::envelope::seal(messages, run, m);
 }
 
 CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return net::envelope::open<message>(detail::messages, run, bytes);
+  return net::envelope::open<message>(messages, run, bytes);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
@@ -56874,9 +56367,6 @@ CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false,
                                                    bool late = false);
 
-/// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
-CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
-
 /// Of a gradient that is a row of a mean: whether this peer has to give its own up. Others have a part of it, or all of it
 /// is in a result that is there already, and this peer's row is not.
 CAUSEWAY_DECL [[nodiscard]] bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan,
@@ -56941,6 +56431,13 @@ CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+/// Where rows are exchanged: whether a peer sent one in the attempt that somebody has the result of.
+CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer) {
+  const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+  if (at == plan.parts.end() || all[peer].step != plan.step) return false;
+  return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
+}
+
 CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                      const swarm_wire::batch_set& wanted, bool needs_part, bool late) {
   swarm_plan plan{.parts = std::vector(all.size(), swarm_part::nothing), .step = step, .late = late};
@@ -56970,12 +56467,6 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
   if (first != all.end()) plan.adds_part = static_cast<std::size_t>(first - all.begin());
   plan.complete = plan.complete && first != all.end();
   return plan;
-}
-
-CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer) {
-  const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
-  if (at == plan.parts.end() || all[peer].step != plan.step) return false;
-  return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
 }
 
 CAUSEWAY_DECL bool is_superfluous(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
@@ -57603,6 +57094,7 @@ class swarm {
 
   /// For the environment's swarm_group.
   [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+  [[nodiscard]] Codec& codec() noexcept { return codec_; }
 
  private:
   std::shared_ptr<swarm_round> peer_;
@@ -57616,324 +57108,6 @@ static_assert(ParallelismPolicy<swarm<>>);
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_HPP
-
-// ---- causeway/parallel/local_swarm.hpp ----
-#ifndef CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
-#define CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
-
-// A swarm whose peers take steps on their own: each on the micro-batches that passed through it, H times; then the peers of
-// a stage average what they have moved (DiLoCo within every stage of SWARM).
-//
-// Between two exchanges the peers of a stage hold different values. So a micro-batch goes back through the very peers that
-// it came forward through, and nobody takes a local step before all stages have all micro-batches of the step: no gradient
-// mixes values of two steps, or of two peers of a stage. docs/design/swarm.md has the rules for what is lost.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// After DiLoCo (Douillard et al., arXiv 2311.08105) and SWARM (Ryabinin et al., arXiv 2301.11913); no paper has the rules
-/// for peers that are lost, which are derived in docs/design/swarm.md. With M micro-batches a step, of which peer i of a
-/// stage had the set S_i(k) in step k:
-///   θ_i ← inner(θ_i, 1/|S_i(k)| Σ_{m ∈ S_i(k)} ∇_m),  k = 1 ... H;    Δ_i = θ − θ_i;
-///   Δ = Σ_i n_i Δ_i / Σ_i n_i (as the policy's exchange makes a weighted mean),  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);
-///   θ_i ← θ.
-/// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them; where fragments of the model take
-/// turns, all this holds for each of them; n_i is that of the steps that Δ_i is of where results are a round late. Needs a
-/// policy of local steps (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or parameters, whenever their
-/// results are applied; or of gradients that gather), with no more than swarm_options::local_steps steps between two
-/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_round. Every peer
-/// of every stage is given the same global batch, as a function of trainer.context().step(); the schedule of the learning
-/// rate goes by that step, so by global samples.
-///
-/// What counts in Δ is every micro-batch of the H steps, once in every stage: what a lost peer had stepped on is computed
-/// again before the exchange, with the values of then, and stepped on (one more inner step of those who do). A peer that
-/// joins or comes back starts from θ, passes the steps that the others have taken already, and has the weight of what it
-/// did. Where the peers of a stage meet in groups, θ is each peer's own, and one that joins serves from its first exchange
-/// on. Gradients are clipped by the norm of what the peer itself has of its stage: nobody has the whole model's.
-///
-/// A policy that gathers gradients (axis::global_samples) has Σ_k Σ_{m ∈ S_i(k)} ∇_m / n_i of each peer for a row instead,
-/// and θ takes one step with their mean once a round has enough samples, which all count alike. No parameter moves
-/// meanwhile, so what a lost peer had is computed again as it was: the step is that of one batch of all samples, clipped by
-/// the norm of the whole model.
-///
-/// Bytes: boundaries as parallel::swarm; between the peers of a stage, an exchange of P values in H steps. Memory beside
-/// that of swarm: θ, the outer optimizer's state, and the tokens of H steps.
-template <stage::ActivationCodec Codec = stage::plain>
-class local_swarm {
-  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
-                "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec "
-                "with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
-                "docs/reference/rules.md#p6");
-
- public:
-  static constexpr std::string_view name = "local_swarm";
-  static constexpr parallel_traits traits{.staged = true,
-                                          .reroutes = true,
-                                          .global_step = true,
-                                          .sums_over_stages = true,
-                                          .gathers_together = true,
-                                          .computes_late = true};
-  static constexpr std::uint32_t state_version = 1;
-
-  explicit local_swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
-      : peer_{std::move(peer)}, codec_{std::move(codec)} {}
-
-  result<void> start(auto& ctx) {
-    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) {
-      if (peer_ != nullptr) CAUSEWAY_TRY(check_options(peer_->options()));
-      if (peer_ != nullptr && peer_->options().stages > 1 && ctx.model().tied_table() != nn::not_held) {
-        return fail(errc::unsupported, std::string{name},
-                    "first and last stage would share a table, and each would average its own moves of it; build the model "
-                    "with untied embeddings, or use parallel::swarm");
-      }
-      if (peer_ != nullptr) ctx.stages().ask(*peer_);
-      return detail::open_swarm(name, ctx, peer_.get(), codec_, base_);
-    }
-    return {};  // the refusal is the only error
-  }
-
-  /// The mean loss over the global batch; 0 for a step that this peer passed, since the others had taken it.
-  result<double> forward_backward(auto& ctx, const batch& b) {
-    const swarm_options& o = peer_->options();
-    CAUSEWAY_TRY(check_batch(name, b, o.micro_batches));
-    const std::uint32_t steps_before = peer_->progress().size() / static_cast<std::uint32_t>(o.micro_batches);
-    CAUSEWAY_TRY(keep(b, steps_before));
-    using computer_type = detail::stage_computer<std::remove_cvref_t<decltype(ctx)>, Codec>;
-    step_ = {{inputs_.data() + inputs_.size() - b.inputs.size(), b.inputs.size()},
-             {targets_.data() + targets_.size() - b.targets.size(), b.targets.size()},
-             b.sequences};
-    computer_ = std::make_shared<computer_type>(ctx, codec_, step_, o.micro_batches, nn::pass_kind::recorded, base_);
-    peer_->has_values(!ctx.contribution().paused());
-    CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
-    const std::uint64_t own = peer_->contributed();
-    take_mean(ctx, own);
-    ctx.contribution().gathered(static_cast<std::uint64_t>(b.sequences) * (1 + steps_before));
-    ctx.contribution().takes_part(own * static_cast<std::uint64_t>(b.sequences / o.micro_batches));
-    const auto steps = static_cast<std::int64_t>(inputs_.size() / b.inputs.size());
-    round_ = {inputs_, targets_, b.sequences * steps};
-    computer_ =
-        std::make_shared<computer_type>(ctx, codec_, round_, o.micro_batches * steps, nn::pass_kind::recorded, base_);
-    peer_->end_local_step(ctx.step(), *computer_);
-    return sum / static_cast<double>(b.tokens());
-  }
-
-  /// Where gradients were gathered and exchanged, of the whole model; else of what this peer has of its stage.
-  result<float> norm(auto& ctx) { return gathers(ctx) ? peer_->norm() : ctx.own_norm(); }
-  result<void> after_step(auto&) { return {}; }
-
-  /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one. Of a model of
-  /// modules each path has its part of the batch, as in training; or the shared parameters of one `path` have all of it.
-  result<double> evaluate(auto& ctx, const batch& b, std::optional<std::uint32_t> path = {}) {
-    peer_->has_values(!ctx.contribution().paused());
-    return detail::evaluate_in_swarm(name, ctx, *peer_, b, path);
-  }
-
-  void serialize(auto&) {}  // a peer that is started again begins where the last exchange ended
-
-  /// For the environment's swarm_group.
-  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
-
- private:
-  [[nodiscard]] static bool gathers(auto& ctx) { return ctx.contribution().gathers_gradients(); }
-
-  static result<void> check_options(const swarm_options& o) {
-    const auto all = static_cast<std::uint64_t>(o.micro_batches) * o.local_steps;
-    if (o.local_steps > 0 && all <= swarm_wire::most_micro_batches) return {};
-    return fail(errc::invalid_argument, std::string{name},
-                "local_steps · micro_batches is " + std::to_string(all) + "; it must be 1 to " +
-                    std::to_string(swarm_wire::most_micro_batches) + ", equal on all peers");
-  }
-
-  // The batches of a round are kept until its exchange.
-  result<void> keep(const batch& b, std::uint32_t step) {
-    if (step == peer_->options().local_steps) {
-      return fail(errc::invalid_argument, std::string{name},
-                  "after swarm_options::local_steps steps, " + std::to_string(step) +
-                      ", the communication policy has no exchange; give as many as are between two of its exchanges");
-    }
-    const std::size_t before = b.inputs.size() * step;
-    if (step > 0 && inputs_.size() != before) {
-      return fail(errc::invalid_argument, std::string{name}, "global batches of one round differ in size");
-    }
-    inputs_.resize(before);
-    targets_.resize(before);
-    inputs_.insert(inputs_.end(), b.inputs.begin(), b.inputs.end());
-    targets_.insert(targets_.end(), b.targets.begin(), b.targets.end());
-    return {};
-  }
-
-  // Gradients are scaled for the mean over all micro-batches of the step, of which this peer has some.
-  void take_mean(auto& ctx, std::uint64_t own) {
-    const auto g = ctx.gradients();
-    if (own == 0 && gathers(ctx)) return;  // the others' may be enough for a step
-    if (own == 0) return ctx.skip_inner_step();
-    const auto all = static_cast<std::uint64_t>(peer_->options().micro_batches);
-    if (own == all) return;
-    kernels::scale(ctx.pool(), g.data(), static_cast<float>(all) / static_cast<float>(own),
-                   static_cast<std::int64_t>(g.size()));
-  }
-
-  std::shared_ptr<swarm_round> peer_;
-  Codec codec_;
-  embedding_base base_;                         // empty where the codec reads none
-  std::vector<std::int32_t> inputs_, targets_;  // of the steps since the last exchange
-  batch step_, round_;
-  std::shared_ptr<swarm_computer> computer_;
-};
-static_assert(ParallelismPolicy<local_swarm<>>);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
-
-// ---- causeway/parallel/swarm/swarm_mailbox.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_MAILBOX_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_MAILBOX_HPP
-
-// Boundary tensors on their way between the peers of a swarm. Each is announced by a message, a tensor_announcement; its
-// data follows under the number in it. What belongs to steps that are over is cancelled by the fabric's epochs.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// For the trainer's thread, without the fabric's lock; `any_done` with it.
-class swarm_mailbox {
- public:
-  CAUSEWAY_DECL explicit swarm_mailbox(net::fabric& fabric);
-
-  using arrival = tensor_mailbox<swarm_wire::tensor_announcement>::arrival;
-
-  CAUSEWAY_DECL void send(net::peer_index to, const swarm_wire::tensor_announcement& p, boundary_bytes bytes);
-  /// `most`: bytes of the boundary tensor, or more.
-  CAUSEWAY_DECL void expect(net::peer_index from, const swarm_wire::tensor_announcement& p, std::size_t most);
-
-  /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<arrival> collect();
-  CAUSEWAY_DECL [[nodiscard]] bool any_done() const;
-
-  /// What belongs to earlier steps is no longer received.
-  void forget_before(std::uint64_t turn) { fabric_.cancel_before(epoch_of(turn)); }
-  /// Ends what is under way.
-  void clear() { mailbox_.clear(); }
-
- private:
-  CAUSEWAY_DECL static std::uint32_t epoch_of(std::uint64_t turn) noexcept;
-  CAUSEWAY_DECL static net::message_id id_of(const swarm_wire::tensor_announcement& p);
-
-  net::fabric& fabric_;
-  tensor_mailbox<swarm_wire::tensor_announcement> mailbox_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_MAILBOX_HPP
-
-// ---- causeway/parallel/swarm/impl/swarm_mailbox.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MAILBOX_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MAILBOX_IPP
-
-// Bodies of parallel/swarm/swarm_mailbox.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL swarm_mailbox::swarm_mailbox(net::fabric& fabric) : fabric_{fabric}, mailbox_{fabric} {}
-
-CAUSEWAY_DECL std::vector<swarm_mailbox::arrival> swarm_mailbox::collect() { return mailbox_.collect(); }
-
-CAUSEWAY_DECL bool swarm_mailbox::any_done() const { return mailbox_.any_done(); }
-
-CAUSEWAY_DECL void swarm_mailbox::send(net::peer_index to, const swarm_wire::tensor_announcement& p, boundary_bytes bytes) {
-  mailbox_.send(to, id_of(p), std::move(bytes));
-}
-
-CAUSEWAY_DECL void swarm_mailbox::expect(net::peer_index from, const swarm_wire::tensor_announcement& p, std::size_t most) {
-  mailbox_.expect(from, id_of(p), p, most);
-}
-
-CAUSEWAY_DECL std::uint32_t swarm_mailbox::epoch_of(std::uint64_t turn) noexcept {
-  return static_cast<std::uint32_t>(swarm_wire::step_of(turn)) + 1;
-}
-
-CAUSEWAY_DECL net::message_id swarm_mailbox::id_of(const swarm_wire::tensor_announcement& p) {
-  return {.channel = collective::channels::activations, .epoch = epoch_of(p.turn), .step = p.serial};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MAILBOX_IPP
-#endif
-
-// ---- causeway/parallel/swarm/early_orders.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
-#define CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
-
-// A coordinator's orders that come before the turn that they are for: who has missed one asks for it when the turn begins.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// The newest order for each micro-batch of the next few turns. Regular.
-class early_orders {
- public:
-  using sent_order = std::pair<net::peer_id, swarm_wire::order>;  ///< with its sender
-
-  /// `micro_batches`: of any turn; orders for others are not kept.
-  explicit early_orders(std::size_t micro_batches) : micro_batches_{micro_batches} {}
-
-  CAUSEWAY_DECL void keep(net::peer_id from, const swarm_wire::order& o);
-  /// Gives those of this turn up, by micro-batch. Those of turns before it are dropped.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<sent_order> take(std::uint64_t turn);
-  /// Orders of coordinators of earlier terms count no more.
-  CAUSEWAY_DECL void drop_before(std::uint32_t term);
-
-  [[nodiscard]] bool empty() const noexcept { return orders_.empty(); }
-  [[nodiscard]] std::size_t size() const noexcept { return orders_.size(); }
-
- private:
-  static constexpr std::size_t turns = 4;
-
-  std::size_t micro_batches_;
-  std::map<std::pair<std::uint64_t, std::uint32_t>, sent_order> orders_;  // by turn and micro-batch
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
-
-// ---- causeway/parallel/swarm/impl/early_orders.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
-
-// Bodies of parallel/swarm/early_orders.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL void early_orders::keep(net::peer_id from, const swarm_wire::order& o) {
-  if (o.micro_batch >= micro_batches_) return;
-  const auto known = orders_.find({o.turn, o.micro_batch});
-  if (known == orders_.end()) {
-    if (orders_.size() < turns * micro_batches_) orders_.emplace(std::pair{o.turn, o.micro_batch}, sent_order{from, o});
-  } else if (known->second.second.version < o.version) {
-    known->second = {from, o};
-  }
-}
-
-CAUSEWAY_DECL std::vector<early_orders::sent_order> early_orders::take(std::uint64_t turn) {
-  std::vector<sent_order> taken;
-  while (!orders_.empty() && orders_.begin()->first.first <= turn) {
-    auto next = orders_.extract(orders_.begin());
-    if (next.key().first == turn) taken.push_back(std::move(next.mapped()));
-  }
-  return taken;
-}
-
-CAUSEWAY_DECL void early_orders::drop_before(std::uint32_t term) {
-  std::erase_if(orders_, [&](const auto& o) { return o.second.second.version >> 32U < term; });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
-#endif
 
 // ---- causeway/stage/routing.hpp ----
 #ifndef CAUSEWAY_STAGE_ROUTING_HPP
@@ -58113,2911 +57287,6 @@ CAUSEWAY_DECL server* roster::find(net::peer_id id) {
 
 #endif  // CAUSEWAY_STAGE_IMPL_ROUTING_IPP
 #endif
-
-// ---- causeway/parallel/swarm/swarm_scheduler.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
-
-// Brings all micro-batches of a turn through all stages of a swarm: gives each a path, sees who has contributed what, and
-// finds others for what was lost. A state machine without network and clock: what peers say goes in, orders come out.
-//
-// It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
-// exactly once (swarm_shares.hpp). What it decides is only how quickly they get there.
-//
-// Where the peers of a stage differ (local steps, a look-ahead), a micro-batch that loses a place begins anew there and in
-// all stages above: what they had was made of the lost peer's values. Who has contributed it computes it for the others'
-// sake. Stages below keep what they have.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// An order and whom it is for.
-struct addressed_order {
-  net::peer_id to = 0;
-  swarm_wire::order what;
-};
-
-/// Thread safety: none. Memory: M · S peers for M micro-batches and S stages. Cost of an event: O(S), but for a peer that
-/// goes or reports and for a stage's sum, O(M · S); what is under way is counted, not looked for.
-template <stage::routing::Router Router>
-class swarm_scheduler {
- public:
-  /// `window`: micro-batches under way for each peer that serves. `steps_alone`: peers take local steps, and differ.
-  swarm_scheduler(std::uint32_t stages, Router router, std::uint32_t window, bool steps_alone = false)
-      : router_{std::move(router)}, known_{stages}, window_{window}, alone_{steps_alone}, summed_(stages, false) {}
-  /// Before the first turn: peers of a stage compute at different values.
-  void peers_differ() noexcept { differ_ = true; }
-
-  // ---- who is there ----------------------------------------------------------------------------------------------------
-
-  void serves(net::peer_id id, std::uint32_t stage) {
-    const auto known = stage_of_.find(id);
-    if (known != stage_of_.end() && known->second == stage) return;
-    if (known != stage_of_.end()) gone(id);
-    known_.announced(id, stage);
-    const auto offended = offences_.find(id);
-    if (offended != offences_.end() && swarm_wire::step_of(turn_) < offended->second.until) known_.ban(id);
-    stage_of_[id] = stage;
-    router_.begin(size_, known_);
-  }
-
-  /// It is out of reach, or serves no stage any more: what only it had is given to others.
-  void gone(net::peer_id id) {
-    const auto known = stage_of_.find(id);
-    if (known == stage_of_.end()) return;
-    const std::uint32_t stage = known->second;
-    stage_of_.erase(known);
-    known_.gone(id);
-    reporters_.erase(id);
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
-      batch& b = batches_[m];
-      if (b.holders[stage] == id) hold(m, stage, 0);
-      if (!b.started || std::find(b.path.begin(), b.path.end(), id) == b.path.end()) continue;
-      stale_.insert(m);
-      if (differ_) b.path[stage] = stage::routing::nobody;  // also if it is back at once: it has forgotten
-    }
-    pump();
-  }
-
-  /// What it sent for a micro-batch of this turn is of no use: until the next step nothing new goes there, and another of
-  /// its stage, if there is one, computes that micro-batch. Whom it happens to again within 64 steps gets nothing for 2, 4
-  /// ... 64 of them, unless its stage has nobody else.
-  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
-    const auto stage = stage_of_.find(id);
-    if (stage == stage_of_.end() || turn != turn_ || m >= batches_.size()) return;
-    known_.ban(id);
-    offence& o = offences_[id];
-    o.until = swarm_wire::step_of(turn_) + (std::uint64_t{1} << std::min(o.count++, 6U));
-    batch& b = batches_[m];
-    if (!b.started || b.path[stage->second] != id || known_.usable(stage->second).empty()) return;
-    b.path[stage->second] = stage::routing::nobody;
-    if (b.holders[stage->second] == id) hold(m, stage->second, 0);
-    stale_.insert(m);
-    pump();
-  }
-
-  [[nodiscard]] const stage::routing::roster& known() const noexcept { return known_; }
-  [[nodiscard]] stage::routing::roster& known() noexcept { return known_; }
-
-  // ---- a turn ----------------------------------------------------------------------------------------------------------
-
-  /// `from`: peers whose reports are waited for, because another coordinator had begun the turn; none at its beginning.
-  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
-             std::set<net::peer_id> from = {}) {
-    term_ = term;
-    turn_ = turn;
-    size_ = size;
-    batches_.assign(size.micro_batches, batch{size.stages});
-    std::fill(summed_.begin(), summed_.end(), false);
-    under_way_ = finished_ = 0;
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) count_missing(m);
-    stale_.clear();
-    adopted_.clear();
-    next_ = 0;
-    reporters_ = std::move(from);
-    const std::uint64_t step = swarm_wire::step_of(turn);
-    std::erase_if(offences_, [&](const auto& o) { return step > o.second.until + 64; });
-    for (const auto& [id, stage] : stage_of_) {
-      const auto known = offences_.find(id);
-      if (known == offences_.end() || step >= known->second.until) known_.announced(id, stage);
-    }
-    router_.begin(size_, known_);
-    pump();
-  }
-
-  void take(net::peer_id from, const swarm_wire::report& r) {
-    const auto stage = stage_of_.find(from);
-    if (stage == stage_of_.end() || r.term != term_) return;
-    if (r.turn < turn_ && counts_earlier_turns()) return;  // it will report again
-    if (reporters_.erase(from) == 0) tell_again(from, stage->second);
-    if (r.turn == turn_ && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
-    pump();
-  }
-
-  void take(net::peer_id from, const swarm_wire::contributed& c) {
-    const auto stage = stage_of_.find(from);
-    if (stage == stage_of_.end() || c.turn != turn_ || c.micro_batch >= batches_.size()) return;
-    known_.measured(from, c.seconds);
-    note(from, stage->second, c.micro_batch, c.loss);
-    pump();
-  }
-
-  /// Whether a living peer of the stage has the sum of all its micro-batches: then nothing can be lost there any more.
-  void summed(std::uint32_t stage, bool has) {
-    if (summed_[stage] == has) return;
-    summed_[stage] = has;
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
-      recount(m, [&] { count_missing(m); });
-      if (!has && batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
-    }
-    pump();
-  }
-
-  // ---- what comes out --------------------------------------------------------------------------------------------------
-
-  [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
-
-  /// Every micro-batch is in the gradient of a living peer of every stage; in an evaluation, its loss is known.
-  [[nodiscard]] bool complete() const { return reporters_.empty() && finished_ == batches_.size(); }
-  /// Summed over all micro-batches whose loss is known, in their order.
-  [[nodiscard]] double loss() const {
-    double sum = 0;
-    for (const batch& b : batches_) sum += b.loss;
-    return sum;
-  }
-  /// Stages that nobody serves.
-  [[nodiscard]] std::vector<std::uint32_t> unserved() const {
-    std::vector<std::uint32_t> all;
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (known_.at(s).empty()) all.push_back(s);
-    }
-    return all;
-  }
-  [[nodiscard]] std::uint32_t under_way() const noexcept { return under_way_; }
-  [[nodiscard]] std::uint32_t finished() const noexcept { return finished_; }
-  /// Micro-batches that were routed again after a peer had gone.
-  [[nodiscard]] std::uint64_t rerouted() const noexcept { return rerouted_; }
-
- private:
-  struct batch {
-    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0), passes(stages, 0) {}
-    stage::routing::path path;
-    std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
-    std::vector<std::uint64_t> passes;  ///< by stage
-    double loss = 0;
-    std::uint32_t missing = 0;  ///< stages that do not have it
-    bool started = false;
-    bool known = false;  ///< which tensors are where: this coordinator has started it
-  };
-
-  struct offence {
-    std::uint32_t count = 0;
-    std::uint64_t until = 0;  ///< the first step in which it may get something again
-  };
-
-  // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
-  [[nodiscard]] bool counts_earlier_turns() const {
-    return alone_ && swarm_wire::trains(turn_) && !swarm_wire::is_local(turn_);
-  }
-
-  [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
-    return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
-  }
-  [[nodiscard]] static bool covered(const batch& b) noexcept { return b.missing == 0; }
-
-  // What ends a turn is counted as it changes.
-  void count_missing(std::uint32_t m) {
-    batch& b = batches_[m];
-    if (!swarm_wire::trains(turn_)) {
-      b.missing = b.holders.back() != 0 ? 0 : 1;
-      return;
-    }
-    b.missing = 0;
-    for (std::uint32_t s = 0; s < size_.stages; ++s) b.missing += covered(m, b, s) ? 0 : 1;
-  }
-  template <class Change>
-  void recount(std::uint32_t m, Change&& change) {
-    const batch& b = batches_[m];
-    const auto count = [&](std::uint32_t by) {
-      finished_ += covered(b) ? by : 0;
-      under_way_ += b.started && !covered(b) ? by : 0;
-    };
-    count(UINT32_MAX);  // minus one
-    change();
-    count(1);
-  }
-  void hold(std::uint32_t m, std::uint32_t stage, net::peer_id who) {
-    recount(m, [&] {
-      batches_[m].holders[stage] = who;
-      count_missing(m);
-    });
-  }
-  void set_started(std::uint32_t m) {
-    recount(m, [&] { batches_[m].started = true; });
-  }
-
-  void note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss) {
-    batch& b = batches_[m];
-    if (b.holders[stage] == 0) hold(m, stage, from);
-    if (stage + 1 == size_.stages) b.loss = loss;
-  }
-
-  void take_contents(net::peer_id from, std::uint32_t stage, const swarm_wire::report& r) {
-    std::size_t losses = 0;
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
-      batch& b = batches_[m];
-      if (r.done.has(m)) {
-        note(from, stage, m, losses < r.losses.size() ? r.losses[losses++] : 0);
-        adopt(m, stage, from);
-      } else if (b.holders[stage] == from) {  // it had to drop it
-        hold(m, stage, 0);
-        if (differ_) b.path[stage] = stage::routing::nobody;
-        stale_.insert(m);
-      } else if (r.begun.has(m) && b.holders[stage] == 0) {
-        adopt(m, stage, from);
-      }
-    }
-  }
-
-  // A micro-batch that an earlier coordinator had started goes on where it is.
-  void adopt(std::uint32_t m, std::uint32_t stage, net::peer_id at) {
-    batch& b = batches_[m];
-    if (b.started) return;
-    b.path[stage] = at;
-    adopted_.insert(m);
-  }
-
-  // Mends first, then starts as many as may be under way.
-  void pump() {
-    if (!reporters_.empty()) return;
-    for (const std::uint32_t m : std::exchange(adopted_, {})) {
-      if (!batches_[m].started) stale_.insert(m);
-      set_started(m);
-    }
-    for (const std::uint32_t m : std::exchange(stale_, {})) mend(m);
-    std::uint32_t room = window_ * static_cast<std::uint32_t>(stage_of_.size());
-    const std::uint32_t busy = under_way();
-    room = room > busy ? room - busy : 0;
-    for (; room > 0 && next_ < batches_.size(); ++next_) {
-      if (batches_[next_].started) continue;
-      if (!start(next_)) return;
-      --room;
-    }
-  }
-
-  bool start(std::uint32_t m) {
-    if (!all_served(m)) return false;
-    batch& b = batches_[m];
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
-    }
-    set_started(m);
-    begin_anew(b, 0);
-    tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
-    return true;
-  }
-
-  // From that stage up. The version of the order that says so names the pass.
-  void begin_anew(batch& b, std::uint32_t from) {
-    if (!differ_) return;
-    std::fill(b.passes.begin() + from, b.passes.end(), std::uint64_t{term_} << 32U | (versions_ + 1));
-    b.known = true;
-  }
-
-  // Lost places of a path are given to others, who get what the neighbours kept. Where nobody is left to take one, it
-  // waits for who comes.
-  void mend(std::uint32_t m) {
-    batch& b = batches_[m];
-    if (covered(b)) return;
-    if (!all_served(m)) {
-      stale_.insert(m);
-      return;
-    }
-    std::vector needs(size_.stages, swarm_wire::stage_need::usual);
-    std::uint32_t changed = size_.stages;  // the lowest place
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (!router_.runs(size_, s, m)) continue;
-      const net::peer_id before = b.path[s];
-      const auto at = stage_of_.find(b.holders[s] != 0 ? b.holders[s] : b.path[s]);
-      if (at != stage_of_.end() && at->second == s) {
-        b.path[s] = at->first;
-      } else {
-        b.path[s] = router_.choose(known_, s, m);
-      }
-      if (b.path[s] != before) changed = std::min(changed, s);
-      needs[s] = b.holders[s] == b.path[s] ? swarm_wire::stage_need::finished : swarm_wire::stage_need::again;
-    }
-    if (differ_) compute_anew(b, b.known ? changed : 0, needs);
-    ++rerouted_;
-    tell(m, b, needs);
-  }
-
-  // Stages below have what they need, but for the gradient where they have not contributed yet.
-  void compute_anew(batch& b, std::uint32_t from, std::vector<swarm_wire::stage_need>& needs) {
-    begin_anew(b, from);
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (s >= from) {
-        needs[s] = swarm_wire::stage_need::again;
-      } else if (needs[s] == swarm_wire::stage_need::again) {
-        needs[s] = swarm_wire::stage_need::usual;
-      }
-    }
-  }
-
-  // Whether every stage that the micro-batch passes has a peer to choose. One that failed is better than none.
-  bool all_served(std::uint32_t m) {
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (!router_.runs(size_, s, m)) continue;
-      if (known_.at(s).empty()) return false;
-      if (!known_.usable(s).empty()) continue;
-      const std::vector<stage::routing::server> banned{known_.at(s).begin(), known_.at(s).end()};
-      for (const auto& p : banned) known_.announced(p.id, s);
-    }
-    return true;
-  }
-
-  void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs) {
-    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs, b.passes};
-    for (const net::peer_id p : b.path) {
-      if (p != 0) orders_.push_back({p, o});
-    }
-  }
-
-  // It may not have heard of everything: orders that it knows do no harm.
-  void tell_again(net::peer_id to, std::uint32_t stage) {
-    for (const batch& b : batches_) {
-      const auto m = static_cast<std::uint32_t>(&b - batches_.data());
-      if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
-      orders_.push_back({to,
-                         {turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
-                          std::vector(size_.stages, swarm_wire::stage_need::usual), b.passes}});
-    }
-  }
-
-  Router router_;
-  stage::routing::roster known_;
-  std::uint32_t window_;
-  bool alone_, differ_ = alone_;
-  stage::routing::step_size size_;
-  std::uint32_t term_ = 0;
-  std::uint64_t turn_ = 0;
-  std::uint32_t versions_ = 0;
-  std::uint32_t next_ = 0;
-  std::uint32_t under_way_ = 0, finished_ = 0;  // micro-batches
-  std::uint64_t rerouted_ = 0;
-  std::vector<batch> batches_;
-  std::vector<bool> summed_;
-  std::map<net::peer_id, std::uint32_t> stage_of_;
-  std::map<net::peer_id, offence> offences_;  // also of those who are gone: coming back is no pardon
-  std::set<net::peer_id> reporters_;
-  std::set<std::uint32_t> stale_, adopted_;
-  std::vector<addressed_order> orders_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
-
-// ---- causeway/parallel/swarm/path_schedulers.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
-#define CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
-
-// A scheduler for each path through a model of modules; one, where all peers train one model. A global batch has an equal
-// part for each path, in their order, and a micro-batch goes through peers of its own path only: so each path is a swarm of
-// its own, with a part of every stage's peers. docs/design/swarm.md, L22 and L23.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// As swarm_scheduler, for all paths together.
-template <stage::routing::Router Router>
-class path_schedulers {
- public:
-  path_schedulers(std::uint32_t stages, Router router, std::uint32_t window, bool steps_alone)
-      : all_(1, swarm_scheduler<Router>{stages, std::move(router), window, steps_alone}), since_(1), rests_(1, false) {}
-  void peers_differ() noexcept {
-    for (auto& one : all_) one.peers_differ();
-  }
-
-  /// Before anybody serves.
-  void split(std::uint32_t paths) {
-    all_.assign(paths, swarm_scheduler<Router>{all_.front()});
-    forget_who_lacks();
-  }
-
-  // ---- who is there ----------------------------------------------------------------------------------------------------
-
-  /// Who is on no path in this round, which came after the turn `last_round`, gets the one that has the fewest peers of its
-  /// stage: that where it is, or was last, if others have no fewer, else the first such. Where there are fewer peers than
-  /// paths, nobody gets the last ones.
-  void serves(net::peer_id id, const swarm_wire::status& s, std::uint64_t last_round) {
-    const auto known = path_of_.find(id);
-    const bool stays = s.on_path != 0 && s.turn > last_round && s.module_path < count();
-    const std::uint32_t path =
-        stays ? s.module_path : fewest(id, s.stage, known == path_of_.end() ? s.module_path : known->second);
-    if (known != path_of_.end() && known->second != path) all_[known->second].gone(id);
-    path_of_[id] = path;
-    all_[path].serves(id, s.stage);
-  }
-  void gone(net::peer_id id) {
-    if (auto* own = of(id)) own->gone(id);
-    path_of_.erase(id);
-  }
-  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
-    if (m < places_.size()) all_[places_[m].path].failed(id, turn, places_[m].number);
-  }
-  void measured(net::peer_id id, double seconds) {
-    if (auto* own = of(id)) own->known().measured(id, seconds);
-  }
-  void link(net::peer_id a, net::peer_id b, double seconds) {
-    for (auto& one : all_) one.known().link(a, b, seconds);
-  }
-
-  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const { return all_.front().known().link(a, b); }
-
-  // ---- a turn ----------------------------------------------------------------------------------------------------------
-
-  /// `batch`: micro-batches of a global batch, of which the turn has some. 0: they are of no path, and go to all who do not
-  /// rest.
-  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size, std::uint32_t batch,
-             const std::set<net::peer_id>& from = {}) {
-    turn_ = turn;
-    if (std::exchange(term_, term) != term) forget_who_lacks();
-    places_.clear();
-    batches_.assign(all_.size(), {});
-    std::vector<std::uint32_t> awake;
-    for (std::uint32_t p = 0; p < count(); ++p) {
-      if (!rests(p)) awake.push_back(p);
-    }
-    for (std::uint32_t m = 0; m < size.micro_batches; ++m) {
-      const std::uint32_t path = batch > 0 || awake.empty()
-                                     ? swarm_wire::module_path_of(m, size.micro_batches, std::max(batch, count()), count())
-                                     : awake[m % awake.size()];
-      places_.push_back({path, static_cast<std::uint32_t>(batches_[path].size())});
-      batches_[path].push_back(m);
-    }
-    for (std::uint32_t p = 0; p < count(); ++p) {
-      std::set<net::peer_id> reporters;
-      for (const net::peer_id id : from) {
-        if (of(id) == &all_[p]) reporters.insert(id);
-      }
-      auto part = size;
-      part.micro_batches = static_cast<std::uint32_t>(batches_[p].size());
-      all_[p].begin(term, turn, part, std::move(reporters));
-    }
-  }
-
-  void take(net::peer_id from, const swarm_wire::report& r) {
-    auto* const own = of(from);
-    if (own == nullptr) return;
-    const auto path = static_cast<std::uint32_t>(own - all_.data());
-    swarm_wire::report part{r.term, r.turn, {}, {}, {}};
-    if (r.turn == turn_ && r.done.size() == places_.size()) {
-      part.done = part.begun = swarm_wire::batch_set{static_cast<std::uint32_t>(batches_[path].size())};
-      auto loss = r.losses.begin();
-      for (std::uint32_t m = 0; m < places_.size(); ++m) {
-        const bool theirs = places_[m].path == path, done = r.done.has(m);
-        if (theirs && done) part.done.add(places_[m].number);
-        if (theirs && r.begun.has(m)) part.begun.add(places_[m].number);
-        if (theirs && done && loss != r.losses.end()) part.losses.push_back(*loss);
-        if (done && loss != r.losses.end()) ++loss;
-      }
-    }
-    own->take(from, part);
-  }
-  void take(net::peer_id from, swarm_wire::contributed c) {
-    if (c.turn != turn_ || c.micro_batch >= places_.size()) return;
-    const place at = places_[c.micro_batch];
-    c.micro_batch = at.number;
-    all_[at.path].take(from, c);
-  }
-  void summed(std::uint32_t stage, bool has) {
-    for (auto& one : all_) one.summed(stage, has);
-  }
-
-  /// A path rests where a stage that others serve has had nobody on it for so long. It goes on with who comes.
-  void look_for_resting(time_point now, duration patience) {
-    for (std::uint32_t p = 0; p < count() && count() > 1; ++p) {
-      const auto lacks = all_[p].unserved();
-      const bool others = std::all_of(lacks.begin(), lacks.end(), [this](std::uint32_t s) { return is_served(s); });
-      if (lacks.empty() || !others) {
-        since_[p].reset();
-      } else if (!since_[p]) {
-        since_[p] = now;
-      }
-      rests_[p] = since_[p] && now - *since_[p] >= patience;
-    }
-  }
-
-  // ---- what comes out --------------------------------------------------------------------------------------------------
-
-  [[nodiscard]] std::vector<addressed_order> take_orders() {
-    std::vector<addressed_order> orders;
-    for (std::uint32_t p = 0; p < count(); ++p) {
-      for (addressed_order& o : all_[p].take_orders()) {
-        o.what.micro_batch = batches_[p][o.what.micro_batch];
-        orders.push_back(std::move(o));
-      }
-    }
-    return orders;
-  }
-  [[nodiscard]] bool complete() const {
-    for (std::uint32_t p = 0; p < count(); ++p) {
-      if (!rests(p) && !all_[p].complete()) return false;
-    }
-    return true;
-  }
-  [[nodiscard]] swarm_wire::verdict judge(std::uint64_t turn) const {
-    return {turn, complete() ? std::uint8_t{1} : std::uint8_t{0}, loss(), left_out()};
-  }
-  /// Of paths that rest.
-  [[nodiscard]] swarm_wire::batch_set left_out() const {
-    swarm_wire::batch_set set{count() > 1 ? static_cast<std::uint32_t>(places_.size()) : 0};
-    for (std::uint32_t m = 0; m < set.size(); ++m) {
-      if (rests(places_[m].path)) set.add(m);
-    }
-    return set;
-  }
-  /// Where paths rest, of the others, as if theirs were the mean of all.
-  [[nodiscard]] double loss() const {
-    double sum = 0;
-    std::size_t known = 0;
-    for (std::uint32_t p = 0; p < count(); ++p) {
-      if (rests(p)) continue;
-      sum += all_[p].loss();
-      known += batches_[p].size();
-    }
-    return known == places_.size() || known == 0 ? sum
-                                                 : sum * static_cast<double>(places_.size()) / static_cast<double>(known);
-  }
-  [[nodiscard]] std::uint64_t finished() const { return total(&swarm_scheduler<Router>::finished); }
-  [[nodiscard]] std::uint64_t rerouted() const { return total(&swarm_scheduler<Router>::rerouted); }
-
- private:
-  struct place {
-    std::uint32_t path = 0;
-    std::uint32_t number = 0;  ///< among the path's
-  };
-
-  [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(all_.size()); }
-  [[nodiscard]] swarm_scheduler<Router>* of(net::peer_id id) {
-    const auto known = path_of_.find(id);
-    return known == path_of_.end() ? nullptr : &all_[known->second];
-  }
-  void forget_who_lacks() {
-    since_.assign(all_.size(), {});
-    rests_.assign(all_.size(), false);
-  }
-  [[nodiscard]] bool rests(std::uint32_t path) const { return rests_[path] && !all_[path].unserved().empty(); }
-  [[nodiscard]] bool is_served(std::uint32_t stage) const {
-    return std::any_of(all_.begin(), all_.end(), [stage](const auto& one) { return !one.known().at(stage).empty(); });
-  }
-  template <class Count>
-  [[nodiscard]] std::uint64_t total(Count of_one) const {
-    std::uint64_t sum = 0;
-    for (const auto& one : all_) sum += (one.*of_one)();
-    return sum;
-  }
-  [[nodiscard]] std::uint32_t fewest(net::peer_id id, std::uint32_t stage, std::uint32_t preferred) const {
-    std::vector<std::size_t> others;
-    for (const auto& one : all_) {
-      const auto there = one.known().at(stage);
-      others.push_back(there.size() -
-                       std::size_t(std::count_if(there.begin(), there.end(), [id](const auto& p) { return p.id == id; })));
-    }
-    const std::size_t peers = 1 + std::accumulate(others.begin(), others.end(), std::size_t{0});
-    others.resize(std::min(others.size(), peers));  // so that the last ones rest, in all stages
-    const auto least = std::min_element(others.begin(), others.end());
-    return preferred < others.size() && others[preferred] == *least ? preferred
-                                                                    : static_cast<std::uint32_t>(least - others.begin());
-  }
-
-  std::vector<swarm_scheduler<Router>> all_;
-  std::vector<std::optional<time_point>> since_;     // by path: when a stage was first seen with nobody on it
-  std::vector<bool> rests_;                          // likewise
-  std::vector<std::vector<std::uint32_t>> batches_;  // by path: its micro-batches of the turn
-  std::vector<place> places_;                        // by micro-batch
-  std::map<net::peer_id, std::uint32_t> path_of_;
-  std::uint64_t turn_ = 0;
-  std::uint32_t term_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
-
-// ---- causeway/parallel/swarm/peer_directory.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
-#define CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
-
-// What one peer knows of a swarm: who is connected, where each stands, which stages have their sums, and who coordinates.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// One other peer.
-struct swarm_neighbour {
-  net::peer_index link = 0;
-  bool up = false;
-  std::string address;
-  std::optional<swarm_wire::status> said;  ///< on this connection
-  time_point heard;
-  time_point probed;  ///< an echo is waited for since then
-  double delay = 0;   ///< seconds, half a round trip; 0: not known
-  bool news = false;  ///< the coordinator has not been told that delay
-};
-
-/// Thread safety: none; the fabric's lock serves.
-class peer_directory {
- public:
-  CAUSEWAY_DECL peer_directory(net::peer_id self, std::uint32_t stages);
-
-  CAUSEWAY_DECL void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
-  /// Who is down is forgotten where many are known: strangers come with new ids for ever.
-  CAUSEWAY_DECL void down(net::peer_id id);
-  CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::status& s, time_point now);
-
-  /// A round trip ends, if it was this peer that began it.
-  CAUSEWAY_DECL void echoed(net::peer_id from, std::uint64_t mark, time_point now);
-  [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
-
-  /// Those that were measured since the last call.
-  CAUSEWAY_DECL [[nodiscard]] swarm_wire::delays take_delays();
-  /// Somebody else is to be told all of them.
-  CAUSEWAY_DECL void tell_delays_again();
-
-  /// Another one after everything that somebody said anew, but for queues and speeds.
-  [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }
-
-  /// Up to `count` of those who are connected, others with every call: all in turn.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count);
-
-  /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
-  CAUSEWAY_DECL void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
-  CAUSEWAY_DECL [[nodiscard]] bool remembers(std::uint32_t stage, std::uint64_t step) const;
-
-  /// Of all stages, what was asked for likewise: as many numbers as all of them told. Nothing while a stage is missing.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(std::uint64_t step) const;
-
-  /// What all stages came to in a step, as somebody has committed it.
-  void remember_decided(const swarm_wire::stage_sum& total) { remember(decided_, total); }
-  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> decided(std::uint64_t step) const;
-  /// Somebody is so far ahead that nobody speaks of this step's sums any more.
-  CAUSEWAY_DECL [[nodiscard]] bool left_behind(std::uint64_t step) const;
-
-  /// Whether a connected peer of the stage has the sum of the step.
-  CAUSEWAY_DECL [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const;
-
-  /// Connected, and has the weights of its stage.
-  CAUSEWAY_DECL [[nodiscard]] bool serves(net::peer_id id) const;
-  CAUSEWAY_DECL [[nodiscard]] bool anybody_serves(std::uint32_t stage) const;
-
-  CAUSEWAY_DECL [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const;
-  CAUSEWAY_DECL [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
-  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
-  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
-  /// Beyond it, or with the exchange committed that it is for: after the last one of a run comes no turn.
-  CAUSEWAY_DECL [[nodiscard]] bool anybody_through(std::uint64_t turn) const;
-
-  struct coordinator_choice {
-    net::peer_id id = 0;
-    std::uint32_t term = 0;
-  };
-  /// Who says that it coordinates, with the highest term; of two with the same, the one with the lower id. `self`: this
-  /// peer's own claim, term 0 if it has none.
-  CAUSEWAY_DECL [[nodiscard]] coordinator_choice coordinator(std::uint32_t own_term) const;
-  /// Whether this peer, which serves the first stage, comes before all others that could coordinate.
-  CAUSEWAY_DECL [[nodiscard]] bool first_in_line() const;
-
-  [[nodiscard]] std::map<net::peer_id, swarm_neighbour>& peers() noexcept { return peers_; }
-  [[nodiscard]] const std::map<net::peer_id, swarm_neighbour>& peers() const noexcept { return peers_; }
-  CAUSEWAY_DECL [[nodiscard]] net::peer_id at(net::peer_index link) const;
-  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const;
-  /// The highest that was heard of.
-  [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
-  void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
-
- private:
-  using sums = std::map<std::uint64_t, swarm_wire::stage_sum>;  // by step
-  CAUSEWAY_DECL static void remember(sums& known, const swarm_wire::stage_sum& sum);
-  CAUSEWAY_DECL [[nodiscard]] static std::optional<swarm_wire::stage_sum> of(const sums& known, std::uint64_t step);
-
-  CAUSEWAY_DECL static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
-
-  static constexpr std::size_t most_known = 4096;
-
-  net::peer_id self_;
-  std::map<net::peer_id, swarm_neighbour> peers_;
-  std::map<net::peer_index, net::peer_id> by_link_;
-  std::vector<sums> sums_;  // by stage
-  sums decided_;            // of all together
-  std::uint32_t term_ = 0;
-  std::uint64_t changes_ = 0;
-  net::peer_id last_of_few_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
-
-// ---- causeway/parallel/swarm/impl/peer_directory.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
-
-// Bodies of parallel/swarm/peer_directory.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL peer_directory::peer_directory(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
-
-CAUSEWAY_DECL void peer_directory::up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
-  swarm_neighbour& p = peers_[id];
-  p = {link, true, address, std::nullopt, now, {}, p.delay, p.delay > 0};
-  by_link_[link] = id;
-  ++changes_;
-}
-
-CAUSEWAY_DECL void peer_directory::down(net::peer_id id) {
-  swarm_neighbour& p = peers_[id];
-  p.up = false;
-  p.said.reset();
-  by_link_.erase(p.link);
-  ++changes_;
-  if (peers_.size() > most_known) peers_.erase(id);
-}
-
-CAUSEWAY_DECL void peer_directory::take(net::peer_id from, const swarm_wire::status& s, time_point now) {
-  swarm_neighbour& p = peers_[from];
-  if (!p.said || !says_the_same(*p.said, s)) ++changes_;
-  p.said = s;
-  p.heard = now;
-  term_ = std::max(term_, s.term);
-  for (const auto& sum : s.sums) remember(s.stage, sum);
-  remember_decided(s.decided);
-}
-
-CAUSEWAY_DECL void peer_directory::echoed(net::peer_id from, std::uint64_t mark, time_point now) {
-  swarm_neighbour& p = peers_[from];
-  if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
-  const double took = 0.5 * seconds(now - p.probed);
-  p.delay = p.delay > 0 ? 0.7 * p.delay + 0.3 * took : took;
-  p.news = true;
-  p.probed = {};
-}
-
-CAUSEWAY_DECL swarm_wire::delays peer_directory::take_delays() {
-  swarm_wire::delays all;
-  for (auto& [id, p] : peers_) {
-    if (!p.up || !p.news || all.list.size() == swarm_wire::most_addresses) continue;
-    all.list.push_back({id, p.delay});
-    p.news = false;
-  }
-  return all;
-}
-
-CAUSEWAY_DECL void peer_directory::tell_delays_again() {
-  for (auto& [id, p] : peers_) p.news = p.delay > 0;
-}
-
-CAUSEWAY_DECL std::vector<net::peer_id> peer_directory::next_few(std::size_t count) {
-  std::vector<net::peer_id> few;
-  auto at = peers_.upper_bound(last_of_few_);
-  for (std::size_t looked = 0; looked < peers_.size() && few.size() < count; ++looked) {
-    if (at == peers_.end()) at = peers_.begin();
-    if (at->second.up) few.push_back(at->first);
-    ++at;
-  }
-  if (!few.empty()) last_of_few_ = few.back();
-  return few;
-}
-
-CAUSEWAY_DECL void peer_directory::remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
-  if (stage < sums_.size()) remember(sums_[stage], sum);
-}
-
-CAUSEWAY_DECL void peer_directory::remember(sums& known, const swarm_wire::stage_sum& sum) {
-  if (sum.squares < 0) return;
-  known.try_emplace(sum.step, sum);
-  while (known.size() > 4) known.erase(known.begin());
-}
-
-CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::of(const sums& known, std::uint64_t step) {
-  const auto at = known.find(step);
-  return at == known.end() ? std::nullopt : std::optional{at->second};
-}
-
-CAUSEWAY_DECL bool peer_directory::remembers(std::uint32_t stage, std::uint64_t step) const {
-  return sums_[stage].contains(step);
-}
-
-CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::decided(std::uint64_t step) const {
-  return of(decided_, step);
-}
-
-CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::total(std::uint64_t step) const {
-  std::optional<swarm_wire::stage_sum> all;
-  for (const sums& of_stage : sums_) {
-    const auto part = of(of_stage, step);
-    if (!part) return std::nullopt;
-    if (!all) {
-      all = part;
-      continue;
-    }
-    all->squares += part->squares;
-    all->asked.resize(std::min(all->asked.size(), part->asked.size()));
-    for (std::size_t i = 0; i < all->asked.size(); ++i) all->asked[i] += part->asked[i];
-  }
-  return all;
-}
-
-CAUSEWAY_DECL bool peer_directory::left_behind(std::uint64_t step) const {
-  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-    if (serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
-    return p.second.up && p.second.said && p.second.said->committed > step + 1;
-  });
-}
-
-CAUSEWAY_DECL bool peer_directory::has_sum(std::uint32_t stage, std::uint64_t step) const {
-  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-    const auto& said = p.second.said;
-    if (!p.second.up || !said || said->stage != stage) return false;
-    return std::any_of(std::begin(said->sums), std::end(said->sums),
-                       [&](const auto& sum) { return sum.step == step && sum.squares >= 0; });
-  });
-}
-
-CAUSEWAY_DECL bool peer_directory::serves(net::peer_id id) const {
-  const auto at = peers_.find(id);
-  return at != peers_.end() && at->second.up && at->second.said && at->second.said->serving != 0;
-}
-
-CAUSEWAY_DECL bool peer_directory::anybody_serves(std::uint32_t stage) const {
-  return std::any_of(peers_.begin(), peers_.end(),
-                     [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
-}
-
-CAUSEWAY_DECL bool peer_directory::reached(net::peer_id id, std::uint64_t turn) const {
-  return serves(id) && peers_.at(id).said->turn >= turn;
-}
-
-CAUSEWAY_DECL bool peer_directory::beyond(net::peer_id id, std::uint64_t turn) const {
-  return serves(id) && peers_.at(id).said->turn > turn;
-}
-
-CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint64_t turn) const {
-  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
-}
-
-CAUSEWAY_DECL bool peer_directory::anybody_through(std::uint64_t turn) const {
-  return anybody_beyond(turn) || std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-           return p.second.up && p.second.said && p.second.said->committed > swarm_wire::step_of(turn);
-         });
-}
-
-CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
-  return std::any_of(peers_.begin(), peers_.end(),
-                     [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
-}
-
-CAUSEWAY_DECL auto peer_directory::coordinator(std::uint32_t own_term) const -> coordinator_choice {
-  coordinator_choice best = own_term > 0 ? coordinator_choice{self_, own_term} : coordinator_choice{};
-  for (const auto& [id, p] : peers_) {
-    if (!serves(id) || p.said->coordinates == 0 || p.said->term < best.term) continue;
-    if (p.said->term > best.term || id < best.id) best = {id, p.said->term};
-  }
-  return best;
-}
-
-CAUSEWAY_DECL bool peer_directory::first_in_line() const {
-  return std::none_of(peers_.begin(), peers_.end(),
-                      [this](const auto& p) { return p.first < self_ && serves(p.first) && p.second.said->stage == 0; });
-}
-
-CAUSEWAY_DECL net::peer_id peer_directory::at(net::peer_index link) const {
-  const auto found = by_link_.find(link);
-  return found == by_link_.end() ? 0 : found->second;
-}
-
-CAUSEWAY_DECL std::optional<net::peer_index> peer_directory::link_to(net::peer_id id) const {
-  const auto at = peers_.find(id);
-  return at == peers_.end() || !at->second.up ? std::nullopt : std::optional{at->second.link};
-}
-
-CAUSEWAY_DECL bool peer_directory::says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
-  const auto sum = [](const auto& x, const auto& y) {
-    return x.step == y.step && x.squares == y.squares && x.asked == y.asked;
-  };
-  return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term &&
-         a.coordinates == b.coordinates && sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part &&
-         a.committed == b.committed && sum(a.decided, b.decided);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
-#endif
-
-// ---- causeway/parallel/swarm/swarm_balance.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
-
-// Which peer of a swarm should serve another stage (SWARM, ICML 2023, section 3.3): from time to time queues are compared,
-// and the least useful peer of the least loaded stage goes to the most loaded one.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// A peer as the balance sees it.
-struct balanced_peer {
-  net::peer_id id = 0;
-  double seconds = 0;    ///< of one micro-batch; 0: not known
-  double queued = 0;     ///< micro-batches that waited there, on average
-  bool may_move = true;  ///< the coordinator does not
-};
-
-struct swarm_move {
-  net::peer_id who = 0;
-  std::uint32_t to = 0;
-  bool again = false;  ///< it was chosen before, and has not moved yet
-};
-
-/// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
-CAUSEWAY_DECL [[nodiscard]] double load_of(const std::vector<balanced_peer>& stage);
-
-/// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
-CAUSEWAY_DECL [[nodiscard]] std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
-
-/// Nobody moves where queues differ by less than `hysteresis` micro-batches per peer, and no stage loses its last peer. The
-/// least useful peer of a stage is the slowest; of those with equal speed, the one with the highest id.
-CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
-                                                                  double hysteresis);
-
-/// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
-/// before as long as nothing was begun. What is said at some moment would not do: peers speak when a turn begins and ends,
-/// and then nothing waits.
-class queue_meter {
- public:
-  CAUSEWAY_DECL void begin_turn();
-  /// `waiting`: without the one that is begun.
-  CAUSEWAY_DECL void began(std::size_t waiting);
-  [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
-
- private:
-  [[nodiscard]] double mean_of_turn() const { return begun_ > 0 ? sum_ / begun_ : 0; }
-
-  double sum_ = 0, begun_ = 0, before_ = 0;
-};
-
-/// Queues as peers told of them since the last comparison.
-class queue_watch {
- public:
-  CAUSEWAY_DECL void saw(net::peer_id id, double queued);
-  void looked() { ++looks_; }
-  CAUSEWAY_DECL [[nodiscard]] double mean(net::peer_id id) const;
-  /// Whether it is time to compare; the first time one period after the first question.
-  CAUSEWAY_DECL bool due(time_point now, duration every);
-  /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
-  /// due soon waits for half a period.
-  CAUSEWAY_DECL void changed(time_point now, duration every);
-  CAUSEWAY_DECL void clear();
-
- private:
-  std::map<net::peer_id, double> sums_;
-  double looks_ = 0;
-  time_point at_;
-};
-
-/// A peer that serves a stage, as it says of itself.
-struct serving_peer {
-  net::peer_id id = 0;
-  std::uint32_t stage = 0;
-  double seconds = 0;  ///< of one micro-batch; 0: not known
-  double queued = 0;
-};
-
-/// For the coordinator: queues are looked at with every heartbeat, and compared when it is time.
-class stage_balance {
- public:
-  stage_balance(std::uint32_t stages, duration every, double hysteresis)
-      : stages_{stages}, every_{every}, hysteresis_{hysteresis} {}
-
-  /// Whom to ask to serve another stage, if anybody. It moves at the end of its step; who was started again meanwhile has
-  /// not heard of it, and is asked again.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> look(time_point now, std::span<const serving_peer> others,
-                                                             const serving_peer& self);
-
- private:
-  std::uint32_t stages_;
-  duration every_;
-  double hysteresis_;
-  queue_watch queues_;
-  std::map<net::peer_id, std::uint32_t> served_;  // stages by peer, when they were looked at last
-  swarm_move moving_;                             // the last one that was asked for
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
-
-// ---- causeway/parallel/swarm/impl/swarm_balance.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
-
-// Bodies of parallel/swarm/swarm_balance.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage) {
-  double sum = 0;
-  for (const balanced_peer& p : stage) sum += p.queued;
-  return stage.empty() ? 0 : sum / static_cast<double>(stage.size());
-}
-
-CAUSEWAY_DECL std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages) {
-  std::uint32_t most = 0;
-  for (std::uint32_t s = 0; s < stages.size(); ++s) {
-    if (stages[s].empty()) return s;
-    if (load_of(stages[s]) > load_of(stages[most])) most = s;
-  }
-  return most;
-}
-
-CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages, double hysteresis) {
-  const std::uint32_t most = most_loaded(stages);
-  std::optional<std::uint32_t> least;
-  for (std::uint32_t s = 0; s < stages.size(); ++s) {
-    if (s == most || stages[s].size() < 2) continue;
-    if (!least || load_of(stages[s]) < load_of(stages[*least])) least = s;
-  }
-  if (!least || (!stages[most].empty() && load_of(stages[most]) < load_of(stages[*least]) + hysteresis))
-    return std::nullopt;
-  const balanced_peer* who = nullptr;
-  for (const balanced_peer& p : stages[*least]) {
-    if (p.may_move && (who == nullptr || p.seconds >= who->seconds)) who = &p;
-  }
-  if (who == nullptr) return std::nullopt;
-  return swarm_move{who->id, most, false};
-}
-
-CAUSEWAY_DECL void queue_meter::begin_turn() {
-  before_ = mean_of_turn();
-  sum_ = begun_ = 0;
-}
-
-CAUSEWAY_DECL void queue_meter::began(std::size_t waiting) {
-  sum_ += static_cast<double>(waiting);
-  ++begun_;
-}
-
-CAUSEWAY_DECL void queue_watch::saw(net::peer_id id, double queued) { sums_[id] += queued; }
-
-CAUSEWAY_DECL double queue_watch::mean(net::peer_id id) const {
-  const auto at = sums_.find(id);
-  return at == sums_.end() || looks_ == 0 ? 0 : at->second / looks_;
-}
-
-CAUSEWAY_DECL bool queue_watch::due(time_point now, duration every) {
-  if (at_ == time_point{}) at_ = now + every;
-  if (every == duration{0} || now < at_) return false;
-  at_ = now + every;
-  return true;
-}
-
-CAUSEWAY_DECL void queue_watch::changed(time_point now, duration every) {
-  clear();
-  if (at_ != time_point{}) at_ = std::max(at_, now + every / 2);
-}
-
-CAUSEWAY_DECL void queue_watch::clear() {
-  sums_.clear();
-  looks_ = 0;
-}
-
-CAUSEWAY_DECL std::optional<swarm_move> stage_balance::look(time_point now, std::span<const serving_peer> others,
-                                                            const serving_peer& self) {
-  std::map<net::peer_id, std::uint32_t> serving;
-  for (const serving_peer& p : others) serving[p.id] = p.stage;
-  if (std::exchange(served_, serving) != serving) queues_.changed(now, every_);
-  for (const serving_peer& p : others) queues_.saw(p.id, p.queued);
-  queues_.saw(self.id, self.queued);
-  queues_.looked();
-  if (!queues_.due(now, every_)) return std::nullopt;
-  const auto moving = serving.find(moving_.who);
-  if (moving != serving.end() && moving->second != moving_.to) return swarm_move{moving_.who, moving_.to, true};
-  std::vector<std::vector<balanced_peer>> stages(stages_);
-  for (const serving_peer& p : others) stages[p.stage].push_back({p.id, p.seconds, queues_.mean(p.id), true});
-  stages[self.stage].push_back({self.id, self.seconds, queues_.mean(self.id), false});
-  queues_.clear();
-  const auto move = choose_move(stages, hysteresis_);
-  if (move) moving_ = *move;
-  return move;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
-#endif
-
-// ---- causeway/parallel/swarm/stage_decisions.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
-#define CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
-
-// What a policy asks all stages of a swarm for before it decides something, and what the stages came to.
-// docs/design/swarm.md says why one stage decides (L18), and why that is kept where nothing was asked for, too (L20).
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Of one peer, for its trainer's thread.
-class stage_decisions {
- public:
-  /// An attempt at an exchange begins: nothing has been asked for in it yet.
-  void begin() noexcept { asked_.clear(); }
-  /// This stage's part of some numbers, which become those of all stages with `decide`; until then they stay where they
-  /// are.
-  void ask(std::span<double> values) { asked_.push_back(values); }
-  /// What was asked for since `begin`, one after the other: this stage's part.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<double> asked() const;
-
-  /// What the barrier before the end of an exchange waits for: what all stages came to in `step`. That is what somebody has
-  /// committed, or else the sum that `known` has; where something was asked for, that counts in stage 0 alone, which
-  /// commits first.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(const peer_directory& known, std::uint32_t stage,
-                                                                         std::uint64_t step) const;
-
-  /// Memory for what the last exchange came to, and at most so many numbers: a part of what the peers of a stage vote on.
-  /// Without, nothing is kept.
-  CAUSEWAY_DECL [[nodiscard]] std::span<std::byte> memory(std::size_t most);
-  /// `all`: of all stages the squared norm, then what was asked for. That is given out, and all kept in that memory.
-  CAUSEWAY_DECL void decide(std::uint64_t step, std::span<const double> all);
-  /// What that memory holds, with the step that it is of.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> last() const;
-
- private:
-  std::vector<std::span<double>> asked_;
-  std::vector<double> memory_;  // 1 + the step, 0 before the first exchange; then the squared norm and the numbers
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
-
-// ---- causeway/parallel/swarm/impl/stage_decisions.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
-
-// Bodies of parallel/swarm/stage_decisions.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::vector<double> stage_decisions::asked() const {
-  std::vector<double> all;
-  for (const auto& values : asked_) all.insert(all.end(), values.begin(), values.end());
-  return all;
-}
-
-CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::total(const peer_directory& known, std::uint32_t stage,
-                                                                          std::uint64_t step) const {
-  const auto decided = known.decided(step);
-  return decided || (stage > 0 && !asked_.empty()) ? decided : known.total(step);
-}
-
-CAUSEWAY_DECL std::span<std::byte> stage_decisions::memory(std::size_t most) {
-  memory_.resize(2 + most);
-  return std::as_writable_bytes(std::span{memory_});
-}
-
-CAUSEWAY_DECL void stage_decisions::decide(std::uint64_t step, std::span<const double> all) {
-  if (memory_.empty()) return;
-  CAUSEWAY_EXPECT(!all.empty() && all.size() < memory_.size());
-  memory_.front() = static_cast<double>(step) + 1;
-  std::fill(std::copy(all.begin(), all.end(), memory_.begin() + 1), memory_.end(), 0.0);
-  all = all.subspan(1);
-  for (const auto& values : asked_) {
-    std::copy_n(all.begin(), values.size(), values.begin());
-    all = all.subspan(values.size());
-  }
-}
-
-CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::last() const {
-  if (memory_.empty() || memory_.front() == 0) return std::nullopt;
-  return swarm_wire::stage_sum{
-      static_cast<std::uint64_t>(memory_.front()) - 1, memory_[1], {memory_.begin() + 2, memory_.end()}};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
-#endif
-
-// ---- causeway/parallel/swarm/swarm_messenger.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
-
-// What a peer of a swarm sends, and to whom: messages, its own status, the addresses that it tells others. The part of
-// swarm_peer.hpp that does not depend on the router.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// To be used with the fabric's lock held.
-class swarm_messenger {
- protected:
-  CAUSEWAY_DECL swarm_messenger(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log);
-  ~swarm_messenger() = default;
-
-  /// `bulk`: others pass first.
-  template <class M>
-  void post(net::peer_id to, M&& m, bool bulk = false) {
-    const auto link = directory_.link_to(to);
-    if (link) fabric_->post(*link, swarm_wire::encode(run_, swarm_wire::message{std::forward<M>(m)}), bulk);
-  }
-  template <class M>
-  void tell_all(const M& m) {
-    for (const auto& [id, p] : directory_.peers()) {
-      if (p.up) post(id, m);
-    }
-  }
-  void announce() { tell_all(own_status()); }
-  /// That this peer is still there: to the coordinator, from the coordinator to all, else to a few in turn. What changes
-  /// goes to all (`announce`), so in a swarm of n peers nobody hears more than the coordinator, n messages a heartbeat.
-  CAUSEWAY_DECL void announce_to(std::vector<net::peer_id> some);
-  /// After which silence a peer is given up. Who speaks to a few in turn comes to each of n others in every n / few-th
-  /// heartbeat; coordinator and followers hear each other in every one.
-  CAUSEWAY_DECL [[nodiscard]] duration silence_of(net::peer_id id) const;
-
-  CAUSEWAY_DECL [[nodiscard]] swarm_wire::status own_status() const;
-
-  /// With local steps: that a state is committed here, and what the stages decided by, which it has. Whether anybody cares.
-  CAUSEWAY_DECL bool tell_committed();
-
-  /// Of a model of modules: the path that this peer is on, which is that of the first order that it takes in a round. A
-  /// round ends where this peer begins anew, and for all with an exchange: in a turn that they remember.
-  CAUSEWAY_DECL void round_is_over(bool for_all);
-  CAUSEWAY_DECL void begin_on_path();
-  CAUSEWAY_DECL bool takes_path_of(const swarm_wire::order& o);
-
-  CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
-
-  CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
-
-  /// Looks for who is not connected, and gives up who is silent.
-  CAUSEWAY_DECL void look_around_for_peers(time_point now);
-
-  /// Asks these for an echo.
-  CAUSEWAY_DECL void probe(const std::vector<net::peer_id>& some, time_point now);
-
-  CAUSEWAY_DECL [[nodiscard]] std::string describe_swarm() const;
-
-  static constexpr std::size_t few = 8;
-
-  std::shared_ptr<net::fabric> fabric_;
-  swarm_options options_;
-  log_sink log_;
-  peer_directory directory_;
-  micro_batch_state micro_batches_;
-  std::set<std::string> addresses_;
-  std::uint64_t run_;  // options_.run, and what else peers have to agree on
-  peer_directory::coordinator_choice followed_;
-  swarm_wire::stage_sum own_sums_[2], own_decided_;
-  stage_decisions decisions_;               // for the trainer's thread, but for `tell_committed`
-  std::uint64_t part_ = 0, committed_ = 0;  // see swarm_wire::status
-  double seconds_ = 0;                      // that a micro-batch takes here
-  queue_meter queue_;
-  bool serving_ = false;
-  bool has_values_ = true;  // of its stage: in groups, a peer that has met nobody yet has none
-  bool in_groups_ = false;
-  bool coordinates_ = false;
-  std::uint32_t paths_ = 0;  // through a model of modules; 0: all train one
-  std::uint32_t module_path_ = swarm_wire::no_module_path;
-  bool on_path_ = false, leaves_path_ = false;
-  bool judges_ = false;           // an evaluation of shared parameters, for which anybody will do
-  std::uint64_t last_round_ = 0;  // the turn that ended it: what is older says nothing of paths
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
-
-// ---- causeway/parallel/swarm/impl/swarm_messenger.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
-
-// Bodies of parallel/swarm/swarm_messenger.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL swarm_messenger::swarm_messenger(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log)
-    : fabric_{std::move(fabric)},
-      options_{std::move(options)},
-      log_{std::move(log)},
-      directory_{fabric_->id(), options_.stages},
-      micro_batches_{fabric_->id(), options_.stage, options_.stages},
-      addresses_{options_.dial.begin(), options_.dial.end()},
-      run_{options_.run} {}
-
-CAUSEWAY_DECL void swarm_messenger::announce_to(std::vector<net::peer_id> some) {
-  if (coordinates_) return announce();
-  if (followed_.id != 0 && std::find(some.begin(), some.end(), followed_.id) == some.end()) some.push_back(followed_.id);
-  for (const net::peer_id id : some) post(id, own_status());
-}
-
-CAUSEWAY_DECL duration swarm_messenger::silence_of(net::peer_id id) const {
-  const bool in_touch = coordinates_ || id == followed_.id;
-  const auto rounds = in_touch ? 0 : directory_.peers().size() / few;
-  return options_.silence + 2 * static_cast<std::int64_t>(rounds) * options_.heartbeat;
-}
-
-CAUSEWAY_DECL swarm_wire::status swarm_messenger::own_status() const {
-  return {options_.stage,
-          serving_ ? std::uint8_t{1} : std::uint8_t{0},
-          micro_batches_.turn(),
-          followed_.term,
-          coordinates_ ? std::uint8_t{1} : std::uint8_t{0},
-          queue_.mean(),
-          seconds_,
-          {own_sums_[0], own_sums_[1]},
-          part_,
-          committed_,
-          own_decided_,
-          module_path_,
-          on_path_ ? std::uint8_t{1} : std::uint8_t{0}};
-}
-
-CAUSEWAY_DECL void swarm_messenger::round_is_over(bool for_all) {
-  leaves_path_ = true;
-  if (for_all) last_round_ = micro_batches_.turn();
-}
-
-CAUSEWAY_DECL void swarm_messenger::begin_on_path() {
-  if (std::exchange(leaves_path_, false)) on_path_ = false;
-}
-
-CAUSEWAY_DECL bool swarm_messenger::takes_path_of(const swarm_wire::order& o) {
-  const std::uint32_t size = micro_batches_.done().size();
-  if (paths_ == 0 || judges_ || o.turn != micro_batches_.turn() || o.micro_batch >= size) return true;
-  const std::uint32_t path =
-      swarm_wire::module_path_of(o.micro_batch, size, static_cast<std::uint32_t>(options_.micro_batches), paths_);
-  if (on_path_) return path == module_path_;
-  module_path_ = path;
-  on_path_ = true;
-  announce();
-  return true;
-}
-
-CAUSEWAY_DECL bool swarm_messenger::tell_committed() {
-  const auto last = decisions_.last();
-  if (!last && options_.local_steps == 0) return false;
-  if (last) directory_.remember_decided(own_decided_ = *last);
-  announce();
-  return true;
-}
-
-CAUSEWAY_DECL void swarm_messenger::greet(net::peer_id id, const std::string& address) {
-  if (!address.empty()) addresses_.insert(address);
-  swarm_wire::addresses all;
-  for (const auto& a : addresses_) {
-    if (all.list.size() < swarm_wire::most_addresses && a.size() <= swarm_wire::longest_address) all.list.push_back(a);
-  }
-  post(id, all);
-  post(id, own_status());
-}
-
-CAUSEWAY_DECL void swarm_messenger::learn(const swarm_wire::addresses& a) {
-  for (const std::string& one : a.list) {
-    if (addresses_.size() >= swarm_wire::most_addresses || !addresses_.insert(one).second) continue;
-    if (one != fabric_->address()) fabric_->dial(one);
-  }
-}
-
-CAUSEWAY_DECL void swarm_messenger::look_around_for_peers(time_point now) {
-  for (const auto& [id, p] : directory_.peers()) {
-    if (!p.up || now - p.heard <= silence_of(id)) continue;
-    log_(severity::warning, "peer " + std::to_string(id) + " is silent");
-    fabric_->close(p.link, "silent for too long");
-  }
-  std::set<std::string> connected{fabric_->address()};
-  for (const auto& [id, p] : directory_.peers()) {
-    if (p.up) connected.insert(p.address);
-  }
-  for (const std::string& a : addresses_) {
-    if (!connected.contains(a)) fabric_->dial(a);
-  }
-}
-
-CAUSEWAY_DECL void swarm_messenger::probe(const std::vector<net::peer_id>& some, time_point now) {
-  for (const net::peer_id id : some) {
-    swarm_neighbour& p = directory_.peers()[id];
-    if (p.probed != time_point{}) continue;
-    p.probed = now;
-    post(id, swarm_wire::probe{peer_directory::mark_of(now)});
-  }
-}
-
-CAUSEWAY_DECL std::string swarm_messenger::describe_swarm() const {
-  std::string text = "stage " + std::to_string(options_.stage) + ", step " +
-                     std::to_string(swarm_wire::step_of(micro_batches_.turn())) + ", " +
-                     std::to_string(micro_batches_.done().count()) + " micro-batches done here";
-  for (std::uint32_t s = 0; s < options_.stages; ++s) {
-    if (s == options_.stage || directory_.anybody_serves(s)) continue;
-    text += "; stage " + std::to_string(s) +
-            " is served by nobody: start one of its peers again, where its disk is, and the run goes on";
-  }
-  if (followed_.id == 0) text += "; nobody coordinates yet: a peer of stage 0 does, once it has its weights";
-  if (followed_.id != 0 && !coordinates_) text += "; peer " + std::to_string(followed_.id) + " coordinates";
-  const auto waits = micro_batches_.waiting_for();
-  if (!waits.empty()) {
-    text += "; micro-batch " + std::to_string(waits.front().first) + " is to come from peer " +
-            std::to_string(waits.front().second);
-  }
-  return text;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
-#endif
-
-// ---- causeway/parallel/swarm/swarm_table_sync.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
-
-// The two ends of a swarm whose output layer is the token table: what they have for each other, and when they ask. The last
-// stage sums the table's whole gradient and steps on it; the first takes the table over, bit for bit, once the last has
-// committed the step. docs/design/swarm.md, "A tied table", says why it is so and not the other way round.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// To be used with the fabric's lock held. Without a tied table, or with one stage, it has nothing to do.
-class swarm_table_sync : protected swarm_messenger {
- protected:
-  using swarm_messenger::swarm_messenger;
-  ~swarm_table_sync() = default;
-
-  [[nodiscard]] bool in_training() const { return swarm_wire::trains(micro_batches_.turn()); }
-  [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(micro_batches_.turn()); }
-  [[nodiscard]] bool has_sum() const { return in_training() && gradients_.has_sum(step()); }
-
-  [[nodiscard]] bool is_first_of_tied() const { return tied_.length > 0 && options_.stage == 0; }
-  [[nodiscard]] bool is_last_of_tied() const { return tied_.length > 0 && options_.stage + 1 == options_.stages; }
-
-  /// The table's place in buffers of this stage's parameters.
-  template <class T>
-  [[nodiscard]] std::span<T> table_of(std::span<T> flat) const {
-    return flat.subspan(tied_.offset, tied_.length);
-  }
-
-  /// A step, or an evaluation before it.
-  CAUSEWAY_DECL void begin_table_sync(std::uint64_t step);
-
-  /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
-  CAUSEWAY_DECL void gives_table(std::uint64_t steps, std::span<const float> parameters);
-
-  /// The parameters are a committed state's; `adopted` as in swarm_round::committed. Whether anybody cares.
-  CAUSEWAY_DECL bool holds_committed(bool adopted);
-
-  /// What the other end has for this step is here.
-  [[nodiscard]] bool other_end_is_here() const { return in_training() && fetched_.has(step()); }
-
-  /// The last stage exchanges once one of its peers has the first stage's part, or the whole sum; and in order to find out
-  /// that others have committed the step.
-  CAUSEWAY_DECL [[nodiscard]] bool may_sum() const;
-
-  /// What this peer of the last stage could add.
-  [[nodiscard]] bool has_part() const { return is_last_of_tied() && other_end_is_here(); }
-  void add_part(std::span<float> gradients) { gradients_.add_part(fetched_.values(), table_of(gradients)); }
-
-  /// The first stage steps when the last has committed the step, and its table is here. The optimizer moves nothing of it
-  /// then: the table is taken over as it is.
-  [[nodiscard]] bool may_step() const { return !is_first_of_tied() || other_end_is_here(); }
-  CAUSEWAY_DECL void leave_table_out(std::span<float> gradients) const;
-  CAUSEWAY_DECL void put_table_into_parameters();
-
-  /// After every event.
-  CAUSEWAY_DECL void ask_the_other_end();
-  /// In an exchange nobody has the part, and this peer is the first: it asks, whoever should have.
-  CAUSEWAY_DECL void asks_itself();
-
-  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_request& r);
-  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_piece& p);
-
-  CAUSEWAY_DECL [[nodiscard]] std::string describe_table_sync() const;
-
-  swarm_gradients gradients_;
-  swarm_tied_table tied_;
-  swarm_table_fetch fetched_;
-
- private:
-  template <class F>
-  [[nodiscard]] bool any_mate(F&& f) const {
-    const auto& peers = directory_.peers();
-    return std::any_of(peers.begin(), peers.end(), [&](const auto& p) {
-      return p.second.up && p.second.said && p.second.said->stage == options_.stage && f(*p.second.said);
-    });
-  }
-
-  // One peer's asking serves its stage: the first of those who are in this turn.
-  CAUSEWAY_DECL [[nodiscard]] bool first_of_its_stage() const;
-
-  // The first stage asks when it has its own sum: it can step then, once the last stage has.
-  CAUSEWAY_DECL [[nodiscard]] bool lacks_something() const;
-
-  // Any of those who say that they have it, another one for each peer that asks.
-  CAUSEWAY_DECL [[nodiscard]] net::peer_id whom_to_ask() const;
-  CAUSEWAY_DECL [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
-
-  std::vector<float> given_;  // the table after `committed_` steps
-  bool asks_whoever_is_first_ = false;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
-
-// ---- causeway/parallel/swarm/impl/swarm_table_sync.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
-
-// Bodies of parallel/swarm/swarm_table_sync.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL void swarm_table_sync::begin_table_sync(std::uint64_t step) {
-  fetched_.keep_only(step);
-  if (part_ != swarm_wire::training_turn(step)) part_ = 0;
-  asks_whoever_is_first_ = false;
-}
-
-CAUSEWAY_DECL void swarm_table_sync::gives_table(std::uint64_t steps, std::span<const float> parameters) {
-  committed_ = steps;
-  if (!is_last_of_tied()) return;
-  const auto table = table_of(parameters);
-  given_.assign(table.begin(), table.end());
-}
-
-CAUSEWAY_DECL bool swarm_table_sync::holds_committed(bool adopted) {
-  if (tied_.length == 0) return false;
-  gives_table(tied_.step() + (adopted ? 0 : 1), tied_.parameters());
-  announce();
-  return true;
-}
-
-CAUSEWAY_DECL bool swarm_table_sync::may_sum() const {
-  if (!is_last_of_tied() || !in_training() || has_sum() || other_end_is_here()) return true;
-  return directory_.has_sum(options_.stage, step()) ||
-         any_mate([&](const auto& s) { return s.part == micro_batches_.turn() || s.committed > step(); });
-}
-
-CAUSEWAY_DECL void swarm_table_sync::leave_table_out(std::span<float> gradients) const {
-  if (!is_first_of_tied()) return;
-  const auto table = table_of(gradients);
-  std::fill(table.begin(), table.end(), 0.0F);
-}
-
-CAUSEWAY_DECL void swarm_table_sync::put_table_into_parameters() {
-  if (!is_first_of_tied()) return;
-  CAUSEWAY_EXPECT(other_end_is_here());
-  const auto values = fetched_.values();
-  std::copy(values.begin(), values.end(), table_of(tied_.parameters()).begin());
-}
-
-CAUSEWAY_DECL void swarm_table_sync::ask_the_other_end() {
-  if (!lacks_something()) return;
-  fetched_.want(step(), tied_.length);
-  if (fetched_.looks_for_a_source()) {
-    const net::peer_id from = whom_to_ask();
-    if (from != 0) fetched_.ask(from);
-  }
-  for (const auto& r : fetched_.take_requests()) post(fetched_.source(), r);
-}
-
-CAUSEWAY_DECL void swarm_table_sync::asks_itself() {
-  asks_whoever_is_first_ = true;
-  ask_the_other_end();
-}
-
-CAUSEWAY_DECL void swarm_table_sync::heard(net::peer_id from, const swarm_wire::table_request& r) {
-  std::span<const float> table;
-  if (is_first_of_tied() && gradients_.has_sum(r.step)) table = table_of(gradients_.sum());
-  if (is_last_of_tied() && committed_ == r.step + 1) table = given_;
-  post(from, answer(r, table, is_first_of_tied() ? gradients_.version() : committed_), true);
-}
-
-CAUSEWAY_DECL void swarm_table_sync::heard(net::peer_id from, const swarm_wire::table_piece& p) {
-  if (!fetched_.take(from, p) || !is_last_of_tied()) return;
-  part_ = swarm_wire::training_turn(p.step);
-  announce();
-}
-
-CAUSEWAY_DECL std::string swarm_table_sync::describe_table_sync() const {
-  if (!lacks_something() || other_end_is_here()) return {};
-  const std::string what = is_last_of_tied() ? "stage 0's part of the table's gradient" : "the last stage's table";
-  if (fetched_.source() != 0) return "; " + what + " is on its way from peer " + std::to_string(fetched_.source());
-  return "; waiting for " + what;
-}
-
-CAUSEWAY_DECL bool swarm_table_sync::first_of_its_stage() const {
-  const auto& peers = directory_.peers();
-  return std::none_of(peers.begin(), peers.end(), [&](const auto& p) {
-    const auto& said = p.second.said;
-    return p.first < fabric_->id() && directory_.serves(p.first) && said->stage == options_.stage &&
-           said->turn == micro_batches_.turn();
-  });
-}
-
-CAUSEWAY_DECL bool swarm_table_sync::lacks_something() const {
-  if (!in_training() || other_end_is_here()) return false;
-  if (is_first_of_tied()) return has_sum();
-  if (!is_last_of_tied() || has_sum()) return false;
-  return asks_whoever_is_first_ || (first_of_its_stage() && !may_sum());
-}
-
-CAUSEWAY_DECL net::peer_id swarm_table_sync::whom_to_ask() const {
-  std::vector<net::peer_id> all;
-  for (const auto& [id, p] : directory_.peers()) {
-    if (p.up && p.said && !fetched_.refused(id) && has_it(*p.said)) all.push_back(id);
-  }
-  return all.empty() ? 0 : all[fabric_->id() % all.size()];
-}
-
-CAUSEWAY_DECL bool swarm_table_sync::has_it(const swarm_wire::status& s) const {
-  if (is_first_of_tied()) return s.stage + 1 == options_.stages && s.committed == step() + 1;
-  return s.stage == 0 && std::any_of(std::begin(s.sums), std::end(s.sums),
-                                     [&](const auto& sum) { return sum.step == step() && sum.squares >= 0; });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
-#endif
-
-// ---- causeway/parallel/swarm/swarm_coordinator.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
-
-// Who coordinates a swarm: this peer itself, by a scheduler, or another that it follows. The part of swarm_peer.hpp that
-// brings scheduler, micro-batches and directory together, without tensors and without waiting.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// To be used with the fabric's lock held.
-template <stage::routing::Router Router>
-class swarm_coordinator : protected swarm_table_sync {
- protected:
-  swarm_coordinator(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
-      : swarm_table_sync{std::move(fabric), std::move(options), std::move(log)},
-        rule_{router},
-        scheduler_{options_.stages, std::move(router), options_.window, options_.local_steps > 0},
-        orders_{options_.most_micro_batches()},
-        balance_{options_.stages, options_.rebalance_every, options_.hysteresis} {}
-  ~swarm_coordinator() = default;
-
-  // ---- a turn ----------------------------------------------------------------------------------------------------------
-
-  /// `counted`: of the turn's micro-batches, those that this peer has stepped on already.
-  /// The same turn again: what this peer had of it is lost.
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
-    const bool again = turn == micro_batches_.turn() && micro_batches_.done().size() > 0;
-    if (again) leave_turn();
-    micro_batches_.begin(turn, micro_batches, std::move(counted));
-    queue_.begin_turn();
-    gradients_.begin(swarm_wire::step_of(turn));
-    begin_table_sync(swarm_wire::step_of(turn));
-    serving_ = has_values_ && !move_to_ && (step() >= sound_from_ || !directory_.anybody_serves(options_.stage));
-    looks_on_ = !serving_ && !move_to_;
-    trainer_hangs_ = gives_up_ = declared_ = false;
-    trainer_is_here(fabric_->now(), orders_.empty() ? duration{0} : fabric_->now() - seen_trainer_);
-    const bool told = take_early_orders(turn) || (verdict_.turn == turn && !again);
-    if (coordinates_ && micro_batches > 0) coordinate(std::exchange(asked_, true) && !closes_a_round());
-    announce();
-    if (closes_a_round() && !coordinates_) {
-      send_report();
-    } else if (!told) {
-      ask_what_was_missed();
-    }
-    after_event();
-  }
-
-  /// What this peer has of the turn is worth nothing. The coordinator gives it to others; this peer is that no more.
-  void leave_turn() {
-    serving_ = false;
-    looks_on_ = true;
-    if (verdict_.turn == micro_batches_.turn()) verdict_.complete = 0;
-    micro_batches_.forget();
-    ++times_forgotten_;
-    if (std::exchange(coordinates_, false)) followed_ = {};
-    announce();
-    after_event();
-  }
-  /// Who came to values that are not finite computes again with its next step; after each time more, within a hundred
-  /// steps, it looks on for one step, three, seven ... 63, as long as others serve its stage.
-  void count_offence() {
-    if (step() > sound_from_ + 100) offences_ = 0;
-    sound_from_ = step() + (std::uint64_t{1} << std::min(offences_++, 6U)) - 1;
-  }
-
-  /// Peers take steps on their own between exchanges.
-  [[nodiscard]] bool steps_alone() const noexcept { return options_.local_steps > 0; }
-  /// This turn is about all micro-batches of the local steps behind it, most of which are done.
-  [[nodiscard]] bool closes_a_round() const {
-    return steps_alone() && in_training() && !swarm_wire::is_local(micro_batches_.turn());
-  }
-  /// The local step that is this turn has all its micro-batches in all stages, as the coordinator says or has said: it is
-  /// beyond then. What this peer has contributed counts if it heard so itself.
-  [[nodiscard]] bool local_step_is_over() const {
-    const std::uint64_t turn = micro_batches_.turn();
-    return declared_ || directory_.beyond(followed_.id, turn) || (coordinates_ && directory_.anybody_beyond(turn));
-  }
-  [[nodiscard]] bool declared() const noexcept { return declared_; }
-  /// Others are through with this round, or may be: what is missing can no longer be computed, and is not waited for.
-  [[nodiscard]] bool released() const {
-    const bool was_told = in_groups_ && directory_.remembers(options_.stage, step());  // of an attempt that was called off
-    return closes_a_round() && (was_told || directory_.anybody_through(micro_batches_.turn()));
-  }
-  /// The coordinator took this peer for lost, and has given what is not in its parameters yet to others.
-  void forget_what_was_given_away() {
-    if (!steps_alone() || declared_ || has_sum()) return;
-    micro_batches_.forget();
-    ++times_forgotten_;
-  }
-
-  [[nodiscard]] stage::routing::step_size size() const { return {step(), micro_batches_.done().size(), options_.stages}; }
-
-  /// All stages have all micro-batches; or others of this stage are beyond the step: the membership has their state; or
-  /// other stages are, and this one has its sum from before a restart. With a tied table the last stage sums after the
-  /// first.
-  [[nodiscard]] bool may_enter() const {
-    const std::uint64_t turn = micro_batches_.turn();
-    return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0 && may_sum()) ||
-           directory_.anybody_beyond(options_.stage, turn) || released() ||
-           (directory_.anybody_beyond(turn) && (has_sum() || directory_.has_sum(options_.stage, step())));
-  }
-
-  /// Of the evaluation that is this turn.
-  [[nodiscard]] std::optional<double> evaluated() const {
-    const auto at = evaluated_.find(micro_batches_.turn());
-    return at == evaluated_.end() ? std::nullopt : std::optional{at->second};
-  }
-  [[nodiscard]] bool gives_up() const noexcept { return gives_up_; }
-
-  // ---- coordinating ---------------------------------------------------------------------------------------------------
-
-  // The first time, others may be inside the turn already.
-  void coordinate(bool from_the_beginning) {
-    std::set<net::peer_id> asked;
-    for (const auto& [id, p] : directory_.peers()) {
-      if (!directory_.serves(id)) continue;
-      scheduler_.serves(id, *p.said, last_round_);
-      if (p.said->seconds > 0) scheduler_.measured(id, p.said->seconds);
-      if (!from_the_beginning) asked.insert(id);
-    }
-    scheduler_.serves(fabric_->id(), own_status(), last_round_);
-    scheduler_.begin(term_, micro_batches_.turn(), size(), judges_ ? 0 : static_cast<std::uint32_t>(options_.micro_batches),
-                     asked);
-    for (const net::peer_id id : asked) post(id, swarm_wire::claim{term_});
-    if (!from_the_beginning) scheduler_.take(fabric_->id(), micro_batches_.summary(term_));
-    told_complete_ = false;
-  }
-
-  void claim_coordination() {
-    term_ = directory_.term() + 1;
-    directory_.term(term_);
-    coordinates_ = true;
-    asked_ = false;
-    follow({fabric_->id(), term_});
-    log_(severity::info, "coordinating the swarm, term " + std::to_string(term_));
-    coordinate(false);
-    announce();
-  }
-
-  void elect() {
-    if (!serving_ && !looks_on_) return;
-    auto d = directory_.coordinator(coordinates_ ? term_ : 0);
-    if (coordinates_ && d.id != fabric_->id()) coordinates_ = false;
-    const bool may_claim = serving_ && options_.stage == 0 && directory_.first_in_line() && fabric_->now() >= claims_from_;
-    if (d.id == 0 && may_claim) return claim_coordination();
-    if (d.id != 0 && (d.id != followed_.id || d.term != followed_.term)) follow(d);
-  }
-
-  void follow(peer_directory::coordinator_choice d) {
-    followed_ = d;
-    directory_.tell_delays_again();
-    micro_batches_.drop_orders();
-    orders_.drop_before(d.term);
-    if (d.id != fabric_->id()) send_report();
-  }
-
-  void send_report() {
-    if (followed_.id == 0) return;
-    if (followed_.id == fabric_->id()) {
-      scheduler_.take(fabric_->id(), micro_batches_.summary(term_));
-      told_complete_ = false;
-    } else {
-      post(followed_.id, micro_batches_.summary(followed_.term));
-    }
-  }
-
-  /// To the coordinator, also where that is this peer.
-  template <class M>
-  void tell_coordinator(const M& m) {
-    if (coordinates_) {
-      heard_by_coordinator(fabric_->id(), m);
-    } else if (followed_.id != 0) {
-      post(followed_.id, m);
-    }
-  }
-  void heard_by_coordinator(net::peer_id from, const swarm_wire::contributed& c) { scheduler_.take(from, c); }
-  void heard_by_coordinator(net::peer_id, const swarm_wire::refusal& r) {
-    scheduler_.failed(r.from, r.turn, r.micro_batch);
-  }
-  void heard_by_coordinator(net::peer_id from, const swarm_wire::delays& all) {
-    for (const auto& d : all.list) {
-      const bool known = d.to == fabric_->id() || directory_.peers().contains(d.to);  // strangers fill no memory
-      if (known) scheduler_.link(from, d.to, d.seconds);
-    }
-  }
-  void heard_by_coordinator(net::peer_id from, const swarm_wire::report& r) {
-    scheduler_.take(from, r);
-    if (r.turn == micro_batches_.turn()) return post(from, judge());
-    const auto known = evaluated_.find(r.turn);
-    const bool is_known = known != evaluated_.end();
-    if (r.turn < micro_batches_.turn() && !swarm_wire::trains(r.turn)) {
-      post(from,
-           swarm_wire::verdict{r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0, {}});
-    }
-  }
-
-  /// After every event: who coordinates, what the coordinator wants, whether the turn is complete.
-  void after_event() {
-    elect();
-    if (coordinates_) steer();
-    ask_the_other_end();
-    news_ = true;
-    called_away_ = !may_enter();
-  }
-
-  void steer() {
-    if (declared_ || micro_batches_.done().size() == 0) return;  // nothing more comes of this turn
-    look_for_sums();
-    for (addressed_order& o : scheduler_.take_orders()) {
-      if (o.to == fabric_->id()) {
-        accept(o.to, o.what);
-      } else {
-        post(o.to, std::move(o.what));
-      }
-    }
-    const bool complete = scheduler_.complete();
-    if (complete != std::exchange(told_complete_, complete)) tell_all(judge());
-    const bool heard = verdict_.turn == micro_batches_.turn();
-    if (heard ? (verdict_.complete != 0) != complete : complete) hear(judge());
-  }
-
-  void look_for_sums() {  // only when one of them has said something new
-    const sums_seen now{directory_.changes(), micro_batches_.turn(), gradients_.version(), term_};
-    if (!in_training() || std::exchange(sums_seen_, now) == now) return;
-    for (std::uint32_t s = 0; s < options_.stages; ++s) {
-      scheduler_.summed(s, directory_.has_sum(s, step()) || (s == options_.stage && has_sum()));
-    }
-  }
-
-  [[nodiscard]] swarm_wire::verdict judge() const { return scheduler_.judge(micro_batches_.turn()); }
-
-  // ---- following -------------------------------------------------------------------------------------------------------
-
-  void accept(net::peer_id from, const swarm_wire::order& o) {
-    const auto term = static_cast<std::uint32_t>(o.version >> 32U);
-    if (term < followed_.term || (term == followed_.term && from > followed_.id) || !says_it_coordinates(from, term))
-      return;
-    if (o.turn > micro_batches_.turn() || !serving_) {
-      if (o.path.size() == options_.stages) orders_.keep(from, o);
-    } else if (takes_path_of(o)) {
-      micro_batches_.take(o);
-    }
-  }
-  [[nodiscard]] bool says_it_coordinates(net::peer_id who, std::uint32_t term) const {
-    if (who == fabric_->id()) return true;
-    const auto known = directory_.peers().find(who);
-    if (known == directory_.peers().end() || !known->second.said) return false;
-    return known->second.said->coordinates != 0 && known->second.said->term == term;
-  }
-
-  /// Whether there were any of this turn; those of a peer that does not serve are for somebody who stays.
-  bool take_early_orders(std::uint64_t turn) {
-    const auto early = orders_.take(turn);
-    for (const auto& [from, o] : early) {
-      if (serving_) accept(from, o);
-    }
-    return !early.empty();
-  }
-
-  // ---- the trainer -----------------------------------------------------------------------------------------------------
-
-  /// It has looked, and what it was busy with took so long.
-  void trainer_is_here(time_point now, duration took = {}) {
-    if (took > duration{0}) trainer_times_.observe(took);
-    seen_trainer_ = now;
-    if (!std::exchange(trainer_hangs_, false)) return;
-    looks_on_ = false;
-    serving_ = !move_to_;
-    log_(severity::info, "this peer's trainer goes on");
-    forget_what_was_given_away();
-    announce();
-    elect();
-    send_report();
-  }
-  /// A trainer that hangs while work waits for it holds up everybody, and this thread's heartbeats hide it. So it is told
-  /// here, where the evidence is: others get its work until it moves again.
-  void look_after_the_trainer(time_point now) {
-    const bool was_stopped = now - std::exchange(looked_at_, now) > 3 * options_.heartbeat;  // this whole process
-    if (was_stopped || (orders_.empty() && !micro_batches_.next())) seen_trainer_ = now;     // or nothing waits for it
-    const duration since = now - seen_trainer_;
-    if (!serving_ || since <= std::max(trainer_times_.patience(), options_.silence)) return;
-    trainer_hangs_ = true;
-    serving_ = false;
-    looks_on_ = true;
-    if (std::exchange(coordinates_, false)) followed_ = {};
-    log_(severity::warning, "this peer's trainer has done nothing for " +
-                                std::to_string(static_cast<std::int64_t>(seconds(since))) +
-                                " s, though work waits for it: others get that until it goes on");
-    announce();
-    after_event();
-  }
-
-  /// The coordinator's word. What an evaluation came to is kept for those who come late.
-  void hear(const swarm_wire::verdict& v) {
-    const bool evaluation = !swarm_wire::trains(v.turn);
-    if (evaluation && v.complete != 0) evaluated_[v.turn] = v.loss;
-    while (evaluated_.size() > most_kept_losses) evaluated_.erase(evaluated_.begin());
-    if (evaluation && v.complete == 0 && v.turn == micro_batches_.turn())
-      gives_up_ = directory_.beyond(followed_.id, v.turn);
-    if (v.turn >= verdict_.turn) verdict_ = v;
-    if (steps_alone() && swarm_wire::is_local(v.turn) && v.turn == micro_batches_.turn() && v.complete != 0) {
-      declared_ = true;
-      loss_ = v.loss;
-    }
-  }
-
-  /// Who comes late to a turn may have missed orders, and how it ended: the coordinator knows.
-  void ask_what_was_missed() {
-    if (!coordinates_ && directory_.reached(followed_.id, micro_batches_.turn())) send_report();
-  }
-
-  /// The others are through with an evaluation, and this peer does not know what came out.
-  void ask_for_the_loss() {
-    if (in_training() || evaluated() || !directory_.anybody_beyond(micro_batches_.turn())) return;
-    gives_up_ = gives_up_ || coordinates_;
-    if (directory_.beyond(followed_.id, micro_batches_.turn())) ask_what_was_missed();
-  }
-
-  /// Queues are looked at with every heartbeat, and compared when it is time.
-  void balance(time_point now) {
-    std::vector<serving_peer> others;
-    for (const auto& [id, p] : directory_.peers()) {
-      if (directory_.serves(id)) others.push_back({id, p.said->stage, p.said->seconds, p.said->queued});
-    }
-    const auto move = balance_.look(now, others, {fabric_->id(), options_.stage, seconds_, queue_.mean()});
-    if (!move) return;
-    if (!move->again) {
-      log_(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
-    }
-    post(move->who, swarm_wire::move_request{term_, move->to});
-  }
-
-  [[nodiscard]] std::string describe_coordination() const {
-    const std::string text = describe_swarm() + describe_table_sync();
-    if (!coordinates_) return text + "\n";
-    return text + "; coordinating, " + std::to_string(scheduler_.finished()) + " of " +
-           std::to_string(micro_batches_.done().size()) + " micro-batches are through\n";
-  }
-
-  using sums_seen = std::array<std::uint64_t, 4>;  // changes, turn, version, term
-
-  static constexpr std::size_t most_kept_losses = 4096;
-
-  Router rule_;  // for runs() alone
-  path_schedulers<Router> scheduler_;
-  early_orders orders_;
-  std::map<std::uint64_t, double> evaluated_;  // by turn: summed losses
-  stage_balance balance_;
-  swarm_wire::verdict verdict_;
-  std::optional<std::uint32_t> move_to_;
-  time_point claims_from_;  // before, others that coordinate already are listened for
-  std::uint32_t term_ = 0;
-  bool asked_ = false;  // every peer's report on the turn at which its coordinating began
-  bool told_complete_ = false;
-  bool gives_up_ = false;  // nobody knows what this evaluation came to
-  bool declared_ = false;  // this local step is over, and what this peer contributed counts
-  double loss_ = 0;        // of that step
-  std::uint64_t times_forgotten_ = 0;
-  std::uint64_t sound_from_ = 0;  // the step from which this peer computes again
-  std::uint32_t offences_ = 0;    // times that it came to values that are not finite
-  sums_seen sums_seen_{};
-  net::arrival_statistics trainer_times_;  // of what the trainer computes at a stretch
-  time_point seen_trainer_, looked_at_;
-  bool trainer_hangs_ = false;
-  bool looks_on_ = false;  // it does not serve, and follows the coordinator all the same
-  bool news_ = false;
-  std::atomic<bool> called_away_ = false;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
-
-// ---- causeway/parallel/swarm/swarm_message_handler.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
-
-// What happens on a swarm peer's network, and which message goes to which of its parts.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// To be used with the fabric's lock held, as events come.
-template <stage::routing::Router Router>
-class swarm_message_handler : protected swarm_coordinator<Router>, protected net::fabric_events {
- protected:
-  using base = swarm_coordinator<Router>;
-  using base::base, base::fabric_, base::options_, base::directory_, base::micro_batches_, base::scheduler_,
-      base::followed_, base::coordinates_, base::log_;
-  ~swarm_message_handler() override = default;
-
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
-    directory_.up(id, link, address, fabric_->now());
-    this->greet(id, address);
-    micro_batches_.connected(id);
-    this->after_event();
-  }
-
-  void on_down(net::peer_index link, const error& why) override {
-    const net::peer_id id = directory_.at(link);
-    log_(severity::debug, "peer " + std::to_string(id) + " is down: " + why.message);
-    directory_.down(id);
-    std::erase_if(announcements_, [link](const auto& p) { return p.first == link; });
-    announced_.erase(link);
-    scheduler_.gone(id);
-    this->fetched_.lost(id);
-    this->after_event();
-  }
-
-  void on_unreachable(const std::string&, const error&) override {}
-
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
-    const net::peer_id from = directory_.at(link);
-    if (from == 0) return;  // it is down already
-    auto m = swarm_wire::decode(this->run_, bytes);
-    if (!m) {
-      log_(severity::warning, "peer " + std::to_string(from) + " is sent away: " + m.error().text());
-      return fabric_->close(link, m.error().message);
-    }
-    directory_.peers()[from].heard = fabric_->now();
-    std::visit([&](auto& what) { take(link, from, what); }, *m);
-    this->after_event();
-  }
-
-  void on_wake() override {
-    heartbeat();
-    this->after_event();
-  }
-
-  void heartbeat() {
-    const time_point now = fabric_->now();
-    const auto some = directory_.next_few(base::few);
-    this->announce_to(some);
-    this->look_around_for_peers(now);
-    this->probe(some, now);
-    this->look_after_the_trainer(now);
-    if (auto measured = directory_.take_delays(); !measured.list.empty()) this->tell_coordinator(measured);
-    if (coordinates_) this->balance(now);
-    if (coordinates_) scheduler_.look_for_resting(now, options_.silence);
-    this->ask_for_the_loss();
-    this->fetched_.forgive();
-    fabric_->wake_at(now + options_.heartbeat);
-  }
-
-  /// Announced tensors of this turn whose data can be received now: those from whom the orders name. Others wait for their
-  /// order or their turn, so nobody else makes this peer set memory aside.
-  [[nodiscard]] std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> take_announcements() {
-    if (std::exchange(announced_in_, micro_batches_.turn()) != micro_batches_.turn()) announced_.clear();
-    std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> due;
-    std::erase_if(announcements_, [&](const auto& p) {
-      const auto& [link, what] = p;
-      const bool now = what.turn == micro_batches_.turn() &&
-                       micro_batches_.expects(directory_.at(link), what.micro_batch, what.backward != 0);
-      if (now) due.push_back(p);
-      return now || what.turn < micro_batches_.turn();
-    });
-    return due;
-  }
-
-  std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>>
-      announcements_;  // whose data is not expected yet
-
- private:
-  void take(net::peer_index, net::peer_id from, const swarm_wire::status& s) {
-    if (s.stage >= options_.stages) return;
-    const bool fresh = !directory_.peers()[from].said;
-    directory_.take(from, s, fabric_->now());
-    if (fresh && from == followed_.id) {  // it took this peer for lost
-      this->forget_what_was_given_away();
-      this->send_report();
-    }
-    if (!coordinates_) return;
-    if (s.serving != 0) {
-      scheduler_.serves(from, s, this->last_round_);
-    } else {
-      scheduler_.gone(from);
-    }
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::claim& c) {
-    auto& said = directory_.peers()[from].said;
-    if (!said) return;
-    said->coordinates = 1;
-    said->term = c.term;
-    directory_.term(c.term);
-    const auto before = followed_;
-    this->elect();
-    if (followed_.id == from && before.id == from && before.term == c.term) this->send_report();
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::report& r) {
-    if (coordinates_) this->heard_by_coordinator(from, r);
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { this->accept(from, o); }
-  /// A neighbour announces two tensors a micro-batch and turn, and what it sends again. Who goes on and on is sent away.
-  void take(net::peer_index link, net::peer_id from, const swarm_wire::tensor_announcement& p) {
-    if (p.turn < micro_batches_.turn()) return;
-    const std::size_t most = announced_each * options_.most_micro_batches();
-    if (++announced_[link] <= most && announcements_.size() < announced_in_all * most)
-      return announcements_.emplace_back(link, p), void();
-    log_(severity::warning, "peer " + std::to_string(from) + " is sent away: it announced more tensors than a turn has");
-    fabric_->close(link, "more tensors were announced than a turn has, " + std::to_string(most) + " at most");
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::contributed& c) {
-    if (coordinates_) this->heard_by_coordinator(from, c);
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::refusal& r) {
-    if (coordinates_) this->heard_by_coordinator(from, r);
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::probe& p) { this->post(from, swarm_wire::echo{p.mark}); }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::echo& e) {
-    directory_.echoed(from, e.mark, fabric_->now());
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::delays& d) {
-    if (coordinates_) this->heard_by_coordinator(from, d);
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::verdict& v) {
-    if (from == followed_.id) this->hear(v);
-  }
-  void take(net::peer_index, net::peer_id, const swarm_wire::addresses& a) { this->learn(a); }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::table_request& r) { this->heard(from, r); }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::table_piece& p) { this->heard(from, p); }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::move_request& m) {
-    if (from == followed_.id && m.stage < options_.stages && m.stage != options_.stage) this->move_to_ = m.stage;
-  }
-
-  static constexpr std::size_t announced_each = 8, announced_in_all = 16;  // the latter times the former
-
-  std::map<net::peer_index, std::size_t> announced_;  // in this turn
-  std::uint64_t announced_in_ = 0;                    // that turn
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
-
-// ---- causeway/parallel/swarm/swarm_work.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_WORK_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_WORK_HPP
-
-// What a peer of a swarm computes, and the tensors that it moves: the tasks of its micro-batches, what goes into its
-// gradients and out of them, and boundary tensors from and to the stages beside it. The part of swarm_peer.hpp that waits
-// for nobody.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// For the trainer's thread, without the fabric's lock, except where something else is said.
-template <stage::routing::Router Router>
-class swarm_work : protected swarm_message_handler<Router> {
- protected:
-  using base = swarm_message_handler<Router>;
-  using base::fabric_, base::options_, base::log_, base::directory_, base::micro_batches_;
-
-  swarm_work(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
-      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)}, mailbox_{*fabric_} {}
-  ~swarm_work() override = default;
-
-  template <class F>
-  void locked(F&& what) {
-    fabric_->locked(std::forward<F>(what));
-  }
-  /// What `f` gives, with the lock held.
-  template <class F>
-  auto with_lock(F&& f) {
-    decltype(f()) value{};
-    locked([&] { value = f(); });
-    return value;
-  }
-
-  // ---- a turn ---------------------------------------------------------------------------------------------------------
-
-  /// As swarm_coordinator::begin, for a computer that outlives the turn.
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_computer& computer,
-             swarm_wire::batch_set counted = {}) {
-    computer_ = &computer;
-    forward_seconds_.clear();
-    added_ = 0;
-    mailbox_.clear();
-    locked([&] {
-      mailbox_.forget_before(turn);
-      this->begin_on_path();
-      base::begin(turn, micro_batches, std::move(counted));
-    });
-  }
-
-  /// The micro-batches that pass this stage.
-  [[nodiscard]] swarm_wire::batch_set wanted() const {
-    swarm_wire::batch_set all{micro_batches_.done().size()};
-    for (std::uint32_t m = 0; m < all.size(); ++m) {
-      if (this->rule_.runs(this->size(), options_.stage, m)) all.add(m);
-    }
-    return all;
-  }
-
-  /// See swarm_round.
-  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
-                            std::function<void(std::uint32_t, std::span<float>)> put) {
-    if (options_.micro_batches % count != 0) {
-      return fail(errc::invalid_argument, "micro_batches",
-                  std::to_string(options_.micro_batches) + " of a global batch for " + std::to_string(count) +
-                      " paths, each of which has an equal part of it; use a multiple");
-    }
-    path_taken_ = std::move(taken);
-    put_path_ = std::move(put);
-    locked([&] {
-      this->paths_ = count;
-      this->scheduler_.split(count);
-    });
-    return {};
-  }
-
-  /// While it is there, the shared parameters of a path are in the place of those that this peer computes with.
-  class judged_path {
-   public:
-    judged_path(swarm_work& work, swarm_computer& computer, std::optional<std::uint32_t> path)
-        : work_{work}, computer_{computer}, judges_{path.has_value() && work.paths_ > 0} {
-      if (!judges_) return;
-      computer_.replace_parameters([&](std::span<float> to) {
-        kept_.assign(to.begin(), to.end());
-        work_.put_path_(*path, to);
-      });
-      work_.locked([this] { work_.judges_ = true; });
-    }
-    judged_path(const judged_path&) = delete;
-    judged_path& operator=(const judged_path&) = delete;
-    ~judged_path() {
-      if (!judges_) return;
-      work_.locked([this] { work_.judges_ = false; });
-      computer_.replace_parameters([this](std::span<float> to) { std::copy(kept_.begin(), kept_.end(), to.begin()); });
-    }
-
-   private:
-    swarm_work& work_;
-    swarm_computer& computer_;
-    std::vector<float> kept_;
-    bool judges_;
-  };
-
-  // ---- gradients -----------------------------------------------------------------------------------------------------
-
-  /// The peer's gradient is thrown away, or with local steps all that it has of the turn: others have a part of it.
-  void drop_everything() {
-    log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
-    if (this->steps_alone()) return leave_with_nothing();
-    forget_gradient();
-    locked([this] { micro_batches_.drop_contributions(); });
-  }
-
-  /// What this peer has of the turn came to values that are not finite, or to no purpose.
-  void throw_work_away() {
-    log_(severity::warning, "this peer came to values that are not finite: what it has of step " +
-                                std::to_string(this->step() + 1) +
-                                " is thrown away, and computed again by others or from the last state that was committed");
-    locked([this] { this->count_offence(); });
-    leave_with_nothing();
-  }
-  void leave_with_nothing() {
-    if (computer_ != nullptr) forget_gradient();
-    locked([this] {
-      if (this->steps_alone()) micro_batches_.set_applied(false);
-      progress_ = {};
-      clobbered_ = false;
-      added_ = 0;
-      this->leave_turn();
-    });
-  }
-
-  void forget_gradient() {
-    std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
-    this->gradients_.begin(this->step());
-  }
-
-  /// Where a policy exchanges gradients: all of it was dropped, and the policy's row of it with that.
-  error without_gradient() {
-    progress_ = with_lock([&] { return micro_batches_.done(); });
-    return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
-  }
-  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
-    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
-  }
-
-  /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
-  /// peer's parameters are others than when the exchange was prepared.
-  result<void> step_on_what_was_missing() {
-    if (!std::exchange(clobbered_, false)) return {};
-    added_ = 0;
-    const std::uint32_t pending = with_lock([&] { return micro_batches_.pending(); });
-    if (pending > 0) {
-      CAUSEWAY_TRY(computer_->take_step(static_cast<float>(progress_.size()) / static_cast<float>(pending)));
-      locked([&] {
-        micro_batches_.set_applied(true);
-        progress_ = micro_batches_.done();
-      });
-    }
-    return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
-  }
-
-  /// What cannot be added goes into no sum: nobody could take it out again.
-  result<void> check_contribution() {
-    const bool adds = with_lock([&] { return !this->has_sum() && micro_batches_.done().count() > 0; });
-    if (!adds || std::isfinite(computer_->squares())) return {};
-    return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
-  }
-
-  /// `work`, until `done`, where the gradients are to be of.
-  template <class Done, class Work>
-  result<void> at_place(const Done& done, Work&& work) {
-    if (!place_ || with_lock(done)) return work();
-    const auto outcome = place_([&]() -> result<double> {
-      CAUSEWAY_TRY(work());
-      return 0.0;
-    });
-    if (!outcome) return outcome.error();
-    return {};
-  }
-
-  // ---- tensors --------------------------------------------------------------------------------------------------------
-
-  /// Takes in what has come, expects what was announced, sends what is due.
-  void move_tensors() {
-    std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> announced, sends;
-    std::vector<boundary_bytes> contents;
-    auto arrived = mailbox_.collect();
-    locked([&] {
-      this->news_ = false;
-      for (auto& a : arrived)
-        micro_batches_.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes), a.what.pass);
-      announced = this->take_announcements();
-      for (const auto& s : micro_batches_.take_shipments()) {
-        const auto link = directory_.link_to(s.to);
-        if (!link) continue;  // sent again when it is back
-        const swarm_wire::tensor_announcement p{micro_batches_.turn(), s.micro_batch,
-                                                s.backward ? std::uint8_t{1} : std::uint8_t{0}, ++serial_, s.pass};
-        fabric_->post(*link, swarm_wire::encode(this->run_, p));
-        sends.emplace_back(*link, p);
-        contents.push_back(s.bytes);
-      }
-    });
-    for (const auto& [link, p] : announced) {
-      if (p.micro_batch >= micro_batches_.done().size()) continue;
-      mailbox_.expect(link, p, computer_->most_bytes(input(p.micro_batch, p.backward != 0)));
-    }
-    for (std::size_t i = 0; i < sends.size(); ++i) mailbox_.send(sends[i].first, sends[i].second, std::move(contents[i]));
-  }
-
-  /// With the lock: whether something has happened since tensors were moved, or a task waits.
-  [[nodiscard]] bool has_something_to_do() const {
-    return this->news_ || mailbox_.any_done() || micro_batches_.next().has_value();
-  }
-
-  // ---- computing ------------------------------------------------------------------------------------------------------
-
-  /// A task of its micro-batches. An input that cannot be used is refused, which is no error; errors are the computer's.
-  result<void> compute(const swarm_task& task) {
-    if (this->paths_ > 0 && !this->judges_) take_module_path();
-    if (!task.backward) computer_->forget(task.micro_batch);
-    if (task.input) {
-      const auto usable = computer_->take_in(input(task.micro_batch, task.backward), task.input);
-      if (!usable) return refuse(task, usable.error());
-    }
-    const time_point begin = with_lock([&] { return fabric_->now(); });
-    if (task.backward) return compute_back(task, begin);
-    CAUSEWAY_ASSIGN(auto out, computer_->forward(output(task.micro_batch, false)));
-    locked([&] {
-      const time_point end = fabric_->now();
-      this->trainer_is_here(end, end - begin);
-      forward_seconds_[task.micro_batch] = seconds(end - begin);
-      micro_batches_.forwarded(task.micro_batch, std::move(out.bytes), task.pass);
-      if (this->in_training()) return;
-      micro_batches_.contributed(task.micro_batch, out.loss, nullptr, task.pass);
-      this->tell_coordinator(swarm_wire::contributed{micro_batches_.turn(), task.micro_batch, 0, out.loss});
-      this->after_event();
-    });
-    return {};
-  }
-
-  swarm_computer* computer_ = nullptr;
-  gradient_place place_;
-  // Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
-  swarm_wire::batch_set progress_;
-  std::function<void()> meanwhile_;                // see swarm_round
-  std::function<void(std::uint32_t)> path_taken_;  // and what follows: see swarm_round::shares_paths
-  std::function<void(std::uint32_t, std::span<float>)> put_path_;
-
- private:
-  [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {
-    return {m, backward ? options_.stage : stage_below(m), backward};
-  }
-  [[nodiscard]] swarm_crossing output(std::uint32_t m, bool backward) const {
-    return {m, backward ? stage_below(m) : options_.stage, backward};
-  }
-  // The one before this that the micro-batch passes; 0 for stage 0.
-  [[nodiscard]] std::uint32_t stage_below(std::uint32_t m) const {
-    std::uint32_t s = options_.stage;
-    while (s > 0 && !this->rule_.runs(this->size(), --s, m)) {
-    }
-    return s;
-  }
-
-  result<void> compute_back(const swarm_task& task, time_point begin) {
-    const std::uint32_t m = task.micro_batch;
-    std::uint64_t forgotten = 0;
-    bool adds = false;
-    locked([&] {
-      if (std::exchange(seen_forgotten_, this->times_forgotten_) != this->times_forgotten_) added_ = 0;
-      forgotten = seen_forgotten_;
-      adds = !this->has_sum() && micro_batches_.adds(m);
-    });
-    CAUSEWAY_ASSIGN(auto back, backward(m, adds));
-    locked([&] {
-      const time_point end = fabric_->now();
-      this->trainer_is_here(end, end - begin);
-      if (forgotten != this->times_forgotten_) return;  // others have been given it
-      const double took = time_of(forward_seconds_[m] + seconds(fabric_->now() - begin));
-      micro_batches_.contributed(m, back.loss, std::move(back.bytes), task.pass);
-      this->tell_coordinator(swarm_wire::contributed{micro_batches_.turn(), m, took, back.loss});
-      this->after_event();
-    });
-    return {};
-  }
-
-  // The first one pays for memory and caches, and says nothing of those to come: 0.
-  double time_of(double took) {
-    if (!std::exchange(warm_, true)) return 0;
-    this->seconds_ = this->seconds_ > 0 ? 0.7 * this->seconds_ + 0.3 * took : took;
-    return took;
-  }
-
-  // The parameters become those of the path that this peer was given in this round, on which it has done nothing yet.
-  void take_module_path() {
-    const std::uint32_t path = with_lock([this] { return this->module_path_; });
-    if (std::exchange(computes_on_, path) == path) return;
-    path_taken_(path);
-    computer_->replace_parameters([&](std::span<float> to) { put_path_(path, to); });
-  }
-
-  // What is computed again for a neighbour's sake adds to nothing.
-  result<swarm_output> backward(std::uint32_t m, bool adds) {
-    const auto g = computer_->gradients();
-    if (adds && this->steps_alone() && added_++ == 0) {
-      std::fill(g.begin(), g.end(), 0.0F);
-      clobbered_ = this->closes_a_round();
-    }
-    if (adds) return computer_->backward(output(m, true));
-    const std::vector<float> kept{g.begin(), g.end()};
-    auto back = computer_->backward(output(m, true));
-    std::copy(kept.begin(), kept.end(), g.begin());
-    return back;
-  }
-
-  // Who sends what cannot be decoded is sent away, and the coordinator told. When it is back it sends what it kept again,
-  // unless the coordinator has found another.
-  result<void> refuse(const swarm_task& task, const error& why) {
-    locked([&] {
-      const net::peer_id from = micro_batches_.refuse(task.micro_batch, task.backward);
-      log_(severity::warning, "peer " + std::to_string(from) + " is sent away: micro-batch " +
-                                  std::to_string(task.micro_batch) + ": " + why.text());
-      if (const auto link = directory_.link_to(from)) fabric_->close(*link, why.message);
-      this->tell_coordinator(swarm_wire::refusal{micro_batches_.turn(), task.micro_batch, from});
-      this->after_event();
-    });
-    return {};
-  }
-
-  swarm_mailbox mailbox_;
-  std::map<std::uint32_t, double> forward_seconds_;
-  std::uint64_t serial_ = 0;          // of the last announcement
-  std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
-  std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
-  bool clobbered_ = false;            // the gradients held what was to be exchanged
-  std::uint32_t computes_on_ = swarm_wire::no_module_path;
-  bool warm_ = false;  // has computed a micro-batch to the end
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_WORK_HPP
-
-// ---- causeway/parallel/swarm/swarm_peer.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
-
-// A peer of a swarm, on the trainer's thread: the steps, the exchange with the stage's other peers, and the part that
-// waits. What is computed meanwhile is in swarm_work.hpp; what is decided, in micro_batch_state.hpp, swarm_coordinator.hpp,
-// swarm_scheduler.hpp, peer_directory.hpp and swarm_shares.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Threading: functions of swarm_round from the trainer's thread; `describe` from any.
-template <stage::routing::Router Router>
-class swarm_peer final : public swarm_round, private swarm_work<Router> {
-  using base = swarm_work<Router>;
-  using base::computer_, base::fabric_, base::decisions_, base::gradients_, base::locked, base::log_, base::options_,
-      base::progress_, base::meanwhile_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
-
- public:
-  swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
-      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)}, say_at_{options_.say_after} {}
-  ~swarm_peer() override { fabric_->attach(nullptr); }
-
-  [[nodiscard]] const swarm_options& options() const noexcept override { return options_; }
-
-  void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
-
-  result<void> exchange_means(bool late, gradient_place at) override {
-    if (this->tied_.length > 0) {
-      return fail(errc::unsupported, "swarm",
-                  "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
-                  "round apart; build the model with untied embeddings, or use comm::every_step without a codec");
-    }
-    averages_ = true;
-    late_ = late;
-    this->place_ = std::move(at);
-    locked([this] {
-      if (this->place_) this->scheduler_.peers_differ();
-    });
-    return {};
-  }
-
-  void open(std::uint64_t agreement) override {
-    if (std::exchange(open_, true)) return;
-    this->run_ = mix(options_.run, agreement,
-                     mix(options_.stages, static_cast<std::uint64_t>(options_.micro_batches), options_.local_steps));
-    fabric_->attach(this);
-    locked([this] {
-      this->claims_from_ = fabric_->now() + options_.heartbeat;
-      this->heartbeat();
-    });
-  }
-
-  // ---- a step --------------------------------------------------------------------------------------------------------
-
-  result<double> run(std::uint64_t step, swarm_computer& computer) override {
-    if (this->steps_alone()) return run_alone(step, computer);
-    this->begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
-    const auto done = [this] { return this->may_enter(); };
-    CAUSEWAY_TRY(this->at_place(done, [&] { return work_until(done); }));
-    if (averages_) (void)make_mean({});
-    return with_lock([&] { return verdict_.turn == micro_batches_.turn() ? verdict_.loss : 0.0; });
-  }
-
-  result<void> complete(const std::function<bool()>& summoned) override {
-    if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
-    decisions_.begin();
-    if (swarm_wire::is_local(micro_batches_.turn())) {  // all of the steps since the last exchange, most of which are done
-      this->begin(closing_.first, progress_.size(), *closing_.second, progress_);
-    }
-    const auto rested = [this] { return fabric_->now() >= again_from_; };
-    const auto called = [&] { return with_lock(rested) && summoned(); };
-    const auto row_of = averages_ ? std::exchange(progress_, {}) : swarm_wire::batch_set{};
-    const auto done = [&] { return this->may_enter() && rested(); };
-    CAUSEWAY_TRY(this->at_place(done, [&] { return work_until(done, called); }));
-    CAUSEWAY_TRY(this->check_contribution());
-    if (averages_) return make_mean(row_of);
-    return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
-  }
-
-  void end_local_step(std::uint64_t step, swarm_computer& round) override {
-    const auto per_step = static_cast<std::uint32_t>(options_.micro_batches);
-    const std::uint32_t before = progress_.size();
-    swarm_wire::batch_set all{before + per_step};
-    for (std::uint32_t m = 0; m < before; ++m) {
-      if (progress_.has(m)) all.add(m);
-    }
-    locked([&] {
-      for (std::uint32_t m = 0; m < per_step; ++m) {
-        if (micro_batches_.done().has(m)) all.add(before + m);
-      }
-    });
-    progress_ = std::move(all);
-    closing_ = {swarm_wire::training_turn(step), &round};
-  }
-  [[nodiscard]] bool run_ends() override {
-    return options_.steps > 0 && with_lock([this] { return this->step(); }) + 1 >= options_.steps;
-  }
-  void meets_in_groups() override {
-    locked([this] { this->in_groups_ = true; });
-  }
-  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
-                            std::function<void(std::uint32_t, std::span<float>)> put) override {
-    return base::shares_paths(count, std::move(taken), std::move(put));
-  }
-  void has_values(bool it_has) override {
-    locked([&] { this->has_values_ = it_has; });
-  }
-  void meanwhile(std::function<void()> what) override { meanwhile_ = std::move(what); }
-  void throw_away() override { this->throw_work_away(); }
-  [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
-
-  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer,
-                          std::optional<std::uint32_t> path) override {
-    if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;
-    if (evaluations_ == swarm_wire::most_evaluations) {
-      return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
-    }
-    const typename base::judged_path judged{*this, computer, path};
-    this->begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
-    const auto outcome = work_until([this] { return this->evaluated() || this->gives_up(); });
-    if (!outcome) CAUSEWAY_TRY(leave_evaluation_to_others(outcome.error()));
-    const std::optional<double> loss = with_lock([&] { return this->evaluated(); });
-    if (loss) return *loss;
-    return fail(errc::cancelled, "swarm", "the others are through with this evaluation, and its loss is lost");
-  }
-
-  [[nodiscard]] bool called_away() const noexcept override { return this->called_away_; }
-  [[nodiscard]] bool is_waited_for() override {
-    return with_lock([this] { return this->followed_.term != told_by_; });
-  }
-
-  [[nodiscard]] swarm_holding holding() override {
-    return with_lock([&] {
-      swarm_holding h{this->step(),     this->has_sum(),  micro_batches_.done(),
-                      this->released(), this->has_part(), !this->has_values_};
-      if (h.done.count() > 0) h.module_path = this->module_path_;
-      if (verdict_.turn == micro_batches_.turn() && verdict_.complete != 0) h.left_out = verdict_.left_out;
-      return h;
-    });
-  }
-
-  result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
-    const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied(), late_);
-    const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
-    if (drops || plan.parts[self] == swarm_part::dropped) this->drop_everything();
-    if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
-    if (drops) return this->without_gradient();
-    if (!plan.complete) {
-      const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
-      locked([this, asks = lacks_part && self == 0] {
-        verdict_.complete = 0;
-        again_from_ = fabric_->now() + look_around;  // who has the rest may be on its way
-        if (asks) this->asks_itself();
-        this->send_report();
-        this->after_event();
-      });
-      return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
-                  "micro-batches are missing; they are computed first");
-    }
-    if (exchanges_rows()) return part_of_mean(all, plan);
-    gradients_.put_in(plan.parts[self], computer_->gradients());
-    if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
-    return swarm_part_taken{std::vector(all.size(), 1.0)};  // so that parts are summed
-  }
-
-  result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) override {
-    const double squares = exchanges_rows() ? this->sum_of_squares(gradient) : computer_->squares();
-    if (!std::isfinite(squares)) {
-      return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
-    }
-    kept_ = {this->step(), squares, decisions_.asked()};
-    summed_ = sum;
-    return swarm_sum{kept_.step, squares, exchanges_rows() ? std::span<float>{} : computer_->gradients()};
-  }
-
-  void restore_sum(const swarm_sum& kept) override {
-    locked([&] {
-      if (!kept.values.empty()) gradients_.keep_sum(kept.step, {kept.values.begin(), kept.values.end()});
-      has_summed({kept.step, kept.squares});
-    });
-  }
-
-  result<std::vector<double>> all_summed() override {
-    const std::uint64_t step = kept_.step;
-    const auto g = computer_->gradients();
-    locked([&] {
-      if (!this->in_groups_) gradients_.keep_sum(step, {summed_.begin(), summed_.end()});
-      has_summed(kept_);
-      this->announce();
-      this->after_event();
-    });
-    const auto total = [&] { return this->may_step() ? decisions_.total(directory_, options_.stage, step) : std::nullopt; };
-    CAUSEWAY_TRY(work_until([&] { return total().has_value() || directory_.left_behind(step); }));  // the barrier
-    const auto all = with_lock(total);
-    if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
-    if (all->asked.size() < kept_.asked.size()) {
-      return fail(errc::protocol, "swarm", "another stage exchanges something else; do all run the same policy?");
-    }
-    this->leave_table_out(g);
-    return swarm_wire::numbers_of(*all, kept_.asked.size());
-  }
-
-  result<void> sum(std::span<double> values, const collective::collective_options&) override {
-    decisions_.ask(values);
-    if (decisions_.asked().size() <= most_asked_) return {};
-    return fail(errc::invalid_argument, "policy",
-                "it asks the stages for more numbers than it said at its start (stage_peers::will_ask)");
-  }
-  std::span<std::byte> decision(std::size_t most) override { return decisions_.memory(most_asked_ = most); }
-
-  void committed(bool adopted) override {
-    progress_ = {};
-    locked([&] {
-      this->round_is_over(!adopted);
-      if (!adopted && this->closes_a_round()) this->committed_ = this->step() + 1;
-      const bool tells = this->tell_committed();
-      if (this->holds_committed(adopted) || tells) this->after_event();
-    });
-  }
-  bool put_table() override {
-    locked([this] { this->put_table_into_parameters(); });
-    return this->is_first_of_tied();
-  }
-
-  void agreed(std::span<const double> all) override {
-    norm_ = std::sqrt(all.front());
-    decisions_.decide(kept_.step, all);
-  }
-  [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
-
-  [[nodiscard]] std::uint64_t contributed() override {
-    return with_lock([&] { return micro_batches_.done().count(); });
-  }
-
-  [[nodiscard]] double seconds_per_micro_batch() override {
-    return with_lock([&] { return this->seconds_; });
-  }
-
-  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override {
-    return with_lock([&] { return this->move_to_; });
-  }
-
-  [[nodiscard]] time_point now() override {
-    return with_lock([&] { return fabric_->now(); });
-  }
-
-  /// Whom this peer waits for, and who coordinates. From any thread.
-  [[nodiscard]] std::string describe() override {
-    return with_lock([&] { return this->describe_coordination(); }) + fabric_->describe_waits();
-  }
-
-  /// Micro-batches that this peer, as coordinator, had to route again.
-  [[nodiscard]] std::uint64_t rerouted() {
-    return with_lock([&] { return this->scheduler_.rerouted(); });
-  }
-  [[nodiscard]] bool coordinates() {
-    return with_lock([&] { return this->coordinates_; });
-  }
-
- private:
-  [[nodiscard]] bool exchanges_rows() const { return averages_ || this->steps_alone(); }
-
-  // The gradients become the mean over this peer's micro-batches, for the policy to make its row of. `row_of`: those that
-  // its last row is of. errc::cancelled: it must make another one.
-  result<void> make_mean(const swarm_wire::batch_set& row_of) {
-    progress_ = with_lock([&] { return micro_batches_.done(); });
-    const auto own = static_cast<float>(std::max(progress_.count(), 1U));
-    gradients_.put_in_mean(static_cast<float>(this->wanted().count()) / own, computer_->gradients());
-    if (late_ || progress_ == row_of) return {};
-    return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
-  }
-
-  // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
-  [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
-    swarm_part_taken part{.weights = weights_of(all, plan)};
-    part.paths = paths_of(all, plan, part.weights);
-    const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
-    if (at == plan.parts.end()) return part;
-    part.result_at = static_cast<std::uint32_t>(at - plan.parts.begin());
-    if (with_lock([&] { return this->has_sum(); })) part.result = gradients_.sum();
-    return part;
-  }
-
-  void has_summed(const swarm_wire::stage_sum& what) {
-    directory_.remember(options_.stage, what);
-    if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
-    this->own_sums_[0] = what;
-  }
-
-  // A peer whose values are not finite takes what others of its stage come to; its next step mends it.
-  result<void> leave_evaluation_to_others(const error& why) {
-    if (why.code != errc::non_finite || !with_lock([&] { return directory_.anybody_serves(options_.stage); })) return why;
-    this->throw_work_away();
-    return work_until([this] { return this->evaluated() || this->gives_up(); });
-  }
-
-  // ---- local steps ----------------------------------------------------------------------------------------------------
-
-  // What this peer contributed counts if the coordinator said so; else others may have been given it, or nobody knows.
-  result<double> run_alone(std::uint64_t step, swarm_computer& computer) {
-    this->begin(swarm_wire::local_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
-    if (this->wanted().count() != micro_batches_.done().size()) {
-      return fail(errc::invalid_argument, "swarm", "local steps need a router that leaves no stage out");
-    }
-    CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
-    return with_lock([&] {
-      if (!this->declared()) micro_batches_.forget();
-      told_by_ = this->followed_.term;
-      return this->declared() ? this->loss_ : 0.0;
-    });
-  }
-
-  // ---- waiting --------------------------------------------------------------------------------------------------------
-
-  template <class Done>
-  result<void> work_until(Done&& done, const std::function<bool()>& summoned = {}) {
-    waited_ = duration{0};
-    say_at_ = options_.say_after;
-    for (;;) {
-      this->move_tensors();
-      std::optional<swarm_task> task;
-      bool over = false;
-      locked([&] {
-        this->trainer_is_here(fabric_->now());
-        over = done();
-        task = over ? std::nullopt : micro_batches_.next();
-        if (task) this->queue_.began(micro_batches_.queued() - 1);
-      });
-      if (over) return {};
-      if (task) {
-        CAUSEWAY_TRY(this->compute(*task));
-        waited_ = duration{0};
-      } else if (summoned && summoned()) {
-        return {};
-      } else {
-        if (meanwhile_) meanwhile_();
-        CAUSEWAY_TRY(wait_a_while(done, meanwhile_ ? a_moment : summoned ? look_around : duration::max()));
-      }
-    }
-  }
-
-  template <class Done>
-  result<void> wait_a_while(Done&& done, duration most) {
-    const time_point begin = with_lock([&] { return fabric_->now(); });
-    const auto something = [&] { return done() || this->has_something_to_do(); };
-    CAUSEWAY_ASSIGN(const bool happened, fabric_->block(something, begin + std::min({options_.say_after, say_at_, most})));
-    (void)happened;
-    waited_ += with_lock([&] { return fabric_->now() - begin; });
-    if (waited_ >= say_at_) {
-      say_at_ = 2 * waited_;
-      log_(severity::waiting,
-           "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: " + describe());
-    }
-    return {};
-  }
-
-  static constexpr duration look_around = std::chrono::milliseconds{100}, a_moment = std::chrono::milliseconds{5};
-
-  std::uint64_t evaluated_step_ = 0, evaluations_ = 0;  // so many before that step
-  swarm_wire::stage_sum kept_;                          // of this stage, which the others hear of next
-  std::span<const float> summed_;                       // what that is of
-  double norm_ = 0;
-  std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
-  std::uint32_t told_by_ = 0;                            // the term in which the last local step was over
-  bool open_ = false, averages_ = false, late_ = false;  // see exchange_means
-  std::size_t most_asked_ = 0;                           // see decision
-  time_point again_from_;                                // another attempt at the exchange
-  duration waited_{0}, say_at_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
 
 // ---- causeway/stage/routing_by_chance.hpp ----
 #ifndef CAUSEWAY_STAGE_ROUTING_BY_CHANCE_HPP
@@ -62087,27 +58356,2115 @@ CAUSEWAY_DECL std::string to_text(const std::vector<path>& paths) {
 #endif  // CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
 #endif
 
+// ---- causeway/fault/quorum.hpp ----
+#ifndef CAUSEWAY_FAULT_QUORUM_HPP
+#define CAUSEWAY_FAULT_QUORUM_HPP
+
+// Peers come, stall and die, and the run goes on. An exchange that failed is run again with the survivors, on the same
+// pseudo-gradients; a round counts once a majority of the members of the round before holds it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace fault {
+
+/// Where every peer holds all that others hold, as in data parallelism and in the stages of a swarm.
+struct no_recovery {};
+
+/// Of peers that hold parts of the model.
+struct quorum_options {
+  /// Of pipelines: where blocks are saved, and where the run goes back to when nobody has one any more. Peers may reach one
+  /// storage, or have one for each machine: each keeps what its own peers hold. Of a swarm: the peer's own disk, for the
+  /// gradient of each step that it has.
+  std::optional<io::any_storage> storage{};
+  std::string folder = "blocks";
+  /// Steps, or rounds where replicas take steps of their own; none: 100 and 1. The first state is saved too.
+  std::optional<std::uint64_t> store_every{};
+  /// Of the run, if known; equal on all peers. What is gathered or left to each peer then is exchanged after the last.
+  std::uint64_t steps = 0;
+};
+
+/// Leaves the judgement of every round to the membership (environment::group, docs/design/membership.md): commit when a
+/// quorum voted for it, retry with the survivors when the exchange failed. Inner steps of survivors are never thrown away.
+///
+/// `Recovery`: what becomes of the blocks of pipelines, a policy of stage/recovery.hpp (train/pipeline_executors.hpp);
+/// without one pipelines regroup.
+///
+/// Cost per round without faults: two control messages to and from the leader, one hash of the shared state, and, where
+/// the group has a disk, one copy of it written. Nothing per inner step. Minimum quorum and grace are the group's options.
+template <class Recovery = no_recovery>
+class quorum {
+ public:
+  static constexpr std::string_view name = "quorum";
+  static constexpr fault_traits traits{.produces = peers::elastic, .retries = true};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit quorum(Recovery how = Recovery{}, quorum_options saved = {})
+      : recovery{std::move(how)}, options{std::move(saved)} {}
+
+  result<void> begin_step(auto&) { return {}; }
+  result<verdict> end_step(auto& ctx, const result<void>& outcome) { return ctx.decide(outcome); }
+
+  void serialize(auto&) {}
+
+  Recovery recovery;
+  quorum_options options;
+};
+static_assert(FaultPolicy<quorum<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::fault
+
+#endif  // CAUSEWAY_FAULT_QUORUM_HPP
+
+// ---- causeway/parallel/local_swarm.hpp ----
+#ifndef CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
+#define CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
+
+// A swarm whose peers take steps on their own: each on the micro-batches that passed through it, H times; then the peers of
+// a stage average what they have moved (DiLoCo within every stage of SWARM).
+//
+// Between two exchanges the peers of a stage hold different values. So a micro-batch goes back through the very peers that
+// it came forward through, and nobody takes a local step before all stages have all micro-batches of the step: no gradient
+// mixes values of two steps, or of two peers of a stage. docs/design/swarm.md has the rules for what is lost.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// After DiLoCo (Douillard et al., arXiv 2311.08105) and SWARM (Ryabinin et al., arXiv 2301.11913); no paper has the rules
+/// for peers that are lost, which are derived in docs/design/swarm.md. With M micro-batches a step, of which peer i of a
+/// stage had the set S_i(k) in step k:
+///   θ_i ← inner(θ_i, 1/|S_i(k)| Σ_{m ∈ S_i(k)} ∇_m),  k = 1 ... H;    Δ_i = θ − θ_i;
+///   Δ = Σ_i n_i Δ_i / Σ_i n_i (as the policy's exchange makes a weighted mean),  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);
+///   θ_i ← θ.
+/// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them; where fragments of the model take
+/// turns, all this holds for each of them; n_i is that of the steps that Δ_i is of where results are a round late. Needs a
+/// policy of local steps (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or parameters, whenever their
+/// results are applied; or of gradients that gather), with no more than swarm_options::local_steps steps between two
+/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_round. Every peer
+/// of every stage is given the same global batch, as a function of trainer.context().step(); the schedule of the learning
+/// rate goes by that step, so by global samples.
+///
+/// What counts in Δ is every micro-batch of the H steps, once in every stage: what a lost peer had stepped on is computed
+/// again before the exchange, with the values of then, and stepped on (one more inner step of those who do). A peer that
+/// joins or comes back starts from θ, passes the steps that the others have taken already, and has the weight of what it
+/// did. Where the peers of a stage meet in groups, θ is each peer's own, and one that joins serves from its first exchange
+/// on. Gradients are clipped by the norm of what the peer itself has of its stage: nobody has the whole model's.
+///
+/// A policy that gathers gradients (axis::global_samples) has Σ_k Σ_{m ∈ S_i(k)} ∇_m / n_i of each peer for a row instead,
+/// and θ takes one step with their mean once a round has enough samples, which all count alike. No parameter moves
+/// meanwhile, so what a lost peer had is computed again as it was: the step is that of one batch of all samples, clipped by
+/// the norm of the whole model.
+///
+/// Bytes: boundaries as parallel::swarm; between the peers of a stage, an exchange of P values in H steps. Memory beside
+/// that of swarm: θ, the outer optimizer's state, and the tokens of H steps.
+template <stage::ActivationCodec Codec = stage::plain>
+class local_swarm {
+  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
+                "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec "
+                "with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
+                "docs/reference/rules.md#p6");
+
+ public:
+  static constexpr std::string_view name = "local_swarm";
+  static constexpr parallel_traits traits{.staged = true,
+                                          .reroutes = true,
+                                          .global_step = true,
+                                          .sums_over_stages = true,
+                                          .gathers_together = true,
+                                          .computes_late = true};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit local_swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
+      : peer_{std::move(peer)}, codec_{std::move(codec)} {}
+
+  result<void> start(auto& ctx) {
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) {
+      if (peer_ != nullptr) CAUSEWAY_TRY(check_options(peer_->options()));
+      if (peer_ != nullptr && peer_->options().stages > 1 && ctx.model().tied_table() != nn::not_held) {
+        return fail(errc::unsupported, std::string{name},
+                    "first and last stage would share a table, and each would average its own moves of it; build the model "
+                    "with untied embeddings, or use parallel::swarm");
+      }
+      if (peer_ != nullptr) ctx.stages().ask(*peer_);
+      return detail::open_swarm(name, ctx, peer_.get(), codec_, base_);
+    }
+    return {};  // the refusal is the only error
+  }
+
+  /// The mean loss over the global batch; 0 for a step that this peer passed, since the others had taken it.
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    const swarm_options& o = peer_->options();
+    CAUSEWAY_TRY(check_batch(name, b, o.micro_batches));
+    const std::uint32_t steps_before = peer_->progress().size() / static_cast<std::uint32_t>(o.micro_batches);
+    CAUSEWAY_TRY(keep(b, steps_before));
+    using computer_type = detail::stage_computer<std::remove_cvref_t<decltype(ctx)>, Codec>;
+    step_ = {{inputs_.data() + inputs_.size() - b.inputs.size(), b.inputs.size()},
+             {targets_.data() + targets_.size() - b.targets.size(), b.targets.size()},
+             b.sequences};
+    computer_ = std::make_shared<computer_type>(ctx, codec_, step_, o.micro_batches, nn::pass_kind::recorded, base_);
+    peer_->has_values(!ctx.contribution().paused());
+    CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
+    const std::uint64_t own = peer_->contributed();
+    take_mean(ctx, own);
+    ctx.contribution().gathered(static_cast<std::uint64_t>(b.sequences) * (1 + steps_before));
+    ctx.contribution().takes_part(own * static_cast<std::uint64_t>(b.sequences / o.micro_batches));
+    const auto steps = static_cast<std::int64_t>(inputs_.size() / b.inputs.size());
+    round_ = {inputs_, targets_, b.sequences * steps};
+    computer_ =
+        std::make_shared<computer_type>(ctx, codec_, round_, o.micro_batches * steps, nn::pass_kind::recorded, base_);
+    peer_->end_local_step(ctx.step(), *computer_);
+    return sum / static_cast<double>(b.tokens());
+  }
+
+  /// Where gradients were gathered and exchanged, of the whole model; else of what this peer has of its stage.
+  result<float> norm(auto& ctx) { return gathers(ctx) ? peer_->norm() : ctx.own_norm(); }
+  result<void> after_step(auto&) { return {}; }
+
+  /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one. Of a model of
+  /// modules each path has its part of the batch, as in training; or the shared parameters of one `path` have all of it.
+  result<double> evaluate(auto& ctx, const batch& b, std::optional<std::uint32_t> path = {}) {
+    peer_->has_values(!ctx.contribution().paused());
+    return detail::evaluate_in_swarm(name, ctx, *peer_, b, path);
+  }
+
+  void serialize(auto&) {}  // a peer that is started again begins where the last exchange ended
+
+  /// For the environment's swarm_group.
+  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+
+ private:
+  [[nodiscard]] static bool gathers(auto& ctx) { return ctx.contribution().gathers_gradients(); }
+
+  static result<void> check_options(const swarm_options& o) {
+    const auto all = static_cast<std::uint64_t>(o.micro_batches) * o.local_steps;
+    if (o.local_steps > 0 && all <= swarm_wire::most_micro_batches) return {};
+    return fail(errc::invalid_argument, std::string{name},
+                "local_steps · micro_batches is " + std::to_string(all) + "; it must be 1 to " +
+                    std::to_string(swarm_wire::most_micro_batches) + ", equal on all peers");
+  }
+
+  // The batches of a round are kept until its exchange.
+  result<void> keep(const batch& b, std::uint32_t step) {
+    if (step == peer_->options().local_steps) {
+      return fail(errc::invalid_argument, std::string{name},
+                  "after swarm_options::local_steps steps, " + std::to_string(step) +
+                      ", the communication policy has no exchange; give as many as are between two of its exchanges");
+    }
+    const std::size_t before = b.inputs.size() * step;
+    if (step > 0 && inputs_.size() != before) {
+      return fail(errc::invalid_argument, std::string{name}, "global batches of one round differ in size");
+    }
+    inputs_.resize(before);
+    targets_.resize(before);
+    inputs_.insert(inputs_.end(), b.inputs.begin(), b.inputs.end());
+    targets_.insert(targets_.end(), b.targets.begin(), b.targets.end());
+    return {};
+  }
+
+  // Gradients are scaled for the mean over all micro-batches of the step, of which this peer has some.
+  void take_mean(auto& ctx, std::uint64_t own) {
+    const auto g = ctx.gradients();
+    if (own == 0 && gathers(ctx)) return;  // the others' may be enough for a step
+    if (own == 0) return ctx.skip_inner_step();
+    const auto all = static_cast<std::uint64_t>(peer_->options().micro_batches);
+    if (own == all) return;
+    kernels::scale(ctx.pool(), g.data(), static_cast<float>(all) / static_cast<float>(own),
+                   static_cast<std::int64_t>(g.size()));
+  }
+
+  std::shared_ptr<swarm_round> peer_;
+  Codec codec_;
+  embedding_base base_;                         // empty where the codec reads none
+  std::vector<std::int32_t> inputs_, targets_;  // of the steps since the last exchange
+  batch step_, round_;
+  std::shared_ptr<swarm_computer> computer_;
+};
+static_assert(ParallelismPolicy<local_swarm<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
+
+// ---- causeway/policy/executor.hpp ----
+#ifndef CAUSEWAY_POLICY_EXECUTOR_HPP
+#define CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// What runs a parallelism in a trainer. A program names a parallelism, how peers exchange and what becomes of lost ones,
+// each once; which class computes the steps follows from the three.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// A parallelism runs itself, unless this is specialised for it: train/pipeline_executors.hpp and
+/// train/swarm_executors.hpp do so for fault::quorum.
+///
+/// `type`: a parallelism policy, which the trainer holds and the rules are asked about.
+/// `check`: what is wrong with the values that were given; the trainer's start says so.
+/// `make`: of the parallelism as it was given. May change `env`, and move from `fault` what the executor is to have.
+template <class Parallel, class Comm, class Fault>
+struct executor {
+  using type = Parallel;
+  static result<void> check(const Parallel&, const Fault&) { return {}; }
+  static type make(Parallel&& p, Fault&, auto& /*env*/) { return std::move(p); }
+};
+
+template <class Parallel, class Comm, class Fault>
+using executor_of = typename executor<Parallel, Comm, Fault>::type;
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// ---- causeway/train/elastic_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// What the context asks of a membership that changes during a run. train/member.hpp implements it over net::fabric; a run
+// with a fixed set of peers has none.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// The memory that all peers hold alike after a committed round, in pieces whose order and sizes are equal on all of them.
+/// The first piece holds the shared parameters.
+struct shared_state {
+  std::vector<std::span<std::byte>> parts;
+  /// Called on the trainer's thread when other contents were put there. `previous`: see ElasticPolicy::adopt.
+  std::function<void(std::span<const float> previous)> adopted;
+  /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
+  /// cannot.
+  std::function<result<void>(std::span<const float> mean)> replay{};
+  /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
+  /// again; else nobody's business.
+  std::vector<std::span<std::byte>> own{};
+  /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
+  /// says for itself when it is ready.
+  std::uint64_t round_samples = 0;
+  bool by_pace = false;  ///< they come when the quickest has done enough
+  /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
+  std::size_t stage_sums = 0;
+  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
+  /// with `divide`. None: it cannot be divided.
+  std::function<std::vector<parameter_row>()> rows{};
+  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
+  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};
+  /// Where they may: whether an exchange comes after the step under way.
+  std::function<bool()> exchanges_next{};
+  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
+  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
+  std::uint32_t batch_parts = 0;  ///< as exchange_state's
+  std::function<bool(std::optional<std::uint32_t>)> follow{};
+  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
+  /// Results are a round late: whether a row waits for the next exchange.
+  std::function<std::optional<bool>()> row_waits{};
+  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
+  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
+  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
+  /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
+  std::function<void()> meanwhile{};
+  /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
+  std::size_t of_model = 0;
+};
+
+/// What a policy of paths, or regions, does where its group says who is on which.
+template <class Comm, class Context>
+void follow_with(shared_state& state, Comm& comm, Context& ctx) {
+  state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
+  state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+}
+/// And one with comm_traits::trains_paths.
+template <class Comm, class Context>
+void share_paths(shared_state& state, Comm& comm, Context& ctx) {
+  state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
+  follow_with(state, comm, ctx);
+}
+
+/// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
+template <class Comm, class Context>
+void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
+  state.rows = [&comm] { return comm.block_rows(); };
+  state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.memory = [&comm] { return comm.memory(); };
+  state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+  state.exchanges_next = [&comm] { return comm.exchanges_next(); };
+  state.row_waits = [&comm] { return comm.row_waits(); };
+  if constexpr (Comm::traits.divides_batches) {
+    state.parts_for = [&comm](const std::vector<double>& speeds) { return comm.parts_for(speeds); };
+  }
+  using gradient_pass = std::function<result<double>()>;
+  if constexpr (Comm::traits.looks_ahead) {
+    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+  }
+  if constexpr (Comm::traits.in_regions) {
+    if (comm.regions() > 0) {
+      state.paths = static_cast<std::uint32_t>(comm.regions());
+      follow_with(state, comm, ctx);
+    }
+  }
+  if constexpr (Comm::traits.talks_between) {
+    state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
+  }
+}
+
+/// The exchange that a peer has been let into.
+struct round_entry {
+  net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps
+  std::uint64_t round = 0;                  ///< the one that is being made
+  std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
+  time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
+  double share = 0;                         ///< this peer's samples / everybody's
+  std::vector<double> shares{};             ///< the same of each peer that takes part
+  std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
+  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each; of swarms: of each row that counts
+  std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
+  bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
+  std::uint32_t attempt = 0;                ///< another one for every attempt at a round
+  bool last = false;                        ///< with it all samples of the run's budget are contributed
+  /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
+  /// goes from there to everybody.
+  std::optional<net::peer_index> result_at{};
+  std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
+  bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
+
+  /// Whether nobody brings anything, and nothing is known of what others brought.
+  [[nodiscard]] bool nobody_counts() const {
+    return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);
+  }
+};
+
+/// Thread safety: all calls from the trainer's thread.
+class elastic_group {
+ public:
+  virtual ~elastic_group() = default;
+
+  /// A number that stays the same for this peer across restarts.
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+
+  /// How many peers the run is meant to have.
+  [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
+
+  /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
+  virtual result<void> open(shared_state state, thread_pool& pool) = 0;
+
+  /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
+  /// contribution, for this exchange; `later`: after them, for the one that follows. Entering again before the exchange
+  /// failed gives the same entry.
+  virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
+
+  /// Without waiting: this peer has trained on `samples`, and `gathered` so much of what a round is of
+  /// (shared_state::round_samples). Whether it is time to enter.
+  virtual bool announce(std::uint64_t, std::uint64_t) { return true; }
+
+  /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
+  /// than to wait for the others.
+  virtual bool stand_by(std::uint64_t, std::uint64_t) { return true; }
+
+  /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
+  [[nodiscard]] virtual bool exchange_waits() const { return false; }
+
+  /// Whether an exchange is entered only when its mean is wanted, and nothing is under way during inner steps.
+  [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
+  /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
+  [[nodiscard]] virtual bool run_ends() const { return false; }
+  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
+  [[nodiscard]] virtual bool moves_blocks() const { return false; }
+
+  /// Others are given the shared parameters from there: a copy, where they are changed for a while; or their own place.
+  virtual void offer_parameters_at(std::span<float>) {}
+
+  /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
+  /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
+  [[nodiscard]] virtual net::any_transport lasting() { return {}; }
+  /// Where blocks move between peers, the same before the exchange: to those whom the next one is expected to be with. Once
+  /// after each exchange, and only where all peers come from it; else none.
+  [[nodiscard]] virtual std::optional<round_entry> lines() { return {}; }
+  /// To the same, in the same order, until the attempt is over or called off: what is under way then ends.
+  [[nodiscard]] virtual net::any_transport of_attempt() { return {}; }
+
+  /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
+  virtual void leave() {}
+
+  /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
+  /// Where a gradient has several rows, also the parts of it that this one is of.
+  virtual void received(std::span<const float>, const std::vector<index_range>*) {}
+
+  /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
+  /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
+  /// was more than one row.
+  virtual result<void> exchanged(std::span<const float> mean) = 0;
+
+  /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
+  /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
+  virtual result<verdict> decide(const result<void>& outcome, bool candidate) = 0;
+
+  /// Whether `sit_out` may be called.
+  [[nodiscard]] virtual bool can_sit_out() const { return false; }
+
+  /// What this peer computed since its last commit cannot be used, and `why` says what is wrong with it: gives it up, gets
+  /// the shared state back as it was committed, and calls shared_state::adopted. For the rounds that follow, more of them
+  /// after each time in a row, `draw` gives nothing: this peer takes part with no contribution. Ends with verdict::commit,
+  /// or with an error where it happened too often.
+  virtual result<verdict> sit_out(const error& why) { return why; }
+
+  /// The newest committed round that this peer holds, and the name of its state.
+  [[nodiscard]] virtual std::uint64_t round() const = 0;
+  [[nodiscard]] virtual std::uint64_t parent() const = 0;
+  [[nodiscard]] virtual std::uint64_t state_hash() const = 0;
+
+  /// Samples that the last `decide` put into a commit, out of those given to `enter`.
+  [[nodiscard]] virtual std::uint64_t contributed() const = 0;
+
+  /// Up to `count` sample numbers that the ledger gave this peer, after the first `skipped` of them.
+  [[nodiscard]] virtual std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) = 0;
+  /// Whether every sample of the run's budget is in a commit.
+  [[nodiscard]] virtual bool budget_used() const = 0;
+
+  /// The group of elastic pipelines that this is, if it is one.
+  [[nodiscard]] virtual parallel::step_group* steps() noexcept { return nullptr; }
+
+  /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
+  /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
+  /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.
+  virtual void close(bool) {}
+};
+
+/// Closes a group when it goes, if it was given one: a trainer's last member.
+class opened_group {
+ public:
+  opened_group() = default;
+  /// `holders`: of the group, among those that go with this object; without it.
+  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
+      : group_{std::move(group)}, holders_{holders + 1} {}
+  opened_group(opened_group&&) noexcept = default;
+  opened_group& operator=(opened_group&& other) noexcept {
+    std::swap(group_, other.group_);
+    std::swap(holders_, other.holders_);
+    return *this;
+  }
+  ~opened_group() {
+    if (group_) group_->close(group_.use_count() > holders_);
+  }
+
+ private:
+  std::shared_ptr<elastic_group> group_;
+  long holders_ = 0;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// ---- causeway/membership/records.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+#define CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+
+// What the members of a run agree on, and what a quorum is. A commit record is complete when it is put to the vote: it
+// holds the next membership and what becomes of the samples, so that nobody decides anything after the votes. The chain
+// value of a record names it and all records before it; it is the parent of the next.
+
+#include <compare>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+// Bytes for long lists that hardly change: ids of peers as differences to a list that both sides have, and counts that are
+// mostly alike. A thousand members that stay are four bytes. Ids and hashes have 256 bits on the wire and on disk, so that
+// keys and longer hashes find room; in memory they have 64 for now, and a reader refuses others.
+
+/// An id or a hash: its 64 bits, low byte first, then 24 zero bytes.
+CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value);
+CAUSEWAY_DECL std::uint64_t get_wide(net::byte_reader& in);
+
+/// As a field (net/fields.hpp).
+struct wide {
+  std::uint64_t& value;
+
+  void put(net::byte_writer& out) const { put_wide(out, value); }
+  void get(net::byte_reader& in) const { value = get_wide(in); }
+};
+
+/// Ids, spelled out.
+[[nodiscard]] inline auto wide_list(std::vector<net::peer_id>& ids, std::size_t most) {
+  return net::list{ids, most, [](auto& wire, net::peer_id& id) { wire(wide{id}); }};
+}
+
+/// The same without the zero bytes at its end: how many are left, then those.
+CAUSEWAY_DECL void put_trimmed(net::byte_writer& out, std::uint64_t value);
+CAUSEWAY_DECL std::uint64_t get_trimmed(net::byte_reader& in);
+
+/// Seven bits a byte, low ones first; the top bit says that more follow.
+CAUSEWAY_DECL void put_varint(net::byte_writer& out, std::uint64_t value);
+CAUSEWAY_DECL std::uint64_t get_varint(net::byte_reader& in);
+
+/// `list` as parts of `base` and ids that are spelled out. Cost: O(n log n).
+CAUSEWAY_DECL void put_list(net::byte_writer& out, std::span<const net::peer_id> list, std::span<const net::peer_id> base);
+
+/// Refuses more than `most` ids, and parts outside of `base`.
+CAUSEWAY_DECL std::vector<net::peer_id> get_list(net::byte_reader& in, std::span<const net::peer_id> base,
+                                                 std::size_t most);
+
+/// As runs of equal values or as differences to the smallest, whichever is shorter. Their number is known to the reader.
+CAUSEWAY_DECL void put_counts(net::byte_writer& out, std::span<const std::uint64_t> values);
+
+/// Allocates no more than the `n` that the caller vouches for.
+CAUSEWAY_DECL std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// A run has at most this many members.
+inline constexpr std::size_t max_members = 4096;
+/// An address has at most this many bytes.
+inline constexpr std::size_t max_address_bytes = 256;
+
+/// A round has at most this number, and a commit is believed only so many rounds above the newest that is known.
+inline constexpr std::uint64_t max_round = std::uint64_t{1} << 48U;
+inline constexpr std::uint64_t max_rounds_missed = std::uint64_t{1} << 24U;
+/// One peer contributes at most so many samples to one round.
+inline constexpr std::uint64_t max_round_samples = std::uint64_t{1} << 32U;
+
+/// Names one attempt at a round. Ballots of a run are never used twice and only grow, also from round to round.
+struct ballot {
+  std::uint32_t term = 0;     ///< won by one leader
+  std::uint32_t attempt = 0;  ///< counted by that leader
+
+  static constexpr std::uint32_t max_attempt = (1U << 10U) - 1;
+  static constexpr std::uint32_t max_term = (1U << 22U) - 1;
+
+  /// The epoch of all data messages of the attempt.
+  [[nodiscard]] constexpr std::uint32_t wire() const noexcept { return (term << 10U) | attempt; }
+  [[nodiscard]] constexpr ballot next() const noexcept { return {term, attempt + 1}; }
+
+  void fields(auto& wire) { wire(net::below{term, max_term + 1}, net::below{attempt, max_attempt + 1}); }
+  friend constexpr auto operator<=>(const ballot&, const ballot&) = default;
+};
+
+/// Samples of one peer that a commit counts.
+struct contribution {
+  net::peer_id peer = 0;
+  std::uint64_t samples = 0;
+
+  void fields(auto& wire) { wire(detail::wide{peer}, samples); }
+  friend bool operator==(const contribution&, const contribution&) = default;
+};
+
+/// A peer and where it can be dialled.
+struct located_peer {
+  net::peer_id peer = 0;
+  std::string address;
+
+  void fields(auto& wire) { wire(detail::wide{peer}, net::text{address, max_address_bytes}); }
+  friend bool operator==(const located_peer&, const located_peer&) = default;
+};
+
+/// One committed round.
+struct commit_record {
+  std::uint64_t run = 0;
+  std::uint64_t round = 0;
+  std::uint64_t parent = 0;                 ///< chain() of the record before
+  std::uint64_t state = 0;                  ///< hash of the shared state
+  ballot at;                                ///< the attempt that made it; later ballots may have carried it through
+  std::vector<net::peer_id> members;        ///< C_round: a quorum of these decides the next round
+  std::vector<contribution> contributions;  ///< whose samples are in the state; only those with any
+  std::vector<net::peer_id> returned;       ///< whose other samples go back to the pool
+  std::uint64_t ledger = 0;                 ///< hash of the sample ledger after this round
+
+  /// Names this record and, through `parent`, all before it. Cost: one hash of the record.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t chain() const;
+
+  /// Samples of `peer` that are in the state.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t contribution_of(net::peer_id peer) const noexcept;
+
+  /// What its chain value names.
+  void fields(auto& wire) {
+    wire(run, round, detail::wide{parent}, detail::wide{state}, at, detail::wide_list(members, max_members),
+         net::list{contributions, max_members}, detail::wide_list(returned, max_members), detail::wide{ledger});
+  }
+  friend bool operator==(const commit_record&, const commit_record&) = default;
+};
+
+/// The vote of one member. No signature yet: then it is the word of whoever passes it on.
+struct endorsement {
+  net::peer_id peer = 0;
+  std::vector<std::byte> signature;  ///< at most max_signature_bytes
+
+  friend bool operator==(const endorsement&, const endorsement&) = default;
+};
+inline constexpr std::size_t max_signature_bytes = 64;
+
+/// Who voted for a record: a quorum of the members before it. No part of the chain, because leaders may have heard others.
+using certificate = std::vector<endorsement>;
+
+CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> voters_of(const certificate& votes);
+
+struct view_member {
+  net::peer_id peer = 0;
+  std::string address;
+  std::uint64_t samples = 0;  ///< its weight: samples since its last committed contribution
+
+  friend bool operator==(const view_member&, const view_member&) = default;
+};
+
+/// Who takes part in one attempt, in the order of their ranks.
+struct view {
+  ballot at;
+  std::uint64_t round = 0;   ///< the one being made
+  std::uint64_t parent = 0;  ///< chain of the committed record before it
+  std::vector<view_member> members;
+
+  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> rank_of(net::peer_id peer) const noexcept;
+
+  /// Samples of all together. 0: there is nothing to exchange, and the state stays what it is.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t total() const noexcept;
+
+  friend bool operator==(const view&, const view&) = default;
+};
+
+/// Whether `voters` can decide for `members`: more than half of them, or exactly half with the first-named one among them.
+/// Any two quorums of the same members have a peer in common. Cost: O(n log n).
+CAUSEWAY_DECL [[nodiscard]] bool is_quorum(std::span<const net::peer_id> members, std::vector<net::peer_id> voters);
+
+CAUSEWAY_DECL [[nodiscard]] bool contains(std::span<const net::peer_id> peers, net::peer_id id);
+
+// ---- bytes -------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// A record that both sides know, to write the next one as a difference to it. None: the next one is spelled out.
+struct base_record {
+  const commit_record* record = nullptr;
+  std::uint64_t chain = 0;
+
+  [[nodiscard]] bool precedes(std::uint64_t parent) const noexcept { return record != nullptr && parent == chain; }
+  /// Members of the record before one with this parent; nobody where it is not known.
+  CAUSEWAY_DECL [[nodiscard]] std::span<const net::peer_id> members(std::uint64_t parent) const noexcept;
+};
+
+/// A record and who voted for it, if that is known.
+struct endorsed_record {
+  commit_record record;
+  certificate votes;
+};
+
+CAUSEWAY_DECL void put_certificate(net::byte_writer& out, const certificate& votes, std::span<const net::peer_id> base);
+
+CAUSEWAY_DECL certificate get_certificate(net::byte_reader& in, std::span<const net::peer_id> base);
+
+/// Lists as differences to `base` where it is the record before. A thousand members that stay take about 150 bytes.
+CAUSEWAY_DECL void put_record(net::byte_writer& out, const commit_record& r, const certificate& votes,
+                              const base_record& base);
+
+/// Nothing where it is a difference to a record that `base` is not: then the whole has to be asked for. The reader has
+/// failed afterwards where the bytes hold no record.
+CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, const base_record& base);
+
+/// A record as a field of a message. `missing`: it was a difference to another one than `base`, and is not there.
+struct record_field {
+  commit_record& record;
+  certificate* votes;  ///< null: they are not told
+  bool& missing;
+  const base_record& base;
+
+  CAUSEWAY_DECL void put(net::byte_writer& out) const;
+  CAUSEWAY_DECL void get(net::byte_reader& in) const;
+};
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+
+// ---- causeway/membership/impl/records.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
+
+// Bodies of membership/records.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value) {
+  out.put(value).put(std::uint64_t{0}).put(std::uint64_t{0}).put(std::uint64_t{0});
+}
+
+CAUSEWAY_DECL std::uint64_t get_wide(net::byte_reader& in) {
+  const auto value = in.get<std::uint64_t>();
+  std::uint64_t rest = 0;
+  for (int i = 0; i < 3; ++i) rest |= in.get<std::uint64_t>();
+  if (rest != 0) in.refuse();
+  return rest == 0 ? value : 0;
+}
+
+CAUSEWAY_DECL void put_trimmed(net::byte_writer& out, std::uint64_t value) {
+  const auto bytes = static_cast<unsigned>((std::bit_width(value) + 7) / 8);
+  out.put(static_cast<std::uint8_t>(bytes));
+  for (unsigned i = 0; i < bytes; ++i) out.put(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+
+CAUSEWAY_DECL std::uint64_t get_trimmed(net::byte_reader& in) {
+  const unsigned bytes = in.get<std::uint8_t>();
+  if (bytes > sizeof(std::uint64_t)) in.refuse();
+  std::uint64_t value = 0;
+  for (unsigned i = 0; in.ok() && i < bytes; ++i) value |= std::uint64_t{in.get<std::uint8_t>()} << (8 * i);
+  if (static_cast<unsigned>((std::bit_width(value) + 7) / 8) != bytes) in.refuse();
+  return value;
+}
+
+CAUSEWAY_DECL void put_varint(net::byte_writer& out, std::uint64_t value) {
+  for (; value >= 0x80U; value >>= 7U) out.put(static_cast<std::uint8_t>(value | 0x80U));
+  out.put(static_cast<std::uint8_t>(value));
+}
+
+CAUSEWAY_DECL std::uint64_t get_varint(net::byte_reader& in) {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    const auto byte = in.get<std::uint8_t>();
+    const std::uint64_t bits = byte & 0x7FU;
+    if (shift == 63 && bits > 1) break;
+    value |= bits << shift;
+    if ((byte & 0x80U) == 0) return value;
+  }
+  in.refuse();
+  return 0;
+}
+
+CAUSEWAY_DECL void put_list(net::byte_writer& out, std::span<const net::peer_id> list, std::span<const net::peer_id> base) {
+  std::map<net::peer_id, std::size_t> places;
+  for (std::size_t i = 0; i < base.size(); ++i) places.emplace(base[i], i);
+  put_varint(out, list.size());
+  for (std::size_t i = 0; i < list.size();) {
+    const auto at = places.find(list[i]);
+    const std::size_t from = at == places.end() ? 0 : at->second;
+    std::size_t n = 1;
+    if (at != places.end()) {
+      while (i + n < list.size() && from + n < base.size() && list[i + n] == base[from + n]) ++n;
+      put_varint(out, 2 * n);
+      put_varint(out, from);
+    } else {
+      while (i + n < list.size() && !places.contains(list[i + n])) ++n;
+      put_varint(out, 2 * n + 1);
+      for (std::size_t k = i; k < i + n; ++k) put_trimmed(out, list[k]);
+    }
+    i += n;
+  }
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> get_list(net::byte_reader& in, std::span<const net::peer_id> base,
+                                                 std::size_t most) {
+  std::vector<net::peer_id> list;
+  const std::uint64_t size = get_varint(in);
+  if (size > most) in.refuse();
+  while (in.ok() && list.size() < size) {
+    const std::uint64_t part = get_varint(in);
+    const std::uint64_t n = part / 2;
+    const bool spelled = part % 2 == 1;
+    const std::uint64_t from = spelled ? 0 : get_varint(in);
+    const bool fits = n > 0 && n <= size - list.size() &&
+                      (spelled ? n <= in.remaining() : from <= base.size() && n <= base.size() - from);
+    if (!fits) in.refuse();
+    for (std::uint64_t i = 0; fits && i < n; ++i) list.push_back(spelled ? get_trimmed(in) : base[from + i]);
+  }
+  return list;
+}
+
+CAUSEWAY_DECL void put_counts(net::byte_writer& out, std::span<const std::uint64_t> values) {
+  net::byte_writer runs;
+  for (std::size_t i = 0; i < values.size();) {
+    std::size_t n = 1;
+    while (i + n < values.size() && values[i + n] == values[i]) ++n;
+    put_varint(runs, n);
+    put_varint(runs, values[i]);
+    i += n;
+  }
+  const std::uint64_t least = values.empty() ? 0 : *std::min_element(values.begin(), values.end());
+  const std::uint64_t most = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+  const auto width = static_cast<unsigned>(std::bit_width(most - least));
+  const bool packed = width < 57 && (values.size() * width + 7) / 8 + 10 < runs.bytes().size();
+  out.put(static_cast<std::uint8_t>(packed ? width + 1 : 0));
+  if (!packed) {
+    for (const std::byte b : runs.bytes()) out.put(static_cast<std::uint8_t>(b));
+    return;
+  }
+  put_varint(out, least);
+  std::uint64_t held = 0;
+  unsigned bits = 0;
+  for (const std::uint64_t v : values) {
+    held |= (v - least) << bits;
+    for (bits += width; bits >= 8; bits -= 8, held >>= 8U) out.put(static_cast<std::uint8_t>(held));
+  }
+  if (bits > 0) out.put(static_cast<std::uint8_t>(held));
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n) {
+  std::vector<std::uint64_t> values;
+  values.reserve(n);
+  const unsigned mode = in.get<std::uint8_t>();
+  if (mode > 57) in.refuse();
+  while (mode == 0 && in.ok() && values.size() < n) {
+    const std::uint64_t run = get_varint(in);
+    if (run == 0 || run > n - values.size()) in.refuse();
+    const std::uint64_t value = get_varint(in);
+    if (in.ok()) values.insert(values.end(), run, value);
+  }
+  const std::uint64_t least = mode > 0 ? get_varint(in) : 0;
+  std::uint64_t held = 0;
+  unsigned bits = 0;
+  while (mode > 0 && in.ok() && values.size() < n) {
+    const unsigned width = mode - 1;
+    for (; bits < width; bits += 8) held |= std::uint64_t{in.get<std::uint8_t>()} << bits;
+    values.push_back(least + (held & ((std::uint64_t{1} << width) - 1)));
+    held >>= width;
+    bits -= width;
+  }
+  values.resize(n);
+  return values;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL std::uint64_t commit_record::contribution_of(net::peer_id peer) const noexcept {
+  for (const contribution& c : contributions) {
+    if (c.peer == peer) return c.samples;
+  }
+  return 0;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> voters_of(const certificate& votes) {
+  std::vector<net::peer_id> ids;
+  for (const endorsement& e : votes) ids.push_back(e.peer);
+  return ids;
+}
+
+CAUSEWAY_DECL std::optional<net::peer_index> view::rank_of(net::peer_id peer) const noexcept {
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].peer == peer) return static_cast<net::peer_index>(i);
+  }
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL std::uint64_t view::total() const noexcept {
+  std::uint64_t sum = 0;
+  for (const view_member& member : members) sum += member.samples;
+  return sum;
+}
+
+CAUSEWAY_DECL bool is_quorum(std::span<const net::peer_id> members, std::vector<net::peer_id> voters) {
+  if (members.empty()) return false;
+  std::sort(voters.begin(), voters.end());
+  const auto voted = [&](net::peer_id id) { return std::binary_search(voters.begin(), voters.end(), id); };
+  const auto count = static_cast<std::size_t>(std::count_if(members.begin(), members.end(), voted));
+  return 2 * count > members.size() || (2 * count == members.size() && voted(members.front()));
+}
+
+CAUSEWAY_DECL bool contains(std::span<const net::peer_id> peers, net::peer_id id) {
+  return std::find(peers.begin(), peers.end(), id) != peers.end();
+}
+
+CAUSEWAY_DECL std::uint64_t commit_record::chain() const { return hash_bytes(net::encode_fields(*this)); }
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL std::span<const net::peer_id> base_record::members(std::uint64_t parent) const noexcept {
+  return precedes(parent) ? std::span<const net::peer_id>{record->members} : std::span<const net::peer_id>{};
+}
+
+CAUSEWAY_DECL void put_certificate(net::byte_writer& out, const certificate& votes, std::span<const net::peer_id> base) {
+  std::vector<std::uint64_t> lengths;
+  for (const endorsement& e : votes) lengths.push_back(e.signature.size());
+  put_list(out, voters_of(votes), base);
+  put_counts(out, lengths);
+  for (const endorsement& e : votes) {
+    for (const std::byte b : e.signature) out.put(static_cast<std::uint8_t>(b));
+  }
+}
+
+CAUSEWAY_DECL certificate get_certificate(net::byte_reader& in, std::span<const net::peer_id> base) {
+  const std::vector<net::peer_id> peers = get_list(in, base, max_members);
+  const std::vector<std::uint64_t> lengths = get_counts(in, peers.size());
+  certificate votes;
+  for (std::size_t i = 0; i < peers.size() && in.ok(); ++i) {
+    if (lengths[i] > std::min<std::size_t>(max_signature_bytes, in.remaining())) in.refuse();
+    votes.push_back({peers[i], {}});
+    for (std::uint64_t k = 0; in.ok() && k < lengths[i]; ++k) {
+      votes.back().signature.push_back(static_cast<std::byte>(in.get<std::uint8_t>()));
+    }
+  }
+  return votes;
+}
+
+CAUSEWAY_DECL void put_record(net::byte_writer& out, const commit_record& r, const certificate& votes,
+                              const base_record& base) {
+  const auto before = base.members(r.parent);
+  std::vector<net::peer_id> contributors;
+  std::vector<std::uint64_t> samples;
+  for (const contribution& c : r.contributions) {
+    contributors.push_back(c.peer);
+    samples.push_back(c.samples);
+  }
+  net::byte_writer body;
+  put_wide(body, r.state);
+  net::put_fields(body, r.at);
+  put_list(body, r.members, before);
+  put_list(body, contributors, r.members);
+  put_counts(body, samples);
+  put_list(body, r.returned, before);
+  put_wide(body, r.ledger);
+  put_certificate(body, votes, before.empty() ? std::span<const net::peer_id>{r.members} : before);
+  out.put(static_cast<std::uint8_t>(base.precedes(r.parent))).put(r.run).put(r.round);
+  put_wide(out, r.parent);
+  out.put_bytes(body.bytes());
+}
+
+CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, const base_record& base) {
+  endorsed_record e;
+  commit_record& r = e.record;
+  const bool differs = in.get<std::uint8_t>() != 0;
+  r.run = in.get<std::uint64_t>();
+  r.round = in.get<std::uint64_t>();
+  r.parent = get_wide(in);
+  if (r.round > max_round) in.refuse();
+  net::byte_reader body{in.get_bytes(net::max_post_bytes)};
+  if (!in.ok() || (differs && !base.precedes(r.parent))) return std::nullopt;
+  const auto before = differs ? base.members(r.parent) : std::span<const net::peer_id>{};
+  r.state = get_wide(body);
+  net::get_fields(body, r.at);
+  r.members = get_list(body, before, max_members);
+  const std::vector<net::peer_id> contributors = get_list(body, r.members, max_members);
+  const std::vector<std::uint64_t> samples = get_counts(body, contributors.size());
+  for (std::size_t i = 0; i < contributors.size(); ++i) r.contributions.push_back({contributors[i], samples[i]});
+  r.returned = get_list(body, before, max_members);
+  r.ledger = get_wide(body);
+  e.votes = get_certificate(body, before.empty() ? std::span<const net::peer_id>{r.members} : before);
+  if (!body.finish("record")) in.refuse();
+  return e;
+}
+
+CAUSEWAY_DECL void record_field::put(net::byte_writer& out) const {
+  put_record(out, record, votes != nullptr ? *votes : certificate{}, base);
+}
+
+CAUSEWAY_DECL void record_field::get(net::byte_reader& in) const {
+  auto told = get_record(in, base);
+  missing = !told;
+  if (told) record = std::move(told->record);
+  if (told && votes != nullptr) *votes = std::move(told->votes);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
+#endif
+
+// ---- causeway/membership/ledger.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_LEDGER_HPP
+#define CAUSEWAY_MEMBERSHIP_LEDGER_HPP
+
+// Who trains on which samples, so that each is in exactly one commit. Samples are numbered 0, 1, 2, ...; every number is in
+// one of four places: done, held by one peer, in the pool, or not handed out yet (from next() on). The ledger is a function
+// of the commit records alone: whoever applied the same records has the same ledger.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// The sample numbers first, first + 1, ..., first + count - 1.
+struct sample_range {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+
+  friend bool operator==(const sample_range&, const sample_range&) = default;
+};
+
+/// A regular value; not safe to share between threads.
+class ledger {
+ public:
+  ledger() = default;
+  /// `quota`: how many samples each member holds after a commit; 0: nobody holds any, contributions are only counted.
+  /// `budget`: how many samples the run has; 0: no end.
+  CAUSEWAY_DECL explicit ledger(std::uint64_t quota, std::uint64_t budget = 0);
+
+  /// Whether the record can be applied: nobody contributes more than it holds, and each peer is named once.
+  CAUSEWAY_DECL [[nodiscard]] bool fits(const commit_record& record) const;
+
+  /// Consumes what was contributed, takes back what was returned, then tops up the members in their order to their share:
+  /// from the pool, lowest first, then from next(). Precondition: fits(record). Cost: O(n log n).
+  CAUSEWAY_DECL void apply(const commit_record& record);
+
+  /// What a peer has to train on, in this order.
+  CAUSEWAY_DECL [[nodiscard]] std::span<const sample_range> held(net::peer_id peer) const;
+
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t held_count(net::peer_id peer) const;
+
+  /// Up to `n` sample numbers of a peer, after its first `offset` ones.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> take(net::peer_id peer, std::uint64_t offset,
+                                                              std::uint64_t n) const;
+
+  /// How many samples each of `members` should hold: the quota, and near the end of the budget an equal part of what they
+  /// hold and of what is left, so that the last samples do not wait for a few while the others have nothing to train.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t share(const std::vector<net::peer_id>& members) const;
+
+  /// How many samples nobody holds and nobody has trained on. Without an end of the run: as many as anybody may want.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t left() const noexcept;
+
+  /// Everybody who holds something, ascending.
+  [[nodiscard]] const std::vector<net::peer_id>& holders() const noexcept { return held_.owners; }
+
+  /// How many samples are in a commit.
+  [[nodiscard]] std::uint64_t done() const noexcept { return done_; }
+  /// Whether the whole budget is.
+  [[nodiscard]] bool complete() const noexcept { return budget_ > 0 && done_ >= budget_; }
+  /// Whether it will be, with so many samples more.
+  [[nodiscard]] bool completed_by(std::uint64_t samples) const noexcept {
+    return budget_ > 0 && samples >= budget_ - std::min(done_, budget_);
+  }
+  /// The lowest number that nobody ever held.
+  [[nodiscard]] std::uint64_t next() const noexcept { return next_; }
+  /// What was returned and not handed out again, ascending.
+  [[nodiscard]] const std::vector<sample_range>& pool() const noexcept { return pool_; }
+  [[nodiscard]] std::uint64_t quota() const noexcept { return quota_; }
+  [[nodiscard]] std::uint64_t budget() const noexcept { return budget_; }
+
+  /// Equal for equal ledgers on every machine.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash() const;
+
+  /// What hash() names.
+  CAUSEWAY_DECL void write_canonical(net::byte_writer& out) const;
+
+  /// For the wire and the disk: holders as differences to `base`, which the reader knows (the members, usually).
+  CAUSEWAY_DECL void encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const;
+
+  /// Reads a ledger; the reader has failed afterwards where the bytes hold none. Allocates no more than the input backs.
+  CAUSEWAY_DECL static ledger decode(net::byte_reader& in, const std::vector<net::peer_id>& base);
+
+  friend bool operator==(const ledger&, const ledger&) = default;
+
+ private:
+  using range_list = std::vector<sample_range>;
+
+  CAUSEWAY_DECL static std::vector<net::peer_id> sorted(std::vector<net::peer_id> peers);
+
+  CAUSEWAY_DECL static bool unique(std::vector<net::peer_id> peers);
+
+  /// Who holds what, flat: thousands of peers are copied in one piece.
+  struct holdings {
+    std::vector<net::peer_id> owners;  ///< ascending
+    std::vector<std::size_t> ends;     ///< of each owner's ranges
+    range_list ranges;
+
+    CAUSEWAY_DECL [[nodiscard]] std::span<const sample_range> of(std::size_t i) const;
+
+    /// Behind all others: owners come in ascending order.
+    CAUSEWAY_DECL void add(net::peer_id peer, const sample_range& r);
+
+    friend bool operator==(const holdings&, const holdings&) = default;
+  };
+
+  struct draw {
+    net::peer_id peer;
+    sample_range got;
+  };
+
+  CAUSEWAY_DECL void tidy_pool();
+
+  CAUSEWAY_DECL void top_up(const std::vector<net::peer_id>& members);
+
+  /// At most `n` numbers: from the pool's lowest range that is not `used` up, else new ones.
+  CAUSEWAY_DECL sample_range take_out(std::uint64_t n, std::size_t& used);
+
+  CAUSEWAY_DECL static void append(range_list& to, const sample_range& r);
+
+  CAUSEWAY_DECL static void write_ranges(net::byte_writer& out, std::span<const sample_range> list);
+
+  CAUSEWAY_DECL static range_list read_ranges(net::byte_reader& in);
+
+  /// Whether the places hold every number below next() exactly once: without this a forged ledger could overflow sums.
+  CAUSEWAY_DECL [[nodiscard]] bool consistent() const;
+
+  std::uint64_t quota_ = 0;
+  std::uint64_t budget_ = 0;
+  std::uint64_t done_ = 0;
+  std::uint64_t next_ = 0;
+  range_list pool_;
+  holdings held_;
+};
+
+/// How many of the first `samples` that a peer held in `before`, and has trained on, it may still contribute under `after`:
+/// all or none. None when they were committed or handed to somebody else meanwhile.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
+                                                     std::uint64_t samples);
+
+namespace detail {
+
+/// A ledger as a field of a message, as ledger::encode.
+struct ledger_field {
+  ledger& samples;
+  const std::vector<net::peer_id>& base;
+
+  void put(net::byte_writer& out) const { samples.encode(out, base); }
+  void get(net::byte_reader& in) const { samples = ledger::decode(in, base); }
+};
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_LEDGER_HPP
+
+// ---- causeway/membership/impl/ledger.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
+
+// Bodies of membership/ledger.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL ledger::ledger(std::uint64_t quota, std::uint64_t budget) : quota_{quota}, budget_{budget} {}
+
+CAUSEWAY_DECL bool ledger::fits(const commit_record& record) const {
+  std::vector<net::peer_id> seen;
+  std::uint64_t sum = done_;
+  for (const contribution& c : record.contributions) {
+    if (c.samples > (quota_ > 0 ? held_count(c.peer) : max_round_samples) || c.samples > UINT64_MAX - sum) return false;
+    sum += c.samples;
+    seen.push_back(c.peer);
+  }
+  return unique(std::move(seen)) && unique(record.members) && unique(record.returned);
+}
+
+CAUSEWAY_DECL void ledger::apply(const commit_record& record) {
+  CAUSEWAY_EXPECT(fits(record));
+  const holdings before = std::move(held_);
+  held_ = {};
+  std::vector<contribution> consumed = record.contributions;
+  std::sort(consumed.begin(), consumed.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+  std::vector<net::peer_id> returned = record.returned;
+  std::sort(returned.begin(), returned.end());
+  for (const contribution& c : consumed) done_ += c.samples;
+  auto next = consumed.begin();
+  for (std::size_t i = 0; i < before.owners.size(); ++i) {
+    const net::peer_id peer = before.owners[i];
+    while (next != consumed.end() && next->peer < peer) ++next;
+    std::uint64_t skip = next != consumed.end() && next->peer == peer ? next->samples : 0;
+    const bool back = std::binary_search(returned.begin(), returned.end(), peer);
+    for (const sample_range& r : before.of(i)) {
+      const std::uint64_t part = std::min(skip, r.count);
+      skip -= part;
+      const sample_range rest{r.first + part, r.count - part};
+      if (rest.count > 0 && back) pool_.push_back(rest);
+      if (rest.count > 0 && !back) held_.add(peer, rest);
+    }
+  }
+  tidy_pool();
+  top_up(record.members);
+}
+
+CAUSEWAY_DECL std::span<const sample_range> ledger::held(net::peer_id peer) const {
+  const auto at = std::lower_bound(held_.owners.begin(), held_.owners.end(), peer);
+  if (at == held_.owners.end() || *at != peer) return {};
+  return held_.of(static_cast<std::size_t>(at - held_.owners.begin()));
+}
+
+CAUSEWAY_DECL std::uint64_t ledger::held_count(net::peer_id peer) const {
+  std::uint64_t sum = 0;
+  for (const sample_range& r : held(peer)) sum += r.count;
+  return sum;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> ledger::take(net::peer_id peer, std::uint64_t offset, std::uint64_t n) const {
+  std::vector<std::uint64_t> numbers;
+  for (const sample_range& r : held(peer)) {
+    for (std::uint64_t i = std::min(offset, r.count); i < r.count && numbers.size() < n; ++i) {
+      numbers.push_back(r.first + i);
+    }
+    offset -= std::min(offset, r.count);
+  }
+  return numbers;
+}
+
+CAUSEWAY_DECL std::uint64_t ledger::share(const std::vector<net::peer_id>& members) const {
+  if (budget_ == 0 || members.empty()) return quota_;
+  std::uint64_t all = left();
+  for (const net::peer_id peer : members) all += held_count(peer);
+  return std::min<std::uint64_t>(quota_, (all + members.size() - 1) / members.size());
+}
+
+CAUSEWAY_DECL std::uint64_t ledger::left() const noexcept {
+  if (budget_ == 0) return UINT64_MAX;
+  std::uint64_t sum = budget_ - std::min(budget_, next_);
+  for (const sample_range& r : pool_) sum += r.count;
+  return sum;
+}
+
+CAUSEWAY_DECL std::uint64_t ledger::hash() const {
+  net::byte_writer out;
+  write_canonical(out);
+  return hash_bytes(out.bytes());
+}
+
+CAUSEWAY_DECL void ledger::write_canonical(net::byte_writer& out) const {
+  out.put(quota_).put(budget_).put(done_).put(next_).put(static_cast<std::uint32_t>(pool_.size()));
+  for (const sample_range& r : pool_) out.put(r.first).put(r.count);
+  out.put(static_cast<std::uint32_t>(held_.owners.size()));
+  for (std::size_t i = 0; i < held_.owners.size(); ++i) {
+    detail::put_wide(out, held_.owners[i]);
+    out.put(static_cast<std::uint32_t>(held_.of(i).size()));
+    for (const sample_range& r : held_.of(i)) out.put(r.first).put(r.count);
+  }
+}
+
+CAUSEWAY_DECL void ledger::encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const {
+  out.put(quota_).put(budget_).put(done_).put(next_);
+  write_ranges(out, pool_);
+  detail::put_list(out, held_.owners, sorted(base));
+  for (std::size_t i = 0; i < held_.owners.size(); ++i) write_ranges(out, held_.of(i));
+}
+
+CAUSEWAY_DECL ledger ledger::decode(net::byte_reader& in, const std::vector<net::peer_id>& base) {
+  ledger l;
+  l.quota_ = in.get<std::uint64_t>();
+  l.budget_ = in.get<std::uint64_t>();
+  l.done_ = in.get<std::uint64_t>();
+  l.next_ = in.get<std::uint64_t>();
+  l.pool_ = read_ranges(in);
+  const std::vector<net::peer_id> owners = detail::get_list(in, sorted(base), 16 * max_members);
+  for (std::size_t i = 0; i < owners.size() && in.ok(); ++i) {
+    if (i > 0 && owners[i] <= owners[i - 1]) in.refuse();
+    const range_list mine = read_ranges(in);
+    if (mine.empty()) in.refuse();
+    for (const sample_range& r : mine) l.held_.add(owners[i], r);
+  }
+  if (!l.consistent()) in.refuse();
+  return l;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> ledger::sorted(std::vector<net::peer_id> peers) {
+  std::sort(peers.begin(), peers.end());
+  return peers;
+}
+
+CAUSEWAY_DECL bool ledger::unique(std::vector<net::peer_id> peers) {
+  std::sort(peers.begin(), peers.end());
+  return std::adjacent_find(peers.begin(), peers.end()) == peers.end();
+}
+
+CAUSEWAY_DECL std::span<const sample_range> ledger::holdings::of(std::size_t i) const {
+  const std::size_t begin = i == 0 ? 0 : ends[i - 1];
+  return std::span{ranges}.subspan(begin, ends[i] - begin);
+}
+
+CAUSEWAY_DECL void ledger::holdings::add(net::peer_id peer, const sample_range& r) {
+  const bool same = !owners.empty() && owners.back() == peer;
+  if (!same) {
+    owners.push_back(peer);
+    ends.push_back(ranges.size());
+  }
+  if (same && ranges.back().first + ranges.back().count == r.first) {
+    ranges.back().count += r.count;
+  } else {
+    ranges.push_back(r);
+    ++ends.back();
+  }
+}
+
+CAUSEWAY_DECL void ledger::tidy_pool() {
+  std::sort(pool_.begin(), pool_.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  range_list joined;
+  for (const sample_range& r : pool_) append(joined, r);
+  pool_ = std::move(joined);
+}
+
+CAUSEWAY_DECL void ledger::top_up(const std::vector<net::peer_id>& members) {
+  std::vector<draw> drawn;
+  std::size_t used = 0;  // ranges of the pool
+  const std::uint64_t wanted = share(members);
+  for (const net::peer_id peer : members) {
+    std::uint64_t have = held_count(peer);
+    while (have < wanted) {
+      const sample_range got = take_out(wanted - have, used);
+      if (got.count == 0) break;
+      drawn.push_back({peer, got});
+      have += got.count;
+    }
+  }
+  pool_.erase(pool_.begin(), pool_.begin() + static_cast<std::ptrdiff_t>(used));
+  std::stable_sort(drawn.begin(), drawn.end(), [](const draw& x, const draw& y) { return x.peer < y.peer; });
+  const holdings before = std::move(held_);
+  held_ = {};
+  auto next = drawn.begin();
+  for (std::size_t i = 0; i < before.owners.size(); ++i) {
+    for (; next != drawn.end() && next->peer < before.owners[i]; ++next) held_.add(next->peer, next->got);
+    for (const sample_range& r : before.of(i)) held_.add(before.owners[i], r);
+  }
+  for (; next != drawn.end(); ++next) held_.add(next->peer, next->got);
+}
+
+CAUSEWAY_DECL sample_range ledger::take_out(std::uint64_t n, std::size_t& used) {
+  if (used == pool_.size()) {
+    const std::uint64_t left = budget_ == 0 ? n : budget_ - std::min(budget_, next_);
+    const sample_range got{next_, std::min(n, left)};
+    next_ += got.count;
+    return got;
+  }
+  sample_range& lowest = pool_[used];
+  const sample_range got{lowest.first, std::min(n, lowest.count)};
+  lowest.first += got.count;
+  lowest.count -= got.count;
+  if (lowest.count == 0) ++used;
+  return got;
+}
+
+CAUSEWAY_DECL void ledger::append(range_list& to, const sample_range& r) {
+  if (!to.empty() && to.back().first + to.back().count == r.first) {
+    to.back().count += r.count;
+  } else {
+    to.push_back(r);
+  }
+}
+
+CAUSEWAY_DECL void ledger::write_ranges(net::byte_writer& out, std::span<const sample_range> list) {
+  detail::put_varint(out, list.size());
+  for (const sample_range& r : list) {
+    detail::put_varint(out, r.first);
+    detail::put_varint(out, r.count);
+  }
+}
+
+CAUSEWAY_DECL auto ledger::read_ranges(net::byte_reader& in) -> range_list {
+  const std::uint64_t count = detail::get_varint(in);
+  if (count > in.remaining() / 2) in.refuse();
+  range_list list(in.ok() ? count : 0);
+  for (sample_range& r : list) {
+    r.first = detail::get_varint(in);
+    r.count = detail::get_varint(in);
+  }
+  return list;
+}
+
+CAUSEWAY_DECL bool ledger::consistent() const {
+  range_list all = pool_;
+  all.insert(all.end(), held_.ranges.begin(), held_.ranges.end());
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::uint64_t outstanding = 0;
+  std::uint64_t end = 0;
+  for (const sample_range& r : all) {
+    if (r.first < end || r.first > next_ || r.count == 0 || r.count > next_ - r.first) return false;
+    end = r.first + r.count;
+    outstanding += r.count;
+  }
+  if (budget_ > 0 && next_ > budget_) return false;
+  return quota_ == 0 ? all.empty() && next_ == 0 : outstanding + done_ == next_;
+}
+
+CAUSEWAY_DECL std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
+                                       std::uint64_t samples) {
+  if (before.quota() == 0) return samples;
+  return before.take(peer, 0, samples) == after.take(peer, 0, samples) ? samples : 0;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
+#endif
+
+// ---- causeway/membership/durable_record.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_DURABLE_RECORD_HPP
+#define CAUSEWAY_MEMBERSHIP_DURABLE_RECORD_HPP
+
+// What a peer must remember across a crash, whatever else it forgets: whom it promised what, what it voted for, and the
+// newest commit it knows. It is written before any answer that depends on it leaves. A peer whose record is lost or corrupt
+// is a new peer and takes a new id: with its old one it might break a promise.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// A vote: the value, and the newest ballot in which this peer voted for it.
+struct acceptance {
+  ballot at;
+  commit_record value;
+
+  friend bool operator==(const acceptance&, const acceptance&) = default;
+};
+
+struct durable_record {
+  std::uint64_t run = 0;
+  net::peer_id self = 0;
+  ballot floor;                        ///< never votes below this ballot
+  net::peer_id promised_to = 0;        ///< the only peer whose ballots of floor.term count
+  std::optional<acceptance> accepted;  ///< the vote for the round after `newest`, if any
+  std::optional<commit_record> newest;
+  certificate votes;                 ///< for `newest`
+  ledger samples;                    ///< after `newest`
+  std::vector<located_peer> others;  ///< where other peers were last seen
+
+  void fields(auto& wire) {
+    bool known = newest.has_value(), voted = accepted.has_value(), missing = false;
+    wire(run, detail::wide{self}, floor, detail::wide{promised_to}, known);
+    if (known && !newest) newest.emplace();
+    if (known) wire(detail::record_field{*newest, &votes, missing, {}});
+    const detail::base_record base{known ? &*newest : nullptr, known ? newest->chain() : 0};
+    wire(voted);
+    if (voted && !accepted) accepted.emplace();
+    if (voted) wire(accepted->at, detail::record_field{accepted->value, nullptr, missing, base});
+    wire.must(!missing);
+    const std::vector<net::peer_id> nobody;
+    wire(detail::ledger_field{samples, known ? newest->members : nobody}, net::list{others, max_members});
+  }
+  friend bool operator==(const durable_record&, const durable_record&) = default;
+};
+
+/// The record of a peer that has promised nothing yet.
+CAUSEWAY_DECL [[nodiscard]] durable_record fresh_record(std::uint64_t run, net::peer_id self);
+
+namespace detail {
+inline constexpr std::uint64_t durable_magic = 0x3252424D45574143U;  // "CAWEMBR2"
+}
+
+/// The bytes to store, checksum at the end.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const durable_record& r);
+
+/// errc::corrupt or errc::too_large for anything that `encode` did not write.
+CAUSEWAY_DECL [[nodiscard]] result<durable_record> decode_durable_record(std::span<const std::byte> bytes);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_DURABLE_RECORD_HPP
+
+// ---- causeway/membership/impl/durable_record.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
+
+// Bodies of membership/durable_record.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL durable_record fresh_record(std::uint64_t run, net::peer_id self) {
+  durable_record r;
+  r.run = run;
+  r.self = self;
+  return r;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> encode(const durable_record& r) {
+  net::byte_writer out;
+  out.put(detail::durable_magic);
+  net::put_fields(out, r);
+  out.put(hash_bytes(out.bytes()));
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<durable_record> decode_durable_record(std::span<const std::byte> bytes) {
+  if (bytes.size() < 16) return fail(errc::corrupt, "membership record", "it is too short to be one");
+  net::byte_reader sum{bytes.last(8)};
+  if (sum.get<std::uint64_t>() != hash_bytes(bytes.first(bytes.size() - 8))) {
+    return fail(errc::corrupt, "membership record", "its checksum is wrong; delete it, and this peer joins as a new one");
+  }
+  net::byte_reader in{bytes.first(bytes.size() - 8)};
+  if (in.get<std::uint64_t>() != detail::durable_magic) {
+    return fail(errc::version_mismatch, "membership record", "another version wrote it, or something else");
+  }
+  durable_record r;
+  net::get_fields(in, r);
+  CAUSEWAY_TRY(in.finish("membership record"));
+  return r;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
+#endif
+
+// ---- causeway/membership/round_store.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
+#define CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
+
+// The shared state of the newest rounds on this peer's disk: what a vote promises to keep. A file per round, whole or
+// absent, as io/checkpoint.hpp makes them.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// Not safe to share between threads. `keep` rounds stay: a candidate must never cost the committed round before it.
+class round_store {
+ public:
+  CAUSEWAY_DECL round_store(io::any_storage storage, std::string folder, unsigned keep = 2);
+
+  /// Durable on return. `parts` are the shared state of `round`, named by `hash`; `record` says what led to it, as an
+  /// encoded durable_record, so that a run can be founded anew on this round when later ones are lost. Empty: not known.
+  /// `own` is what only this peer has, beside it.
+  CAUSEWAY_DECL result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
+                                  std::span<const std::span<std::byte>> parts, std::span<const std::byte> record = {},
+                                  std::span<const std::span<std::byte>> own = {});
+
+  /// Rounds with a file, oldest first; not verified.
+  CAUSEWAY_DECL result<std::vector<std::uint64_t>> rounds();
+
+  /// The records of the stored rounds that have one and are whole, newest first.
+  CAUSEWAY_DECL std::vector<durable_record> records();
+
+  /// Puts the state of `round` that is named `hash` into `parts`. errc::corrupt and errc::not_found as io/checkpoint.hpp,
+  /// also where another state is stored for the round; errc::wrong_model if the parts have other sizes. On an error the
+  /// parts are as they were. `own` is left as it is where it is not stored.
+  CAUSEWAY_DECL result<void> load(std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts,
+                                  std::span<const std::span<std::byte>> own = {});
+
+  /// Saves the state named `hash` that another store has, for whichever round, as that of `round` of `run`. Only what is
+  /// whole is taken. errc::not_found if it is not there.
+  CAUSEWAY_DECL result<void> take_over(round_store& other, std::uint64_t hash, std::uint64_t run, std::uint64_t round);
+
+ private:
+  static std::string part_name(std::size_t i) { return "shared." + std::to_string(i); }
+  static std::string own_name(std::size_t i) { return "own." + std::to_string(i); }
+  using pieces = std::vector<std::span<const std::byte>>;
+  // None where one of them is missing or has another size.
+  CAUSEWAY_DECL static std::optional<pieces> find(const io::section_file& file, std::string (*name)(std::size_t),
+                                                  std::span<const std::span<std::byte>> like);
+  CAUSEWAY_DECL static void put(const pieces& found, std::span<const std::span<std::byte>> parts);
+
+  io::checkpoint_directory<io::any_storage> files_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
+
+// ---- causeway/membership/impl/round_store.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
+
+// Bodies of membership/round_store.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL round_store::round_store(io::any_storage storage, std::string folder, unsigned keep)
+    : files_{std::move(storage), std::move(folder), keep} {}
+
+CAUSEWAY_DECL result<std::vector<std::uint64_t>> round_store::rounds() { return files_.steps(); }
+
+CAUSEWAY_DECL result<void> round_store::save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
+                                             std::span<const std::span<std::byte>> parts, std::span<const std::byte> record,
+                                             std::span<const std::span<std::byte>> own) {
+  std::vector<io::section> sections;
+  const std::uint64_t name = hash;
+  sections.emplace_back("hash", 1, std::as_bytes(std::span{&name, 1}));
+  if (!record.empty()) sections.emplace_back("record", 1, record);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    sections.emplace_back(part_name(i), 1, std::span<const std::byte>{parts[i]});
+  }
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    sections.emplace_back(own_name(i), 1, std::span<const std::byte>{own[i]});
+  }
+  return files_.save(round, sections, run);
+}
+
+CAUSEWAY_DECL std::vector<durable_record> round_store::records() {
+  std::vector<durable_record> found;
+  auto stored = rounds();
+  if (!stored) return found;
+  std::reverse(stored->begin(), stored->end());
+  for (const std::uint64_t round : *stored) {
+    const auto file = files_.load(round);
+    if (!file) continue;
+    const auto view = file->find("record");
+    std::uint64_t name = 0;
+    if (!view || !file->copy_to("hash", std::span{&name, 1})) continue;
+    auto record = decode_durable_record(view->bytes);
+    const bool fits = record && record->newest && record->newest->round == round && record->newest->state == name;
+    if (fits) found.push_back(std::move(*record));
+  }
+  return found;
+}
+
+CAUSEWAY_DECL result<void> round_store::load(std::uint64_t round, std::uint64_t hash,
+                                             std::span<const std::span<std::byte>> parts,
+                                             std::span<const std::span<std::byte>> own) {
+  CAUSEWAY_ASSIGN(const io::section_file file, files_.load(round));
+  std::uint64_t stored = 0;
+  CAUSEWAY_TRY(file.copy_to("hash", std::span{&stored, 1}));
+  if (stored != hash) return fail(errc::not_found, files_.directory(), "another state of this round is stored");
+  const auto shared = find(file, part_name, parts);
+  if (!shared) {
+    return fail(errc::wrong_model, files_.directory(),
+                "the stored round is of another model or other policies; use the settings that it was made with, or "
+                "another folder");
+  }
+  put(*shared, parts);
+  if (const auto beside = find(file, own_name, own)) put(*beside, own);
+  return {};
+}
+
+CAUSEWAY_DECL std::optional<round_store::pieces> round_store::find(const io::section_file& file,
+                                                                   std::string (*name)(std::size_t),
+                                                                   std::span<const std::span<std::byte>> like) {
+  pieces found;
+  for (std::size_t i = 0; i < like.size(); ++i) {
+    const auto view = file.find(name(i));
+    if (!view || view->bytes.size() != like[i].size()) return std::nullopt;
+    found.push_back(view->bytes);
+  }
+  return found;
+}
+
+CAUSEWAY_DECL void round_store::put(const pieces& found, std::span<const std::span<std::byte>> parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) std::copy(found[i].begin(), found[i].end(), parts[i].begin());
+}
+
+CAUSEWAY_DECL result<void> round_store::take_over(round_store& other, std::uint64_t hash, std::uint64_t run,
+                                                  std::uint64_t round) {
+  CAUSEWAY_ASSIGN(auto stored, other.rounds());
+  std::reverse(stored.begin(), stored.end());
+  for (const std::uint64_t candidate : stored) {
+    const auto file = other.files_.load(candidate);
+    std::uint64_t name = 0;
+    if (!file || !file->copy_to("hash", std::span{&name, 1}) || name != hash) continue;
+    std::vector<io::section> sections;
+    sections.emplace_back("hash", 1, std::as_bytes(std::span{&hash, 1}));
+    for (auto* const piece : {part_name, own_name}) {
+      for (std::size_t i = 0;; ++i) {
+        const auto view = file->find(piece(i));
+        if (!view) break;
+        sections.emplace_back(piece(i), 1, std::span<const std::byte>{view->bytes});
+      }
+    }
+    return files_.save(round, sections, run);
+  }
+  return fail(errc::not_found, other.files_.directory(),
+              "the state of round " + std::to_string(round) + " is not stored here");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
+#endif
+
+// ---- causeway/train/swarm_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_SWARM_GROUP_HPP
+#define CAUSEWAY_TRAIN_SWARM_GROUP_HPP
+
+// The peers of one stage of a swarm as a membership: that of train/member.hpp, with three things added. An exchange begins
+// when the stage has every micro-batch of the step, and only if its peers have each exactly once between them; what is
+// exchanged is summed, not averaged; and nobody takes the step before all stages have their sums, on disk where the group
+// has one: then a stage that loses all its peers while another takes the step can take it as well, once one is back.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+template <class Whole>
+class basic_swarm_group;
+using swarm_group = basic_swarm_group<void>;
+
+/// Threading: as elastic_group.
+template <class Whole>
+class basic_swarm_group final : public elastic_group {
+ public:
+  /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
+  /// handed out by it.
+  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
+  /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
+  /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
+  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
+                    io::any_storage disk, const std::string& folder);
+
+  [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
+  [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
+  [[nodiscard]] std::uint64_t parent() const override { return stage_->parent(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return stage_->state_hash(); }
+  [[nodiscard]] std::uint32_t expected() const override { return stage_->expected(); }
+  // Gradients leave nothing over; a row that is a round late, what was trained after it.
+  [[nodiscard]] std::uint64_t contributed() const override { return steps_alone() ? samples_ : UINT64_MAX; }
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
+  void leave() override { stage_->leave(); }
+  void close(bool stays) override { stage_->close(stays || stage_.use_count() > 1); }
+  [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits() || swarm_->is_waited_for(); }
+  [[nodiscard]] net::any_transport lasting() override { return stage_->lasting(); }
+  [[nodiscard]] bool exchanges_at_once() const override { return true; }
+  [[nodiscard]] bool run_ends() const override { return steps_alone() && swarm_->run_ends(); }
+  void offer_parameters_at(std::span<float> where) override { stage_->offer_parameters_at(where); }
+
+  result<void> open(shared_state state, thread_pool& pool) override;
+
+  result<round_entry> enter(std::uint64_t samples, std::uint64_t) override;
+  bool announce(std::uint64_t, std::uint64_t gathered) override { return run_ends() || gathered >= round_samples_; }
+
+  void received(std::span<const float> row, const std::vector<index_range>* where) override;
+  result<void> exchanged(std::span<const float> sum) override;
+
+  result<verdict> decide(const result<void>& outcome, bool candidate) override;
+
+ private:
+  // What a sum was made of, and where it leads from.
+  struct kept_sum {
+    std::uint64_t step = 0;
+    double squares = 0;
+    std::uint64_t state = 0;
+    std::uint64_t attempt = 0;  ///< that it is of
+    std::uint64_t length = 0;   ///< values: with what else came of the exchange
+  };
+
+  result<verdict> judge(const result<void>& outcome, bool candidate);
+
+  // This peer alone came to values that are not finite: its share goes to others, and it goes back to the committed state,
+  // as if it had been started again. Where that does not help, all would come to the same.
+  result<verdict> mend(const error& why);
+
+  // This peer gives up what it has of the round: it is at the committed state, as if it had been started again.
+  void begin_anew();
+
+  // Of the shared parameters, which come first.
+  [[nodiscard]] bool is_sound() const;
+
+  result<void> keep_sum(std::span<const float> gradient);
+
+  // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
+  // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
+  void recall_sums();
+  [[nodiscard]] bool steps_alone() const { return swarm_->options().local_steps > 0; }
+  [[nodiscard]] bool exchanges_rows() const { return averages_ || steps_alone(); }
+  [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
+
+  // Everybody's holdings go to everybody: M bits each.
+  result<void> divide();
+
+  // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike. The
+  // exchange's deadline does not hold here, since the other stages take the time that they take; but once this peer has
+  // heard of all of them its mates have too, or soon will. Who is lost, or hangs for longer than that ever took, ends the
+  // wait.
+  // What is agreed on replaces `all`.
+  result<void> agree_on(std::vector<double>& all);
+  result<void> exchange_totals(std::vector<double>& all, time_point deadline);
+
+  [[nodiscard]] net::message_id name(std::uint32_t part) const;
+
+  static constexpr std::uint32_t most_spoilt = 3;
+  static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 4) + 20000;
+
+  std::shared_ptr<elastic_group> stage_;
+  std::shared_ptr<parallel::swarm_round> swarm_;
+  std::optional<membership::round_store> sums_;
+  std::optional<membership::round_store> states_;        // as the membership keeps them
+  std::vector<std::span<std::byte>> parts_;              // of the shared state
+  std::function<void(std::span<const float>)> adopted_;  // shared_state::adopted
+  std::uint32_t spoilt_ = 0;                             // times in a row that this peer came to values that are not finite
+  round_entry entry_;
+  net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
+  bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
+  std::function<std::optional<bool>()> row_waits_;  // shared_state's
+  // Where rows are exchanged:
+  std::vector<float> rows_;               // of the exchange entered last, and what else came of it
+  std::uint64_t samples_ = 0;             // behind this peer's
+  std::uint64_t computed_ = 0;            // micro-batches, in the attempt at a step that was entered last
+  std::uint64_t computed_before_ = 0;     // in the step before it
+  std::uint64_t round_samples_ = 0;       // that all peers gather together; 0: that is not how rounds come
+  std::uint32_t row_of_ = 0;              // the attempt that this peer sent one in last, of this round
+  std::uint32_t sum_of_ = 0;              // the attempt that the sum is of which it has
+  std::vector<std::uint32_t> sum_paths_;  // of a model of modules: that the rows in it were of
+  std::uint32_t known_of_ = 0;  // the attempt that the result is of which the exchange entered last passes on; or itself
+  bool leaves_ = false;
+  bool gives_up_ = false;  // what this peer has of the round
+  bool replaced_ = false;  // the shared state was, since the last `decide`
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_SWARM_GROUP_HPP
+
+// ---- causeway/train/impl/swarm_group.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
+#define CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
+
+// Bodies of train/swarm_group.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+                                                          std::shared_ptr<parallel::swarm_round> swarm)
+    : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
+
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+                                                          std::shared_ptr<parallel::swarm_round> swarm,
+                                                          io::any_storage disk, const std::string& folder)
+    : basic_swarm_group{std::move(stage), std::move(swarm)} {
+  states_.emplace(disk, folder + "/rounds");
+  if (!steps_alone()) sums_.emplace(std::move(disk), folder + "/sums");
+}
+
+CAUSEWAY_LAZY std::vector<std::uint64_t> basic_swarm_group<Whole>::draw(std::uint64_t skipped, std::uint64_t count) {
+  return stage_->draw(skipped, count);
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, thread_pool& pool) {
+  state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
+    replaced_ = true;
+    if (inner) inner({});
+  };
+  state.replay = nullptr;  // a stage's step depends on the other stages
+  round_samples_ = std::exchange(state.round_samples, 0);
+  if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
+  swarm_->meanwhile(std::move(state.meanwhile));
+  if (steps_alone() && state.batch_parts > 0) {
+    CAUSEWAY_TRY(swarm_->shares_paths(state.paths, state.follow, state.parameters_of));
+  }
+  averages_ = !steps_alone() && state.divide;
+  row_waits_ = std::move(state.row_waits);
+  auto place = std::exchange(state.compute, nullptr);
+  if (averages_) CAUSEWAY_TRY(swarm_->exchange_means(row_waits_ && row_waits_(), std::move(place)));
+  if (state.stage_sums > 0 || steps_alone()) state.parts.push_back(swarm_->decision(state.stage_sums));
+  parts_ = state.parts;
+  adopted_ = state.adopted;
+  CAUSEWAY_TRY(stage_->open(std::move(state), pool));
+  if (steps_alone() && !replaced_) adopted_({});  // what a checkpoint has beyond the last exchange others may be given
+  replaced_ = false;
+  recall_sums();
+  swarm_->committed(true);
+  return {};
+}
+
+CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t samples, std::uint64_t) {
+  CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
+  CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
+  if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
+  rows_.clear();
+  samples_ = samples;
+  entry_.last = run_ends();
+  CAUSEWAY_TRY(divide());
+  return entry_;
+}
+
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row, const std::vector<index_range>*) {
+  if (exchanges_rows()) rows_.insert(rows_.end(), row.begin(), row.end());
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
+  sum_of_ = known_of_;
+  sum_paths_ = entry_.paths;
+  CAUSEWAY_TRY(keep_sum(sum.empty() ? std::span<const float>{rows_} : sum));
+  CAUSEWAY_ASSIGN(std::vector<double> all, swarm_->all_summed());
+  CAUSEWAY_TRY(agree_on(all));
+  CAUSEWAY_TRY(stage_->exchanged({}));
+  swarm_->agreed(all);
+  return {};
+}
+
+CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::decide(const result<void>& outcome, bool candidate) {
+  if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
+  if (outcome && candidate && !is_sound()) {
+    return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
+  }
+  return judge(outcome, candidate);
+}
+
+CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>& outcome, bool candidate) {
+  CAUSEWAY_ASSIGN(const verdict judged, stage_->decide(outcome, candidate));
+  if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
+  if (judged == verdict::commit && outcome) {
+    spoilt_ = 0;
+    computed_before_ = computed_;
+  }
+  // Gradients of a step that others have finished are worth nothing on top of it.
+  const bool adopted = std::exchange(replaced_, false), gives_up = std::exchange(gives_up_, false);
+  const bool holds_new_state = adopted || judged == verdict::commit;
+  if (!holds_new_state && !gives_up) return judged;
+  row_of_ = sum_of_ = 0;
+  if (!holds_new_state) begin_anew();
+  if (holds_new_state) swarm_->committed(adopted);
+  return verdict::commit;
+}
+
+CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::mend(const error& why) {
+  if (++spoilt_ > most_spoilt) {
+    return fail(errc::non_finite, why.where,
+                why.message + ", " + std::to_string(most_spoilt) +
+                    " times from a sound state: lower the learning rate, clip gradients, or look at this machine's memory");
+  }
+  swarm_->throw_away();
+  const result<void> reason = fail(errc::corrupt, why.where, why.message);
+  CAUSEWAY_ASSIGN(const verdict judged, judge(reason, false));
+  if (judged == verdict::commit) return judged;  // the others' state is here
+  if (!is_sound() && states_) (void)states_->load(stage_->round(), stage_->state_hash(), parts_);
+  if (is_sound()) {
+    begin_anew();
+    return verdict::commit;
+  }
+  return fail(
+      errc::non_finite, why.where,
+      why.message + ", and the committed state is not on this peer's disk; start it again, and it takes the others'");
+}
+
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::begin_anew() {
+  adopted_({});
+  row_of_ = sum_of_ = 0;
+  replaced_ = false;
+  swarm_->committed(true);
+}
+
+CAUSEWAY_LAZY bool basic_swarm_group<Whole>::is_sound() const {
+  const auto floats = parts_.empty() ? std::span<const std::byte>{} : std::span<const std::byte>{parts_.front()};
+  for (std::size_t at = 0; at + sizeof(float) <= floats.size(); at += sizeof(float)) {
+    float v = 0;
+    std::memcpy(&v, floats.data() + at, sizeof v);
+    if (!std::isfinite(v)) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::keep_sum(std::span<const float> gradient) {
+  const auto all = exchanges_rows() ? std::span<const float>{rows_} : gradient;
+  CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum(all, steps_alone() ? all : gradient));
+  if (!sums_) return {};
+  const std::span<float> values = averages_ ? std::span{rows_} : sum.values;
+  kept_sum head{sum.step, sum.squares, stage_->state_hash(), sum_of_, values.size()};
+  std::uint64_t model = parts_.empty() ? 0 : parts_.front().size();
+  const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}),
+                                        std::as_writable_bytes(std::span{&model, 1}), std::as_writable_bytes(values)};
+  return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
+}
+
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums() {
+  if (!sums_) return;
+  const auto steps = sums_->rounds();
+  if (!steps) return;
+  for (const std::uint64_t step : *steps) {
+    kept_sum head;
+    std::uint64_t model = 0;
+    std::span<std::byte> parts[] = {
+        std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(std::span{&model, 1}), {}};
+    if (!sums_->load(step, run_of_sums(), std::span{parts}.first(2))) continue;
+    if (parts_.empty() || model != parts_.front().size()) continue;
+    std::vector<float> values(static_cast<std::size_t>(head.length));
+    parts[2] = std::as_writable_bytes(std::span{values});
+    if (!sums_->load(step, run_of_sums(), parts)) continue;
+    const bool next = head.state == stage_->state_hash();
+    if (next) sum_of_ = static_cast<std::uint32_t>(head.attempt);
+    swarm_->restore_sum({head.step, head.squares, next ? std::span{values} : std::span<float>{}});
+  }
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
+  parallel::swarm_holding mine = swarm_->holding();
+  computed_ = mine.done.count();
+  const auto waits = row_waits_ && !steps_alone() ? row_waits_() : std::nullopt;
+  mine.samples = steps_alone() ? samples_ : !waits ? computed_ : *waits ? computed_before_ : 0;
+  mine.row_of = row_of_;
+  mine.sum_of = sum_of_;
+  mine.sum_paths = sum_paths_;
+  const auto bytes = parallel::encode(mine);
+  const std::size_t peers = entry_.transport->size();
+  std::vector<std::vector<std::byte>> all(peers);
+  if (peers > 1) {
+    CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(0), bytes, most_bytes, all, {.deadline = entry_.deadline}));
+  }
+  std::vector<parallel::swarm_holding> holdings;
+  for (std::size_t p = 0; p < peers; ++p) {
+    if (p == entry_.transport->self()) {
+      holdings.push_back(mine);
+      continue;
+    }
+    auto h = parallel::decode_holding(all[p]);
+    if (!h) return h.error();
+    holdings.push_back(std::move(*h));
+  }
+  const net::peer_index self = entry_.transport->self();
+  CAUSEWAY_ASSIGN(parallel::swarm_part_taken part, swarm_->take_part(holdings, self));
+  gives_up_ = part.gives_up;
+  if (gives_up_)
+    return fail(errc::cancelled, "this peer", "others have a part of what it has moved; it begins the round anew");
+  entry_.share = part.weights[self];
+  entry_.shares = std::move(part.weights);
+  entry_.paths = std::move(part.paths);
+  if (!part.result_at && entry_.share > 0) row_of_ = entry_.attempt;
+  known_of_ = part.result_at ? holdings[*part.result_at].sum_of : entry_.attempt;
+  entry_.result_at = part.result_at;
+  entry_.result = part.result;
+  return {};
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::agree_on(std::vector<double>& all) {
+  const time_point begin = swarm_->now();
+  auto outcome = exchange_totals(all, norm_times_.deadline(begin));
+  if (outcome) norm_times_.observe(swarm_->now() - begin);
+  if (!outcome && outcome.error().code == errc::timeout) norm_times_.overdue(swarm_->now() - begin);
+  return outcome;
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchange_totals(std::vector<double>& all, time_point deadline) {
+  const std::vector<double> own = all;
+  all.resize(own.size() * entry_.transport->size());
+  if (all.size() > own.size()) {
+    CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{own}),
+                                        std::as_writable_bytes(std::span{all}), {.deadline = deadline}));
+  }
+  all.resize(own.size());
+  const bool finite = std::all_of(all.begin(), all.end(), [](double v) { return std::isfinite(v); });
+  if (!finite || all[0] < 0) return fail(errc::protocol, "peer 0", "it sent a norm that is none");
+  return {};
+}
+
+CAUSEWAY_LAZY net::message_id basic_swarm_group<Whole>::name(std::uint32_t part) const {
+  return {.channel = collective::channels::state + part, .step = entry_.round, .parent = entry_.parent};
+}
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_swarm_group<void>;
+#endif
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
+#endif
+
+// ---- causeway/train/swarm_executors.hpp ----
+#ifndef CAUSEWAY_TRAIN_SWARM_EXECUTORS_HPP
+#define CAUSEWAY_TRAIN_SWARM_EXECUTORS_HPP
+
+// What runs swarms. A program says parallel::swarm and fault::quorum, and how peers exchange; which class computes the
+// steps follows from that.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+inline std::shared_ptr<elastic_group> group_of_stage(std::shared_ptr<elastic_group> stage,
+                                                     const std::shared_ptr<parallel::swarm_round>& peer,
+                                                     const fault::quorum_options& o) {
+  if (!o.storage) return std::make_shared<swarm_group>(std::move(stage), peer);
+  return std::make_shared<swarm_group>(std::move(stage), peer, *o.storage, o.folder);
+}
+
+}  // namespace detail
+
+/// Gradients of every step are those of parallel::swarm itself; a policy of local steps, or of gradients that gather over
+/// several, is that of parallel::local_swarm. `environment::group` is a member of the peers of this one's stage, whose
+/// options have no quota, no budget, `enters_afresh` and a `called_away` that asks the peer. quorum_options: `folder` is
+/// this stage's.
+template <class Codec, class Comm, class Recovery>
+struct executor<parallel::swarm<Codec>, Comm, fault::quorum<Recovery>> {
+  using parallel_type = parallel::swarm<Codec>;
+  static constexpr bool sums = Comm::traits.exchanges_gradients && !Comm::traits.allows_late_steps;
+  using type = std::conditional_t<sums, parallel_type, parallel::local_swarm<Codec>>;
+
+  static result<void> check(const parallel_type&, const fault::quorum<Recovery>&) { return {}; }
+  static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
+    if (p.peer() && env.group && !env.group->exchanges_at_once())
+      env.group = detail::group_of_stage(env.group, p.peer(), f.options);
+    return type{p.peer(), std::move(p.codec())};
+  }
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_SWARM_EXECUTORS_HPP
+
 // ---- causeway/presets/swarms.hpp ----
 #ifndef CAUSEWAY_PRESETS_SWARMS_HPP
 #define CAUSEWAY_PRESETS_SWARMS_HPP
 
 // Published systems whose stages are served by peers that come and go, as compositions of a router and an activation codec.
 // Each is the parallelism of a trainer with fault::quorum and comm::every_step, or, where it says so, what `rounds_of`
-// gives; and its peer() belongs into the environment's swarm_group.
+// gives; its peer() says when the peer is called away (member_options::called_away).
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
-
-namespace detail {
-
-/// Without a fabric there is no peer, and the policy says so when it starts.
-template <class Swarm, stage::routing::Router Router>
-[[nodiscard]] Swarm swarm_of(const std::shared_ptr<net::fabric>& fabric, const parallel::swarm_options& peer, Router router,
-                             const log_sink& log) {
-  if (!fabric) return Swarm{};
-  return Swarm{std::make_shared<parallel::swarm_peer<Router>>(fabric, peer, std::move(router), log)};
-}
-
-}  // namespace detail
 
 /// SWARM (Ryabinin et al., ICML 2023): every micro-batch goes to the peer of a stage with the least accumulated expected
 /// time, idle peers move to the starved stage, and boundaries are crossed in dynamic 8 bits by blocks. Its trainers relay
@@ -62147,7 +60504,7 @@ struct diloco_swarm_options {
   stage::routing::entry newcomers = stage::routing::entry::at_minimum;  ///< their accumulated time when they come
   log_sink log{};
 };
-using diloco_swarm = parallel::local_swarm<stage::coded<compress::dynamic_int8>>;
+using diloco_swarm = parallel::swarm<stage::coded<compress::dynamic_int8>>;
 CAUSEWAY_DECL [[nodiscard]] diloco_swarm make(const diloco_swarm_options& o);
 /// The trainer's communication policy.
 CAUSEWAY_DECL [[nodiscard]] comm::periodic<> rounds_of(const diloco_swarm_options& o);
@@ -62196,6 +60553,2367 @@ CAUSEWAY_DECL [[nodiscard]] skippipe make(const skippipe_options& o);
 
 #endif  // CAUSEWAY_PRESETS_SWARMS_HPP
 
+// ---- causeway/parallel/swarm/early_orders.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
+
+// A coordinator's orders that come before the turn that they are for: who has missed one asks for it when the turn begins.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The newest order for each micro-batch of the next few turns. Regular.
+class early_orders {
+ public:
+  using sent_order = std::pair<net::peer_id, swarm_wire::order>;  ///< with its sender
+
+  /// `micro_batches`: of any turn; orders for others are not kept.
+  explicit early_orders(std::size_t micro_batches) : micro_batches_{micro_batches} {}
+
+  CAUSEWAY_DECL void keep(net::peer_id from, const swarm_wire::order& o);
+  /// Gives those of this turn up, by micro-batch. Those of turns before it are dropped.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<sent_order> take(std::uint64_t turn);
+  /// Orders of coordinators of earlier terms count no more.
+  CAUSEWAY_DECL void drop_before(std::uint32_t term);
+
+  [[nodiscard]] bool empty() const noexcept { return orders_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return orders_.size(); }
+
+ private:
+  static constexpr std::size_t turns = 4;
+
+  std::size_t micro_batches_;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, sent_order> orders_;  // by turn and micro-batch
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_scheduler.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
+
+// Brings all micro-batches of a turn through all stages of a swarm: gives each a path, sees who has contributed what, and
+// finds others for what was lost. A state machine without network and clock: what peers say goes in, orders come out.
+//
+// It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
+// exactly once (swarm_shares.hpp). What it decides is only how quickly they get there.
+//
+// Where the peers of a stage differ (local steps, a look-ahead), a micro-batch that loses a place begins anew there and in
+// all stages above: what they had was made of the lost peer's values. Who has contributed it computes it for the others'
+// sake. Stages below keep what they have.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// An order and whom it is for.
+struct addressed_order {
+  net::peer_id to = 0;
+  swarm_wire::order what;
+};
+
+/// Thread safety: none. Memory: M · S peers for M micro-batches and S stages. Cost of an event: O(S), but for a peer that
+/// goes or reports and for a stage's sum, O(M · S); what is under way is counted, not looked for.
+template <stage::routing::Router Router>
+class swarm_scheduler {
+ public:
+  /// `window`: micro-batches under way for each peer that serves. `steps_alone`: peers take local steps, and differ.
+  swarm_scheduler(std::uint32_t stages, Router router, std::uint32_t window, bool steps_alone = false)
+      : router_{std::move(router)}, known_{stages}, window_{window}, alone_{steps_alone}, summed_(stages, false) {}
+  /// Before the first turn: peers of a stage compute at different values.
+  void peers_differ() noexcept { differ_ = true; }
+
+  // ---- who is there ----------------------------------------------------------------------------------------------------
+
+  void serves(net::peer_id id, std::uint32_t stage) {
+    const auto known = stage_of_.find(id);
+    if (known != stage_of_.end() && known->second == stage) return;
+    if (known != stage_of_.end()) gone(id);
+    known_.announced(id, stage);
+    const auto offended = offences_.find(id);
+    if (offended != offences_.end() && swarm_wire::step_of(turn_) < offended->second.until) known_.ban(id);
+    stage_of_[id] = stage;
+    router_.begin(size_, known_);
+  }
+
+  /// It is out of reach, or serves no stage any more: what only it had is given to others.
+  void gone(net::peer_id id) {
+    const auto known = stage_of_.find(id);
+    if (known == stage_of_.end()) return;
+    const std::uint32_t stage = known->second;
+    stage_of_.erase(known);
+    known_.gone(id);
+    reporters_.erase(id);
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      batch& b = batches_[m];
+      if (b.holders[stage] == id) hold(m, stage, 0);
+      if (!b.started || std::find(b.path.begin(), b.path.end(), id) == b.path.end()) continue;
+      stale_.insert(m);
+      if (differ_) b.path[stage] = stage::routing::nobody;  // also if it is back at once: it has forgotten
+    }
+    pump();
+  }
+
+  /// What it sent for a micro-batch of this turn is of no use: until the next step nothing new goes there, and another of
+  /// its stage, if there is one, computes that micro-batch. Whom it happens to again within 64 steps gets nothing for 2, 4
+  /// ... 64 of them, unless its stage has nobody else.
+  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
+    const auto stage = stage_of_.find(id);
+    if (stage == stage_of_.end() || turn != turn_ || m >= batches_.size()) return;
+    known_.ban(id);
+    offence& o = offences_[id];
+    o.until = swarm_wire::step_of(turn_) + (std::uint64_t{1} << std::min(o.count++, 6U));
+    batch& b = batches_[m];
+    if (!b.started || b.path[stage->second] != id || known_.usable(stage->second).empty()) return;
+    b.path[stage->second] = stage::routing::nobody;
+    if (b.holders[stage->second] == id) hold(m, stage->second, 0);
+    stale_.insert(m);
+    pump();
+  }
+
+  [[nodiscard]] const stage::routing::roster& known() const noexcept { return known_; }
+  [[nodiscard]] stage::routing::roster& known() noexcept { return known_; }
+
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
+
+  /// `from`: peers whose reports are waited for, because another coordinator had begun the turn; none at its beginning.
+  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
+             std::set<net::peer_id> from = {}) {
+    term_ = term;
+    turn_ = turn;
+    size_ = size;
+    batches_.assign(size.micro_batches, batch{size.stages});
+    std::fill(summed_.begin(), summed_.end(), false);
+    under_way_ = finished_ = 0;
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) count_missing(m);
+    stale_.clear();
+    adopted_.clear();
+    next_ = 0;
+    reporters_ = std::move(from);
+    const std::uint64_t step = swarm_wire::step_of(turn);
+    std::erase_if(offences_, [&](const auto& o) { return step > o.second.until + 64; });
+    for (const auto& [id, stage] : stage_of_) {
+      const auto known = offences_.find(id);
+      if (known == offences_.end() || step >= known->second.until) known_.announced(id, stage);
+    }
+    router_.begin(size_, known_);
+    pump();
+  }
+
+  void take(net::peer_id from, const swarm_wire::report& r) {
+    const auto stage = stage_of_.find(from);
+    if (stage == stage_of_.end() || r.term != term_) return;
+    if (r.turn < turn_ && counts_earlier_turns()) return;  // it will report again
+    if (reporters_.erase(from) == 0) tell_again(from, stage->second);
+    if (r.turn == turn_ && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
+    pump();
+  }
+
+  void take(net::peer_id from, const swarm_wire::contributed& c) {
+    const auto stage = stage_of_.find(from);
+    if (stage == stage_of_.end() || c.turn != turn_ || c.micro_batch >= batches_.size()) return;
+    known_.measured(from, c.seconds);
+    note(from, stage->second, c.micro_batch, c.loss);
+    pump();
+  }
+
+  /// Whether a living peer of the stage has the sum of all its micro-batches: then nothing can be lost there any more.
+  void summed(std::uint32_t stage, bool has) {
+    if (summed_[stage] == has) return;
+    summed_[stage] = has;
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      recount(m, [&] { count_missing(m); });
+      if (!has && batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
+    }
+    pump();
+  }
+
+  // ---- what comes out --------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
+
+  /// Every micro-batch is in the gradient of a living peer of every stage; in an evaluation, its loss is known.
+  [[nodiscard]] bool complete() const { return reporters_.empty() && finished_ == batches_.size(); }
+  /// Summed over all micro-batches whose loss is known, in their order.
+  [[nodiscard]] double loss() const {
+    double sum = 0;
+    for (const batch& b : batches_) sum += b.loss;
+    return sum;
+  }
+  /// Stages that nobody serves.
+  [[nodiscard]] std::vector<std::uint32_t> unserved() const {
+    std::vector<std::uint32_t> all;
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (known_.at(s).empty()) all.push_back(s);
+    }
+    return all;
+  }
+  [[nodiscard]] std::uint32_t under_way() const noexcept { return under_way_; }
+  [[nodiscard]] std::uint32_t finished() const noexcept { return finished_; }
+  /// Micro-batches that were routed again after a peer had gone.
+  [[nodiscard]] std::uint64_t rerouted() const noexcept { return rerouted_; }
+
+ private:
+  struct batch {
+    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0), passes(stages, 0) {}
+    stage::routing::path path;
+    std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
+    std::vector<std::uint64_t> passes;  ///< by stage
+    double loss = 0;
+    std::uint32_t missing = 0;  ///< stages that do not have it
+    bool started = false;
+    bool known = false;  ///< which tensors are where: this coordinator has started it
+  };
+
+  struct offence {
+    std::uint32_t count = 0;
+    std::uint64_t until = 0;  ///< the first step in which it may get something again
+  };
+
+  // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
+  [[nodiscard]] bool counts_earlier_turns() const {
+    return alone_ && swarm_wire::trains(turn_) && !swarm_wire::is_local(turn_);
+  }
+
+  [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
+    return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
+  }
+  [[nodiscard]] static bool covered(const batch& b) noexcept { return b.missing == 0; }
+
+  // What ends a turn is counted as it changes.
+  void count_missing(std::uint32_t m) {
+    batch& b = batches_[m];
+    if (!swarm_wire::trains(turn_)) {
+      b.missing = b.holders.back() != 0 ? 0 : 1;
+      return;
+    }
+    b.missing = 0;
+    for (std::uint32_t s = 0; s < size_.stages; ++s) b.missing += covered(m, b, s) ? 0 : 1;
+  }
+  template <class Change>
+  void recount(std::uint32_t m, Change&& change) {
+    const batch& b = batches_[m];
+    const auto count = [&](std::uint32_t by) {
+      finished_ += covered(b) ? by : 0;
+      under_way_ += b.started && !covered(b) ? by : 0;
+    };
+    count(UINT32_MAX);  // minus one
+    change();
+    count(1);
+  }
+  void hold(std::uint32_t m, std::uint32_t stage, net::peer_id who) {
+    recount(m, [&] {
+      batches_[m].holders[stage] = who;
+      count_missing(m);
+    });
+  }
+  void set_started(std::uint32_t m) {
+    recount(m, [&] { batches_[m].started = true; });
+  }
+
+  void note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss) {
+    batch& b = batches_[m];
+    if (b.holders[stage] == 0) hold(m, stage, from);
+    if (stage + 1 == size_.stages) b.loss = loss;
+  }
+
+  void take_contents(net::peer_id from, std::uint32_t stage, const swarm_wire::report& r) {
+    std::size_t losses = 0;
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      batch& b = batches_[m];
+      if (r.done.has(m)) {
+        note(from, stage, m, losses < r.losses.size() ? r.losses[losses++] : 0);
+        adopt(m, stage, from);
+      } else if (b.holders[stage] == from) {  // it had to drop it
+        hold(m, stage, 0);
+        if (differ_) b.path[stage] = stage::routing::nobody;
+        stale_.insert(m);
+      } else if (r.begun.has(m) && b.holders[stage] == 0) {
+        adopt(m, stage, from);
+      }
+    }
+  }
+
+  // A micro-batch that an earlier coordinator had started goes on where it is.
+  void adopt(std::uint32_t m, std::uint32_t stage, net::peer_id at) {
+    batch& b = batches_[m];
+    if (b.started) return;
+    b.path[stage] = at;
+    adopted_.insert(m);
+  }
+
+  // Mends first, then starts as many as may be under way.
+  void pump() {
+    if (!reporters_.empty()) return;
+    for (const std::uint32_t m : std::exchange(adopted_, {})) {
+      if (!batches_[m].started) stale_.insert(m);
+      set_started(m);
+    }
+    for (const std::uint32_t m : std::exchange(stale_, {})) mend(m);
+    std::uint32_t room = window_ * static_cast<std::uint32_t>(stage_of_.size());
+    const std::uint32_t busy = under_way();
+    room = room > busy ? room - busy : 0;
+    for (; room > 0 && next_ < batches_.size(); ++next_) {
+      if (batches_[next_].started) continue;
+      if (!start(next_)) return;
+      --room;
+    }
+  }
+
+  bool start(std::uint32_t m) {
+    if (!all_served(m)) return false;
+    batch& b = batches_[m];
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
+    }
+    set_started(m);
+    begin_anew(b, 0);
+    tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
+    return true;
+  }
+
+  // From that stage up. The version of the order that says so names the pass.
+  void begin_anew(batch& b, std::uint32_t from) {
+    if (!differ_) return;
+    std::fill(b.passes.begin() + from, b.passes.end(), std::uint64_t{term_} << 32U | (versions_ + 1));
+    b.known = true;
+  }
+
+  // Lost places of a path are given to others, who get what the neighbours kept. Where nobody is left to take one, it
+  // waits for who comes.
+  void mend(std::uint32_t m) {
+    batch& b = batches_[m];
+    if (covered(b)) return;
+    if (!all_served(m)) {
+      stale_.insert(m);
+      return;
+    }
+    std::vector needs(size_.stages, swarm_wire::stage_need::usual);
+    std::uint32_t changed = size_.stages;  // the lowest place
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (!router_.runs(size_, s, m)) continue;
+      const net::peer_id before = b.path[s];
+      const auto at = stage_of_.find(b.holders[s] != 0 ? b.holders[s] : b.path[s]);
+      if (at != stage_of_.end() && at->second == s) {
+        b.path[s] = at->first;
+      } else {
+        b.path[s] = router_.choose(known_, s, m);
+      }
+      if (b.path[s] != before) changed = std::min(changed, s);
+      needs[s] = b.holders[s] == b.path[s] ? swarm_wire::stage_need::finished : swarm_wire::stage_need::again;
+    }
+    if (differ_) compute_anew(b, b.known ? changed : 0, needs);
+    ++rerouted_;
+    tell(m, b, needs);
+  }
+
+  // Stages below have what they need, but for the gradient where they have not contributed yet.
+  void compute_anew(batch& b, std::uint32_t from, std::vector<swarm_wire::stage_need>& needs) {
+    begin_anew(b, from);
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (s >= from) {
+        needs[s] = swarm_wire::stage_need::again;
+      } else if (needs[s] == swarm_wire::stage_need::again) {
+        needs[s] = swarm_wire::stage_need::usual;
+      }
+    }
+  }
+
+  // Whether every stage that the micro-batch passes has a peer to choose. One that failed is better than none.
+  bool all_served(std::uint32_t m) {
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (!router_.runs(size_, s, m)) continue;
+      if (known_.at(s).empty()) return false;
+      if (!known_.usable(s).empty()) continue;
+      const std::vector<stage::routing::server> banned{known_.at(s).begin(), known_.at(s).end()};
+      for (const auto& p : banned) known_.announced(p.id, s);
+    }
+    return true;
+  }
+
+  void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs) {
+    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs, b.passes};
+    for (const net::peer_id p : b.path) {
+      if (p != 0) orders_.push_back({p, o});
+    }
+  }
+
+  // It may not have heard of everything: orders that it knows do no harm.
+  void tell_again(net::peer_id to, std::uint32_t stage) {
+    for (const batch& b : batches_) {
+      const auto m = static_cast<std::uint32_t>(&b - batches_.data());
+      if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
+      orders_.push_back({to,
+                         {turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
+                          std::vector(size_.stages, swarm_wire::stage_need::usual), b.passes}});
+    }
+  }
+
+  Router router_;
+  stage::routing::roster known_;
+  std::uint32_t window_;
+  bool alone_, differ_ = alone_;
+  stage::routing::step_size size_;
+  std::uint32_t term_ = 0;
+  std::uint64_t turn_ = 0;
+  std::uint32_t versions_ = 0;
+  std::uint32_t next_ = 0;
+  std::uint32_t under_way_ = 0, finished_ = 0;  // micro-batches
+  std::uint64_t rerouted_ = 0;
+  std::vector<batch> batches_;
+  std::vector<bool> summed_;
+  std::map<net::peer_id, std::uint32_t> stage_of_;
+  std::map<net::peer_id, offence> offences_;  // also of those who are gone: coming back is no pardon
+  std::set<net::peer_id> reporters_;
+  std::set<std::uint32_t> stale_, adopted_;
+  std::vector<addressed_order> orders_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
+#endif
+
+// ---- causeway/parallel/swarm/path_schedulers.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
+
+// A scheduler for each path through a model of modules; one, where all peers train one model. A global batch has an equal
+// part for each path, in their order, and a micro-batch goes through peers of its own path only: so each path is a swarm of
+// its own, with a part of every stage's peers. docs/design/swarm.md, L22 and L23.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// As swarm_scheduler, for all paths together.
+template <stage::routing::Router Router>
+class path_schedulers {
+ public:
+  path_schedulers(std::uint32_t stages, Router router, std::uint32_t window, bool steps_alone)
+      : all_(1, swarm_scheduler<Router>{stages, std::move(router), window, steps_alone}), since_(1), rests_(1, false) {}
+  void peers_differ() noexcept {
+    for (auto& one : all_) one.peers_differ();
+  }
+
+  /// Before anybody serves.
+  void split(std::uint32_t paths) {
+    all_.assign(paths, swarm_scheduler<Router>{all_.front()});
+    forget_who_lacks();
+  }
+
+  // ---- who is there ----------------------------------------------------------------------------------------------------
+
+  /// Who is on no path in this round, which came after the turn `last_round`, gets the one that has the fewest peers of its
+  /// stage: that where it is, or was last, if others have no fewer, else the first such. Where there are fewer peers than
+  /// paths, nobody gets the last ones.
+  void serves(net::peer_id id, const swarm_wire::status& s, std::uint64_t last_round) {
+    const auto known = path_of_.find(id);
+    const bool stays = s.on_path != 0 && s.turn > last_round && s.module_path < count();
+    const std::uint32_t path =
+        stays ? s.module_path : fewest(id, s.stage, known == path_of_.end() ? s.module_path : known->second);
+    if (known != path_of_.end() && known->second != path) all_[known->second].gone(id);
+    path_of_[id] = path;
+    all_[path].serves(id, s.stage);
+  }
+  void gone(net::peer_id id) {
+    if (auto* own = of(id)) own->gone(id);
+    path_of_.erase(id);
+  }
+  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
+    if (m < places_.size()) all_[places_[m].path].failed(id, turn, places_[m].number);
+  }
+  void measured(net::peer_id id, double seconds) {
+    if (auto* own = of(id)) own->known().measured(id, seconds);
+  }
+  void link(net::peer_id a, net::peer_id b, double seconds) {
+    for (auto& one : all_) one.known().link(a, b, seconds);
+  }
+
+  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const { return all_.front().known().link(a, b); }
+
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
+
+  /// `batch`: micro-batches of a global batch, of which the turn has some. 0: they are of no path, and go to all who do not
+  /// rest.
+  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size, std::uint32_t batch,
+             const std::set<net::peer_id>& from = {}) {
+    turn_ = turn;
+    if (std::exchange(term_, term) != term) forget_who_lacks();
+    places_.clear();
+    batches_.assign(all_.size(), {});
+    std::vector<std::uint32_t> awake;
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      if (!rests(p)) awake.push_back(p);
+    }
+    for (std::uint32_t m = 0; m < size.micro_batches; ++m) {
+      const std::uint32_t path = batch > 0 || awake.empty()
+                                     ? swarm_wire::module_path_of(m, size.micro_batches, std::max(batch, count()), count())
+                                     : awake[m % awake.size()];
+      places_.push_back({path, static_cast<std::uint32_t>(batches_[path].size())});
+      batches_[path].push_back(m);
+    }
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      std::set<net::peer_id> reporters;
+      for (const net::peer_id id : from) {
+        if (of(id) == &all_[p]) reporters.insert(id);
+      }
+      auto part = size;
+      part.micro_batches = static_cast<std::uint32_t>(batches_[p].size());
+      all_[p].begin(term, turn, part, std::move(reporters));
+    }
+  }
+
+  void take(net::peer_id from, const swarm_wire::report& r) {
+    auto* const own = of(from);
+    if (own == nullptr) return;
+    const auto path = static_cast<std::uint32_t>(own - all_.data());
+    swarm_wire::report part{r.term, r.turn, {}, {}, {}};
+    if (r.turn == turn_ && r.done.size() == places_.size()) {
+      part.done = part.begun = swarm_wire::batch_set{static_cast<std::uint32_t>(batches_[path].size())};
+      auto loss = r.losses.begin();
+      for (std::uint32_t m = 0; m < places_.size(); ++m) {
+        const bool theirs = places_[m].path == path, done = r.done.has(m);
+        if (theirs && done) part.done.add(places_[m].number);
+        if (theirs && r.begun.has(m)) part.begun.add(places_[m].number);
+        if (theirs && done && loss != r.losses.end()) part.losses.push_back(*loss);
+        if (done && loss != r.losses.end()) ++loss;
+      }
+    }
+    own->take(from, part);
+  }
+  void take(net::peer_id from, swarm_wire::contributed c) {
+    if (c.turn != turn_ || c.micro_batch >= places_.size()) return;
+    const place at = places_[c.micro_batch];
+    c.micro_batch = at.number;
+    all_[at.path].take(from, c);
+  }
+  void summed(std::uint32_t stage, bool has) {
+    for (auto& one : all_) one.summed(stage, has);
+  }
+
+  /// A path rests where a stage that others serve has had nobody on it for so long. It goes on with who comes.
+  void look_for_resting(time_point now, duration patience) {
+    for (std::uint32_t p = 0; p < count() && count() > 1; ++p) {
+      const auto lacks = all_[p].unserved();
+      const bool others = std::all_of(lacks.begin(), lacks.end(), [this](std::uint32_t s) { return is_served(s); });
+      if (lacks.empty() || !others) {
+        since_[p].reset();
+      } else if (!since_[p]) {
+        since_[p] = now;
+      }
+      rests_[p] = since_[p] && now - *since_[p] >= patience;
+    }
+  }
+
+  // ---- what comes out --------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<addressed_order> take_orders() {
+    std::vector<addressed_order> orders;
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      for (addressed_order& o : all_[p].take_orders()) {
+        o.what.micro_batch = batches_[p][o.what.micro_batch];
+        orders.push_back(std::move(o));
+      }
+    }
+    return orders;
+  }
+  [[nodiscard]] bool complete() const {
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      if (!rests(p) && !all_[p].complete()) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] swarm_wire::verdict judge(std::uint64_t turn) const {
+    return {turn, complete() ? std::uint8_t{1} : std::uint8_t{0}, loss(), left_out()};
+  }
+  /// Of paths that rest.
+  [[nodiscard]] swarm_wire::batch_set left_out() const {
+    swarm_wire::batch_set set{count() > 1 ? static_cast<std::uint32_t>(places_.size()) : 0};
+    for (std::uint32_t m = 0; m < set.size(); ++m) {
+      if (rests(places_[m].path)) set.add(m);
+    }
+    return set;
+  }
+  /// Where paths rest, of the others, as if theirs were the mean of all.
+  [[nodiscard]] double loss() const {
+    double sum = 0;
+    std::size_t known = 0;
+    for (std::uint32_t p = 0; p < count(); ++p) {
+      if (rests(p)) continue;
+      sum += all_[p].loss();
+      known += batches_[p].size();
+    }
+    return known == places_.size() || known == 0 ? sum
+                                                 : sum * static_cast<double>(places_.size()) / static_cast<double>(known);
+  }
+  [[nodiscard]] std::uint64_t finished() const { return total(&swarm_scheduler<Router>::finished); }
+  [[nodiscard]] std::uint64_t rerouted() const { return total(&swarm_scheduler<Router>::rerouted); }
+
+ private:
+  struct place {
+    std::uint32_t path = 0;
+    std::uint32_t number = 0;  ///< among the path's
+  };
+
+  [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(all_.size()); }
+  [[nodiscard]] swarm_scheduler<Router>* of(net::peer_id id) {
+    const auto known = path_of_.find(id);
+    return known == path_of_.end() ? nullptr : &all_[known->second];
+  }
+  void forget_who_lacks() {
+    since_.assign(all_.size(), {});
+    rests_.assign(all_.size(), false);
+  }
+  [[nodiscard]] bool rests(std::uint32_t path) const { return rests_[path] && !all_[path].unserved().empty(); }
+  [[nodiscard]] bool is_served(std::uint32_t stage) const {
+    return std::any_of(all_.begin(), all_.end(), [stage](const auto& one) { return !one.known().at(stage).empty(); });
+  }
+  template <class Count>
+  [[nodiscard]] std::uint64_t total(Count of_one) const {
+    std::uint64_t sum = 0;
+    for (const auto& one : all_) sum += (one.*of_one)();
+    return sum;
+  }
+  [[nodiscard]] std::uint32_t fewest(net::peer_id id, std::uint32_t stage, std::uint32_t preferred) const {
+    std::vector<std::size_t> others;
+    for (const auto& one : all_) {
+      const auto there = one.known().at(stage);
+      others.push_back(there.size() -
+                       std::size_t(std::count_if(there.begin(), there.end(), [id](const auto& p) { return p.id == id; })));
+    }
+    const std::size_t peers = 1 + std::accumulate(others.begin(), others.end(), std::size_t{0});
+    others.resize(std::min(others.size(), peers));  // so that the last ones rest, in all stages
+    const auto least = std::min_element(others.begin(), others.end());
+    return preferred < others.size() && others[preferred] == *least ? preferred
+                                                                    : static_cast<std::uint32_t>(least - others.begin());
+  }
+
+  std::vector<swarm_scheduler<Router>> all_;
+  std::vector<std::optional<time_point>> since_;     // by path: when a stage was first seen with nobody on it
+  std::vector<bool> rests_;                          // likewise
+  std::vector<std::vector<std::uint32_t>> batches_;  // by path: its micro-batches of the turn
+  std::vector<place> places_;                        // by micro-batch
+  std::map<net::peer_id, std::uint32_t> path_of_;
+  std::uint64_t turn_ = 0;
+  std::uint32_t term_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
+#endif
+
+// ---- causeway/parallel/swarm/peer_directory.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
+#define CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
+
+// What one peer knows of a swarm: who is connected, where each stands, which stages have their sums, and who coordinates.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// One other peer.
+struct swarm_neighbour {
+  net::peer_index link = 0;
+  bool up = false;
+  std::string address;
+  std::optional<swarm_wire::status> said;  ///< on this connection
+  time_point heard;
+  time_point probed;  ///< an echo is waited for since then
+  double delay = 0;   ///< seconds, half a round trip; 0: not known
+  bool news = false;  ///< the coordinator has not been told that delay
+};
+
+/// Thread safety: none; the fabric's lock serves.
+class peer_directory {
+ public:
+  CAUSEWAY_DECL peer_directory(net::peer_id self, std::uint32_t stages);
+
+  CAUSEWAY_DECL void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
+  /// Who is down is forgotten where many are known: strangers come with new ids for ever.
+  CAUSEWAY_DECL void down(net::peer_id id);
+  CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::status& s, time_point now);
+
+  /// A round trip ends, if it was this peer that began it.
+  CAUSEWAY_DECL void echoed(net::peer_id from, std::uint64_t mark, time_point now);
+  [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
+
+  /// Those that were measured since the last call.
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::delays take_delays();
+  /// Somebody else is to be told all of them.
+  CAUSEWAY_DECL void tell_delays_again();
+
+  /// Another one after everything that somebody said anew, but for queues and speeds.
+  [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }
+
+  /// Up to `count` of those who are connected, others with every call: all in turn.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count);
+
+  /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
+  CAUSEWAY_DECL void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
+  CAUSEWAY_DECL [[nodiscard]] bool remembers(std::uint32_t stage, std::uint64_t step) const;
+
+  /// Of all stages, what was asked for likewise: as many numbers as all of them told. Nothing while a stage is missing.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(std::uint64_t step) const;
+
+  /// What all stages came to in a step, as somebody has committed it.
+  void remember_decided(const swarm_wire::stage_sum& total) { remember(decided_, total); }
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> decided(std::uint64_t step) const;
+  /// Somebody is so far ahead that nobody speaks of this step's sums any more.
+  CAUSEWAY_DECL [[nodiscard]] bool left_behind(std::uint64_t step) const;
+
+  /// Whether a connected peer of the stage has the sum of the step.
+  CAUSEWAY_DECL [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const;
+
+  /// Connected, and has the weights of its stage.
+  CAUSEWAY_DECL [[nodiscard]] bool serves(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_serves(std::uint32_t stage) const;
+
+  CAUSEWAY_DECL [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
+  /// Beyond it, or with the exchange committed that it is for: after the last one of a run comes no turn.
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_through(std::uint64_t turn) const;
+
+  struct coordinator_choice {
+    net::peer_id id = 0;
+    std::uint32_t term = 0;
+  };
+  /// Who says that it coordinates, with the highest term; of two with the same, the one with the lower id. `self`: this
+  /// peer's own claim, term 0 if it has none.
+  CAUSEWAY_DECL [[nodiscard]] coordinator_choice coordinator(std::uint32_t own_term) const;
+  /// Whether this peer, which serves the first stage, comes before all others that could coordinate.
+  CAUSEWAY_DECL [[nodiscard]] bool first_in_line() const;
+
+  [[nodiscard]] std::map<net::peer_id, swarm_neighbour>& peers() noexcept { return peers_; }
+  [[nodiscard]] const std::map<net::peer_id, swarm_neighbour>& peers() const noexcept { return peers_; }
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id at(net::peer_index link) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const;
+  /// The highest that was heard of.
+  [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
+  void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
+
+ private:
+  using sums = std::map<std::uint64_t, swarm_wire::stage_sum>;  // by step
+  CAUSEWAY_DECL static void remember(sums& known, const swarm_wire::stage_sum& sum);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<swarm_wire::stage_sum> of(const sums& known, std::uint64_t step);
+
+  CAUSEWAY_DECL static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
+
+  static constexpr std::size_t most_known = 4096;
+
+  net::peer_id self_;
+  std::map<net::peer_id, swarm_neighbour> peers_;
+  std::map<net::peer_index, net::peer_id> by_link_;
+  std::vector<sums> sums_;  // by stage
+  sums decided_;            // of all together
+  std::uint32_t term_ = 0;
+  std::uint64_t changes_ = 0;
+  net::peer_id last_of_few_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_balance.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
+
+// Which peer of a swarm should serve another stage (SWARM, ICML 2023, section 3.3): from time to time queues are compared,
+// and the least useful peer of the least loaded stage goes to the most loaded one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// A peer as the balance sees it.
+struct balanced_peer {
+  net::peer_id id = 0;
+  double seconds = 0;    ///< of one micro-batch; 0: not known
+  double queued = 0;     ///< micro-batches that waited there, on average
+  bool may_move = true;  ///< the coordinator does not
+};
+
+struct swarm_move {
+  net::peer_id who = 0;
+  std::uint32_t to = 0;
+  bool again = false;  ///< it was chosen before, and has not moved yet
+};
+
+/// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
+
+/// Nobody moves where queues differ by less than `hysteresis` micro-batches per peer, and no stage loses its last peer. The
+/// least useful peer of a stage is the slowest; of those with equal speed, the one with the highest id.
+CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
+                                                                  double hysteresis);
+
+/// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
+/// before as long as nothing was begun. What is said at some moment would not do: peers speak when a turn begins and ends,
+/// and then nothing waits.
+class queue_meter {
+ public:
+  CAUSEWAY_DECL void begin_turn();
+  /// `waiting`: without the one that is begun.
+  CAUSEWAY_DECL void began(std::size_t waiting);
+  [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
+
+ private:
+  [[nodiscard]] double mean_of_turn() const { return begun_ > 0 ? sum_ / begun_ : 0; }
+
+  double sum_ = 0, begun_ = 0, before_ = 0;
+};
+
+/// Queues as peers told of them since the last comparison.
+class queue_watch {
+ public:
+  CAUSEWAY_DECL void saw(net::peer_id id, double queued);
+  void looked() { ++looks_; }
+  CAUSEWAY_DECL [[nodiscard]] double mean(net::peer_id id) const;
+  /// Whether it is time to compare; the first time one period after the first question.
+  CAUSEWAY_DECL bool due(time_point now, duration every);
+  /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
+  /// due soon waits for half a period.
+  CAUSEWAY_DECL void changed(time_point now, duration every);
+  CAUSEWAY_DECL void clear();
+
+ private:
+  std::map<net::peer_id, double> sums_;
+  double looks_ = 0;
+  time_point at_;
+};
+
+/// A peer that serves a stage, as it says of itself.
+struct serving_peer {
+  net::peer_id id = 0;
+  std::uint32_t stage = 0;
+  double seconds = 0;  ///< of one micro-batch; 0: not known
+  double queued = 0;
+};
+
+/// For the coordinator: queues are looked at with every heartbeat, and compared when it is time.
+class stage_balance {
+ public:
+  stage_balance(std::uint32_t stages, duration every, double hysteresis)
+      : stages_{stages}, every_{every}, hysteresis_{hysteresis} {}
+
+  /// Whom to ask to serve another stage, if anybody. It moves at the end of its step; who was started again meanwhile has
+  /// not heard of it, and is asked again.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> look(time_point now, std::span<const serving_peer> others,
+                                                             const serving_peer& self);
+
+ private:
+  std::uint32_t stages_;
+  duration every_;
+  double hysteresis_;
+  queue_watch queues_;
+  std::map<net::peer_id, std::uint32_t> served_;  // stages by peer, when they were looked at last
+  swarm_move moving_;                             // the last one that was asked for
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
+#endif
+
+// ---- causeway/parallel/swarm/stage_decisions.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
+
+// What a policy asks all stages of a swarm for before it decides something, and what the stages came to.
+// docs/design/swarm.md says why one stage decides (L18), and why that is kept where nothing was asked for, too (L20).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer, for its trainer's thread.
+class stage_decisions {
+ public:
+  /// An attempt at an exchange begins: nothing has been asked for in it yet.
+  void begin() noexcept { asked_.clear(); }
+  /// This stage's part of some numbers, which become those of all stages with `decide`; until then they stay where they
+  /// are.
+  void ask(std::span<double> values) { asked_.push_back(values); }
+  /// What was asked for since `begin`, one after the other: this stage's part.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<double> asked() const;
+
+  /// What the barrier before the end of an exchange waits for: what all stages came to in `step`. That is what somebody has
+  /// committed, or else the sum that `known` has; where something was asked for, that counts in stage 0 alone, which
+  /// commits first.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(const peer_directory& known, std::uint32_t stage,
+                                                                         std::uint64_t step) const;
+
+  /// Memory for what the last exchange came to, and at most so many numbers: a part of what the peers of a stage vote on.
+  /// Without, nothing is kept.
+  CAUSEWAY_DECL [[nodiscard]] std::span<std::byte> memory(std::size_t most);
+  /// `all`: of all stages the squared norm, then what was asked for. That is given out, and all kept in that memory.
+  CAUSEWAY_DECL void decide(std::uint64_t step, std::span<const double> all);
+  /// What that memory holds, with the step that it is of.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> last() const;
+
+ private:
+  std::vector<std::span<double>> asked_;
+  std::vector<double> memory_;  // 1 + the step, 0 before the first exchange; then the squared norm and the numbers
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_messenger.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
+
+// What a peer of a swarm sends, and to whom: messages, its own status, the addresses that it tells others. The part of
+// swarm_peer.hpp that does not depend on the router.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// To be used with the fabric's lock held.
+class swarm_messenger {
+ protected:
+  CAUSEWAY_DECL swarm_messenger(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log);
+  ~swarm_messenger() = default;
+
+  /// `bulk`: others pass first.
+  template <class M>
+  void post(net::peer_id to, M&& m, bool bulk = false) {
+    const auto link = directory_.link_to(to);
+    if (link) fabric_->post(*link, swarm_wire::encode(run_, swarm_wire::message{std::forward<M>(m)}), bulk);
+  }
+  template <class M>
+  void tell_all(const M& m) {
+    for (const auto& [id, p] : directory_.peers()) {
+      if (p.up) post(id, m);
+    }
+  }
+  void announce() { tell_all(own_status()); }
+  /// That this peer is still there: to the coordinator, from the coordinator to all, else to a few in turn. What changes
+  /// goes to all (`announce`), so in a swarm of n peers nobody hears more than the coordinator, n messages a heartbeat.
+  CAUSEWAY_DECL void announce_to(std::vector<net::peer_id> some);
+  /// After which silence a peer is given up. Who speaks to a few in turn comes to each of n others in every n / few-th
+  /// heartbeat; coordinator and followers hear each other in every one.
+  CAUSEWAY_DECL [[nodiscard]] duration silence_of(net::peer_id id) const;
+
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::status own_status() const;
+
+  /// With local steps: that a state is committed here, and what the stages decided by, which it has. Whether anybody cares.
+  CAUSEWAY_DECL bool tell_committed();
+
+  /// Of a model of modules: the path that this peer is on, which is that of the first order that it takes in a round. A
+  /// round ends where this peer begins anew, and for all with an exchange: in a turn that they remember.
+  CAUSEWAY_DECL void round_is_over(bool for_all);
+  CAUSEWAY_DECL void begin_on_path();
+  CAUSEWAY_DECL bool takes_path_of(const swarm_wire::order& o);
+
+  CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
+
+  CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
+
+  /// Looks for who is not connected, and gives up who is silent.
+  CAUSEWAY_DECL void look_around_for_peers(time_point now);
+
+  /// Asks these for an echo.
+  CAUSEWAY_DECL void probe(const std::vector<net::peer_id>& some, time_point now);
+
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_swarm() const;
+
+  static constexpr std::size_t few = 8;
+
+  std::shared_ptr<net::fabric> fabric_;
+  swarm_options options_;
+  log_sink log_;
+  peer_directory directory_;
+  micro_batch_state micro_batches_;
+  std::set<std::string> addresses_;
+  std::uint64_t run_;  // options_.run, and what else peers have to agree on
+  peer_directory::coordinator_choice followed_;
+  swarm_wire::stage_sum own_sums_[2], own_decided_;
+  stage_decisions decisions_;               // for the trainer's thread, but for `tell_committed`
+  std::uint64_t part_ = 0, committed_ = 0;  // see swarm_wire::status
+  double seconds_ = 0;                      // that a micro-batch takes here
+  queue_meter queue_;
+  bool serving_ = false;
+  bool has_values_ = true;  // of its stage: in groups, a peer that has met nobody yet has none
+  bool in_groups_ = false;
+  bool coordinates_ = false;
+  std::uint32_t paths_ = 0;  // through a model of modules; 0: all train one
+  std::uint32_t module_path_ = swarm_wire::no_module_path;
+  bool on_path_ = false, leaves_path_ = false;
+  bool judges_ = false;           // an evaluation of shared parameters, for which anybody will do
+  std::uint64_t last_round_ = 0;  // the turn that ended it: what is older says nothing of paths
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_table_sync.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
+
+// The two ends of a swarm whose output layer is the token table: what they have for each other, and when they ask. The last
+// stage sums the table's whole gradient and steps on it; the first takes the table over, bit for bit, once the last has
+// committed the step. docs/design/swarm.md, "A tied table", says why it is so and not the other way round.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// To be used with the fabric's lock held. Without a tied table, or with one stage, it has nothing to do.
+class swarm_table_sync : protected swarm_messenger {
+ protected:
+  using swarm_messenger::swarm_messenger;
+  ~swarm_table_sync() = default;
+
+  [[nodiscard]] bool in_training() const { return swarm_wire::trains(micro_batches_.turn()); }
+  [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(micro_batches_.turn()); }
+  [[nodiscard]] bool has_sum() const { return in_training() && gradients_.has_sum(step()); }
+
+  [[nodiscard]] bool is_first_of_tied() const { return tied_.length > 0 && options_.stage == 0; }
+  [[nodiscard]] bool is_last_of_tied() const { return tied_.length > 0 && options_.stage + 1 == options_.stages; }
+
+  /// The table's place in buffers of this stage's parameters.
+  template <class T>
+  [[nodiscard]] std::span<T> table_of(std::span<T> flat) const {
+    return flat.subspan(tied_.offset, tied_.length);
+  }
+
+  /// A step, or an evaluation before it.
+  CAUSEWAY_DECL void begin_table_sync(std::uint64_t step);
+
+  /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
+  CAUSEWAY_DECL void gives_table(std::uint64_t steps, std::span<const float> parameters);
+
+  /// The parameters are a committed state's; `adopted` as in swarm_round::committed. Whether anybody cares.
+  CAUSEWAY_DECL bool holds_committed(bool adopted);
+
+  /// What the other end has for this step is here.
+  [[nodiscard]] bool other_end_is_here() const { return in_training() && fetched_.has(step()); }
+
+  /// The last stage exchanges once one of its peers has the first stage's part, or the whole sum; and in order to find out
+  /// that others have committed the step.
+  CAUSEWAY_DECL [[nodiscard]] bool may_sum() const;
+
+  /// What this peer of the last stage could add.
+  [[nodiscard]] bool has_part() const { return is_last_of_tied() && other_end_is_here(); }
+  void add_part(std::span<float> gradients) { gradients_.add_part(fetched_.values(), table_of(gradients)); }
+
+  /// The first stage steps when the last has committed the step, and its table is here. The optimizer moves nothing of it
+  /// then: the table is taken over as it is.
+  [[nodiscard]] bool may_step() const { return !is_first_of_tied() || other_end_is_here(); }
+  CAUSEWAY_DECL void leave_table_out(std::span<float> gradients) const;
+  CAUSEWAY_DECL void put_table_into_parameters();
+
+  /// After every event.
+  CAUSEWAY_DECL void ask_the_other_end();
+  /// In an exchange nobody has the part, and this peer is the first: it asks, whoever should have.
+  CAUSEWAY_DECL void asks_itself();
+
+  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_request& r);
+  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_piece& p);
+
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_table_sync() const;
+
+  swarm_gradients gradients_;
+  swarm_tied_table tied_;
+  swarm_table_fetch fetched_;
+
+ private:
+  template <class F>
+  [[nodiscard]] bool any_mate(F&& f) const {
+    const auto& peers = directory_.peers();
+    return std::any_of(peers.begin(), peers.end(), [&](const auto& p) {
+      return p.second.up && p.second.said && p.second.said->stage == options_.stage && f(*p.second.said);
+    });
+  }
+
+  // One peer's asking serves its stage: the first of those who are in this turn.
+  CAUSEWAY_DECL [[nodiscard]] bool first_of_its_stage() const;
+
+  // The first stage asks when it has its own sum: it can step then, once the last stage has.
+  CAUSEWAY_DECL [[nodiscard]] bool lacks_something() const;
+
+  // Any of those who say that they have it, another one for each peer that asks.
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id whom_to_ask() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
+
+  std::vector<float> given_;  // the table after `committed_` steps
+  bool asks_whoever_is_first_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_coordinator.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
+
+// Who coordinates a swarm: this peer itself, by a scheduler, or another that it follows. The part of swarm_peer.hpp that
+// brings scheduler, micro-batches and directory together, without tensors and without waiting.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// To be used with the fabric's lock held.
+template <stage::routing::Router Router>
+class swarm_coordinator : protected swarm_table_sync {
+ protected:
+  swarm_coordinator(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
+      : swarm_table_sync{std::move(fabric), std::move(options), std::move(log)},
+        rule_{router},
+        scheduler_{options_.stages, std::move(router), options_.window, options_.local_steps > 0},
+        orders_{options_.most_micro_batches()},
+        balance_{options_.stages, options_.rebalance_every, options_.hysteresis} {}
+  ~swarm_coordinator() = default;
+
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
+
+  /// `counted`: of the turn's micro-batches, those that this peer has stepped on already.
+  /// The same turn again: what this peer had of it is lost.
+  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
+    const bool again = turn == micro_batches_.turn() && micro_batches_.done().size() > 0;
+    if (again) leave_turn();
+    micro_batches_.begin(turn, micro_batches, std::move(counted));
+    queue_.begin_turn();
+    gradients_.begin(swarm_wire::step_of(turn));
+    begin_table_sync(swarm_wire::step_of(turn));
+    serving_ = has_values_ && !move_to_ && (step() >= sound_from_ || !directory_.anybody_serves(options_.stage));
+    looks_on_ = !serving_ && !move_to_;
+    trainer_hangs_ = gives_up_ = declared_ = false;
+    trainer_is_here(fabric_->now(), orders_.empty() ? duration{0} : fabric_->now() - seen_trainer_);
+    const bool told = take_early_orders(turn) || (verdict_.turn == turn && !again);
+    if (coordinates_ && micro_batches > 0) coordinate(std::exchange(asked_, true) && !closes_a_round());
+    announce();
+    if (closes_a_round() && !coordinates_) {
+      send_report();
+    } else if (!told) {
+      ask_what_was_missed();
+    }
+    after_event();
+  }
+
+  /// What this peer has of the turn is worth nothing. The coordinator gives it to others; this peer is that no more.
+  void leave_turn() {
+    serving_ = false;
+    looks_on_ = true;
+    if (verdict_.turn == micro_batches_.turn()) verdict_.complete = 0;
+    micro_batches_.forget();
+    ++times_forgotten_;
+    if (std::exchange(coordinates_, false)) followed_ = {};
+    announce();
+    after_event();
+  }
+  /// Who came to values that are not finite computes again with its next step; after each time more, within a hundred
+  /// steps, it looks on for one step, three, seven ... 63, as long as others serve its stage.
+  void count_offence() {
+    if (step() > sound_from_ + 100) offences_ = 0;
+    sound_from_ = step() + (std::uint64_t{1} << std::min(offences_++, 6U)) - 1;
+  }
+
+  /// Peers take steps on their own between exchanges.
+  [[nodiscard]] bool steps_alone() const noexcept { return options_.local_steps > 0; }
+  /// This turn is about all micro-batches of the local steps behind it, most of which are done.
+  [[nodiscard]] bool closes_a_round() const {
+    return steps_alone() && in_training() && !swarm_wire::is_local(micro_batches_.turn());
+  }
+  /// The local step that is this turn has all its micro-batches in all stages, as the coordinator says or has said: it is
+  /// beyond then. What this peer has contributed counts if it heard so itself.
+  [[nodiscard]] bool local_step_is_over() const {
+    const std::uint64_t turn = micro_batches_.turn();
+    return declared_ || directory_.beyond(followed_.id, turn) || (coordinates_ && directory_.anybody_beyond(turn));
+  }
+  [[nodiscard]] bool declared() const noexcept { return declared_; }
+  /// Others are through with this round, or may be: what is missing can no longer be computed, and is not waited for.
+  [[nodiscard]] bool released() const {
+    const bool was_told = in_groups_ && directory_.remembers(options_.stage, step());  // of an attempt that was called off
+    return closes_a_round() && (was_told || directory_.anybody_through(micro_batches_.turn()));
+  }
+  /// The coordinator took this peer for lost, and has given what is not in its parameters yet to others.
+  void forget_what_was_given_away() {
+    if (!steps_alone() || declared_ || has_sum()) return;
+    micro_batches_.forget();
+    ++times_forgotten_;
+  }
+
+  [[nodiscard]] stage::routing::step_size size() const { return {step(), micro_batches_.done().size(), options_.stages}; }
+
+  /// All stages have all micro-batches; or others of this stage are beyond the step: the membership has their state; or
+  /// other stages are, and this one has its sum from before a restart. With a tied table the last stage sums after the
+  /// first.
+  [[nodiscard]] bool may_enter() const {
+    const std::uint64_t turn = micro_batches_.turn();
+    return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0 && may_sum()) ||
+           directory_.anybody_beyond(options_.stage, turn) || released() ||
+           (directory_.anybody_beyond(turn) && (has_sum() || directory_.has_sum(options_.stage, step())));
+  }
+
+  /// Of the evaluation that is this turn.
+  [[nodiscard]] std::optional<double> evaluated() const {
+    const auto at = evaluated_.find(micro_batches_.turn());
+    return at == evaluated_.end() ? std::nullopt : std::optional{at->second};
+  }
+  [[nodiscard]] bool gives_up() const noexcept { return gives_up_; }
+
+  // ---- coordinating ---------------------------------------------------------------------------------------------------
+
+  // The first time, others may be inside the turn already.
+  void coordinate(bool from_the_beginning) {
+    std::set<net::peer_id> asked;
+    for (const auto& [id, p] : directory_.peers()) {
+      if (!directory_.serves(id)) continue;
+      scheduler_.serves(id, *p.said, last_round_);
+      if (p.said->seconds > 0) scheduler_.measured(id, p.said->seconds);
+      if (!from_the_beginning) asked.insert(id);
+    }
+    scheduler_.serves(fabric_->id(), own_status(), last_round_);
+    scheduler_.begin(term_, micro_batches_.turn(), size(), judges_ ? 0 : static_cast<std::uint32_t>(options_.micro_batches),
+                     asked);
+    for (const net::peer_id id : asked) post(id, swarm_wire::claim{term_});
+    if (!from_the_beginning) scheduler_.take(fabric_->id(), micro_batches_.summary(term_));
+    told_complete_ = false;
+  }
+
+  void claim_coordination() {
+    term_ = directory_.term() + 1;
+    directory_.term(term_);
+    coordinates_ = true;
+    asked_ = false;
+    follow({fabric_->id(), term_});
+    log_(severity::info, "coordinating the swarm, term " + std::to_string(term_));
+    coordinate(false);
+    announce();
+  }
+
+  void elect() {
+    if (!serving_ && !looks_on_) return;
+    auto d = directory_.coordinator(coordinates_ ? term_ : 0);
+    if (coordinates_ && d.id != fabric_->id()) coordinates_ = false;
+    const bool may_claim = serving_ && options_.stage == 0 && directory_.first_in_line() && fabric_->now() >= claims_from_;
+    if (d.id == 0 && may_claim) return claim_coordination();
+    if (d.id != 0 && (d.id != followed_.id || d.term != followed_.term)) follow(d);
+  }
+
+  void follow(peer_directory::coordinator_choice d) {
+    followed_ = d;
+    directory_.tell_delays_again();
+    micro_batches_.drop_orders();
+    orders_.drop_before(d.term);
+    if (d.id != fabric_->id()) send_report();
+  }
+
+  void send_report() {
+    if (followed_.id == 0) return;
+    if (followed_.id == fabric_->id()) {
+      scheduler_.take(fabric_->id(), micro_batches_.summary(term_));
+      told_complete_ = false;
+    } else {
+      post(followed_.id, micro_batches_.summary(followed_.term));
+    }
+  }
+
+  /// To the coordinator, also where that is this peer.
+  template <class M>
+  void tell_coordinator(const M& m) {
+    if (coordinates_) {
+      heard_by_coordinator(fabric_->id(), m);
+    } else if (followed_.id != 0) {
+      post(followed_.id, m);
+    }
+  }
+  void heard_by_coordinator(net::peer_id from, const swarm_wire::contributed& c) { scheduler_.take(from, c); }
+  void heard_by_coordinator(net::peer_id, const swarm_wire::refusal& r) {
+    scheduler_.failed(r.from, r.turn, r.micro_batch);
+  }
+  void heard_by_coordinator(net::peer_id from, const swarm_wire::delays& all) {
+    for (const auto& d : all.list) {
+      const bool known = d.to == fabric_->id() || directory_.peers().contains(d.to);  // strangers fill no memory
+      if (known) scheduler_.link(from, d.to, d.seconds);
+    }
+  }
+  void heard_by_coordinator(net::peer_id from, const swarm_wire::report& r) {
+    scheduler_.take(from, r);
+    if (r.turn == micro_batches_.turn()) return post(from, judge());
+    const auto known = evaluated_.find(r.turn);
+    const bool is_known = known != evaluated_.end();
+    if (r.turn < micro_batches_.turn() && !swarm_wire::trains(r.turn)) {
+      post(from,
+           swarm_wire::verdict{r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0, {}});
+    }
+  }
+
+  /// After every event: who coordinates, what the coordinator wants, whether the turn is complete.
+  void after_event() {
+    elect();
+    if (coordinates_) steer();
+    ask_the_other_end();
+    news_ = true;
+    called_away_ = !may_enter();
+  }
+
+  void steer() {
+    if (declared_ || micro_batches_.done().size() == 0) return;  // nothing more comes of this turn
+    look_for_sums();
+    for (addressed_order& o : scheduler_.take_orders()) {
+      if (o.to == fabric_->id()) {
+        accept(o.to, o.what);
+      } else {
+        post(o.to, std::move(o.what));
+      }
+    }
+    const bool complete = scheduler_.complete();
+    if (complete != std::exchange(told_complete_, complete)) tell_all(judge());
+    const bool heard = verdict_.turn == micro_batches_.turn();
+    if (heard ? (verdict_.complete != 0) != complete : complete) hear(judge());
+  }
+
+  void look_for_sums() {  // only when one of them has said something new
+    const sums_seen now{directory_.changes(), micro_batches_.turn(), gradients_.version(), term_};
+    if (!in_training() || std::exchange(sums_seen_, now) == now) return;
+    for (std::uint32_t s = 0; s < options_.stages; ++s) {
+      scheduler_.summed(s, directory_.has_sum(s, step()) || (s == options_.stage && has_sum()));
+    }
+  }
+
+  [[nodiscard]] swarm_wire::verdict judge() const { return scheduler_.judge(micro_batches_.turn()); }
+
+  // ---- following -------------------------------------------------------------------------------------------------------
+
+  void accept(net::peer_id from, const swarm_wire::order& o) {
+    const auto term = static_cast<std::uint32_t>(o.version >> 32U);
+    if (term < followed_.term || (term == followed_.term && from > followed_.id) || !says_it_coordinates(from, term))
+      return;
+    if (o.turn > micro_batches_.turn() || !serving_) {
+      if (o.path.size() == options_.stages) orders_.keep(from, o);
+    } else if (takes_path_of(o)) {
+      micro_batches_.take(o);
+    }
+  }
+  [[nodiscard]] bool says_it_coordinates(net::peer_id who, std::uint32_t term) const {
+    if (who == fabric_->id()) return true;
+    const auto known = directory_.peers().find(who);
+    if (known == directory_.peers().end() || !known->second.said) return false;
+    return known->second.said->coordinates != 0 && known->second.said->term == term;
+  }
+
+  /// Whether there were any of this turn; those of a peer that does not serve are for somebody who stays.
+  bool take_early_orders(std::uint64_t turn) {
+    const auto early = orders_.take(turn);
+    for (const auto& [from, o] : early) {
+      if (serving_) accept(from, o);
+    }
+    return !early.empty();
+  }
+
+  // ---- the trainer -----------------------------------------------------------------------------------------------------
+
+  /// It has looked, and what it was busy with took so long.
+  void trainer_is_here(time_point now, duration took = {}) {
+    if (took > duration{0}) trainer_times_.observe(took);
+    seen_trainer_ = now;
+    if (!std::exchange(trainer_hangs_, false)) return;
+    looks_on_ = false;
+    serving_ = !move_to_;
+    log_(severity::info, "this peer's trainer goes on");
+    forget_what_was_given_away();
+    announce();
+    elect();
+    send_report();
+  }
+  /// A trainer that hangs while work waits for it holds up everybody, and this thread's heartbeats hide it. So it is told
+  /// here, where the evidence is: others get its work until it moves again.
+  void look_after_the_trainer(time_point now) {
+    const bool was_stopped = now - std::exchange(looked_at_, now) > 3 * options_.heartbeat;  // this whole process
+    if (was_stopped || (orders_.empty() && !micro_batches_.next())) seen_trainer_ = now;     // or nothing waits for it
+    const duration since = now - seen_trainer_;
+    if (!serving_ || since <= std::max(trainer_times_.patience(), options_.silence)) return;
+    trainer_hangs_ = true;
+    serving_ = false;
+    looks_on_ = true;
+    if (std::exchange(coordinates_, false)) followed_ = {};
+    log_(severity::warning, "this peer's trainer has done nothing for " +
+                                std::to_string(static_cast<std::int64_t>(seconds(since))) +
+                                " s, though work waits for it: others get that until it goes on");
+    announce();
+    after_event();
+  }
+
+  /// The coordinator's word. What an evaluation came to is kept for those who come late.
+  void hear(const swarm_wire::verdict& v) {
+    const bool evaluation = !swarm_wire::trains(v.turn);
+    if (evaluation && v.complete != 0) evaluated_[v.turn] = v.loss;
+    while (evaluated_.size() > most_kept_losses) evaluated_.erase(evaluated_.begin());
+    if (evaluation && v.complete == 0 && v.turn == micro_batches_.turn())
+      gives_up_ = directory_.beyond(followed_.id, v.turn);
+    if (v.turn >= verdict_.turn) verdict_ = v;
+    if (steps_alone() && swarm_wire::is_local(v.turn) && v.turn == micro_batches_.turn() && v.complete != 0) {
+      declared_ = true;
+      loss_ = v.loss;
+    }
+  }
+
+  /// Who comes late to a turn may have missed orders, and how it ended: the coordinator knows.
+  void ask_what_was_missed() {
+    if (!coordinates_ && directory_.reached(followed_.id, micro_batches_.turn())) send_report();
+  }
+
+  /// The others are through with an evaluation, and this peer does not know what came out.
+  void ask_for_the_loss() {
+    if (in_training() || evaluated() || !directory_.anybody_beyond(micro_batches_.turn())) return;
+    gives_up_ = gives_up_ || coordinates_;
+    if (directory_.beyond(followed_.id, micro_batches_.turn())) ask_what_was_missed();
+  }
+
+  /// Queues are looked at with every heartbeat, and compared when it is time.
+  void balance(time_point now) {
+    std::vector<serving_peer> others;
+    for (const auto& [id, p] : directory_.peers()) {
+      if (directory_.serves(id)) others.push_back({id, p.said->stage, p.said->seconds, p.said->queued});
+    }
+    const auto move = balance_.look(now, others, {fabric_->id(), options_.stage, seconds_, queue_.mean()});
+    if (!move) return;
+    if (!move->again) {
+      log_(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
+    }
+    post(move->who, swarm_wire::move_request{term_, move->to});
+  }
+
+  [[nodiscard]] std::string describe_coordination() const {
+    const std::string text = describe_swarm() + describe_table_sync();
+    if (!coordinates_) return text + "\n";
+    return text + "; coordinating, " + std::to_string(scheduler_.finished()) + " of " +
+           std::to_string(micro_batches_.done().size()) + " micro-batches are through\n";
+  }
+
+  using sums_seen = std::array<std::uint64_t, 4>;  // changes, turn, version, term
+
+  static constexpr std::size_t most_kept_losses = 4096;
+
+  Router rule_;  // for runs() alone
+  path_schedulers<Router> scheduler_;
+  early_orders orders_;
+  std::map<std::uint64_t, double> evaluated_;  // by turn: summed losses
+  stage_balance balance_;
+  swarm_wire::verdict verdict_;
+  std::optional<std::uint32_t> move_to_;
+  time_point claims_from_;  // before, others that coordinate already are listened for
+  std::uint32_t term_ = 0;
+  bool asked_ = false;  // every peer's report on the turn at which its coordinating began
+  bool told_complete_ = false;
+  bool gives_up_ = false;  // nobody knows what this evaluation came to
+  bool declared_ = false;  // this local step is over, and what this peer contributed counts
+  double loss_ = 0;        // of that step
+  std::uint64_t times_forgotten_ = 0;
+  std::uint64_t sound_from_ = 0;  // the step from which this peer computes again
+  std::uint32_t offences_ = 0;    // times that it came to values that are not finite
+  sums_seen sums_seen_{};
+  net::arrival_statistics trainer_times_;  // of what the trainer computes at a stretch
+  time_point seen_trainer_, looked_at_;
+  bool trainer_hangs_ = false;
+  bool looks_on_ = false;  // it does not serve, and follows the coordinator all the same
+  bool news_ = false;
+  std::atomic<bool> called_away_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_message_handler.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
+
+// What happens on a swarm peer's network, and which message goes to which of its parts.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// To be used with the fabric's lock held, as events come.
+template <stage::routing::Router Router>
+class swarm_message_handler : protected swarm_coordinator<Router>, protected net::fabric_events {
+ protected:
+  using base = swarm_coordinator<Router>;
+  using base::base, base::fabric_, base::options_, base::directory_, base::micro_batches_, base::scheduler_,
+      base::followed_, base::coordinates_, base::log_;
+  ~swarm_message_handler() override = default;
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
+    directory_.up(id, link, address, fabric_->now());
+    this->greet(id, address);
+    micro_batches_.connected(id);
+    this->after_event();
+  }
+
+  void on_down(net::peer_index link, const error& why) override {
+    const net::peer_id id = directory_.at(link);
+    log_(severity::debug, "peer " + std::to_string(id) + " is down: " + why.message);
+    directory_.down(id);
+    std::erase_if(announcements_, [link](const auto& p) { return p.first == link; });
+    announced_.erase(link);
+    scheduler_.gone(id);
+    this->fetched_.lost(id);
+    this->after_event();
+  }
+
+  void on_unreachable(const std::string&, const error&) override {}
+
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
+    const net::peer_id from = directory_.at(link);
+    if (from == 0) return;  // it is down already
+    auto m = swarm_wire::decode(this->run_, bytes);
+    if (!m) return send_away(link, from, m.error().message);
+    directory_.peers()[from].heard = fabric_->now();
+    std::visit([&](auto& what) { take(link, from, what); }, *m);
+    this->after_event();
+  }
+
+  void on_wake() override {
+    heartbeat();
+    this->after_event();
+  }
+
+  void heartbeat() {
+    const time_point now = fabric_->now();
+    const auto some = directory_.next_few(base::few);
+    this->announce_to(some);
+    this->look_around_for_peers(now);
+    this->probe(some, now);
+    this->look_after_the_trainer(now);
+    if (auto measured = directory_.take_delays(); !measured.list.empty()) this->tell_coordinator(measured);
+    if (coordinates_) this->balance(now);
+    if (coordinates_) scheduler_.look_for_resting(now, options_.silence);
+    this->ask_for_the_loss();
+    this->fetched_.forgive();
+    fabric_->wake_at(now + options_.heartbeat);
+  }
+
+  /// Announced tensors of this turn whose data can be received now: those from whom the orders name. Others wait for their
+  /// order or their turn, so nobody else makes this peer set memory aside.
+  [[nodiscard]] std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> take_announcements() {
+    if (std::exchange(announced_in_, micro_batches_.turn()) != micro_batches_.turn()) announced_.clear();
+    std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> due;
+    std::erase_if(announcements_, [&](const auto& p) {
+      const auto& [link, what] = p;
+      const bool now = what.turn == micro_batches_.turn() &&
+                       micro_batches_.expects(directory_.at(link), what.micro_batch, what.backward != 0);
+      if (now) due.push_back(p);
+      return now || what.turn < micro_batches_.turn();
+    });
+    return due;
+  }
+
+  std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>>
+      announcements_;  // whose data is not expected yet
+
+ private:
+  void send_away(net::peer_index link, net::peer_id who, const std::string& why) {
+    log_(severity::warning, "peer " + std::to_string(who) + " is sent away: " + why);
+    fabric_->close(link, why);
+  }
+
+  /// Through the model of modules, which whoever serves, or has begun, knows.
+  [[nodiscard]] bool differs_in_paths(const swarm_wire::status& s) const {
+    return s.paths != this->paths_ && (s.paths > 0 || s.serving != 0) && (this->paths_ > 0 || this->serving_);
+  }
+
+  void take(net::peer_index link, net::peer_id from, const swarm_wire::status& s) {
+    if (s.stage >= options_.stages) return;
+    if (differs_in_paths(s))
+      return send_away(link, from,
+                       "it trains " + std::to_string(s.paths) + " paths, and this peer " + std::to_string(this->paths_));
+    const bool fresh = !directory_.peers()[from].said;
+    directory_.take(from, s, fabric_->now());
+    if (fresh && from == followed_.id) {  // it took this peer for lost
+      this->forget_what_was_given_away();
+      this->send_report();
+    }
+    if (!coordinates_) return;
+    if (s.serving != 0) {
+      scheduler_.serves(from, s, this->last_round_);
+    } else {
+      scheduler_.gone(from);
+    }
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::claim& c) {
+    auto& said = directory_.peers()[from].said;
+    if (!said) return;
+    said->coordinates = 1;
+    said->term = c.term;
+    directory_.term(c.term);
+    const auto before = followed_;
+    this->elect();
+    if (followed_.id == from && before.id == from && before.term == c.term) this->send_report();
+  }
+  /// What only a coordinator listens to.
+  template <class M>
+  void take(net::peer_index, net::peer_id from, const M& m) {
+    if (coordinates_) this->heard_by_coordinator(from, m);
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { this->accept(from, o); }
+  /// A neighbour announces two tensors a micro-batch and turn, and what it sends again. Who goes on and on is sent away.
+  void take(net::peer_index link, net::peer_id from, const swarm_wire::tensor_announcement& p) {
+    if (p.turn < micro_batches_.turn()) return;
+    const std::size_t most = announced_each * options_.most_micro_batches();
+    if (++announced_[link] <= most && announcements_.size() < announced_in_all * most)
+      return announcements_.emplace_back(link, p), void();
+    send_away(link, from, "it announced more tensors than a turn has, " + std::to_string(most) + " at most");
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::probe& p) { this->post(from, swarm_wire::echo{p.mark}); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::echo& e) {
+    directory_.echoed(from, e.mark, fabric_->now());
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::verdict& v) {
+    if (from == followed_.id) this->hear(v);
+  }
+  void take(net::peer_index, net::peer_id, const swarm_wire::addresses& a) { this->learn(a); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::table_request& r) { this->heard(from, r); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::table_piece& p) { this->heard(from, p); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::move_request& m) {
+    if (from == followed_.id && m.stage < options_.stages && m.stage != options_.stage) this->move_to_ = m.stage;
+  }
+
+  static constexpr std::size_t announced_each = 8, announced_in_all = 16;  // the latter times the former
+
+  std::map<net::peer_index, std::size_t> announced_;  // in this turn
+  std::uint64_t announced_in_ = 0;                    // that turn
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_work.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_WORK_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_WORK_HPP
+
+// What a peer of a swarm computes, and the tensors that it moves: the tasks of its micro-batches, what goes into its
+// gradients and out of them, and boundary tensors from and to the stages beside it. The part of swarm_peer.hpp that waits
+// for nobody.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// For the trainer's thread, without the fabric's lock, except where something else is said.
+template <stage::routing::Router Router>
+class swarm_work : protected swarm_message_handler<Router> {
+ protected:
+  using base = swarm_message_handler<Router>;
+  using base::fabric_, base::options_, base::log_, base::directory_, base::micro_batches_;
+
+  swarm_work(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
+      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)}, mailbox_{*fabric_} {}
+  ~swarm_work() override = default;
+
+  template <class F>
+  void locked(F&& what) {
+    fabric_->locked(std::forward<F>(what));
+  }
+  /// What `f` gives, with the lock held.
+  template <class F>
+  auto with_lock(F&& f) {
+    decltype(f()) value{};
+    locked([&] { value = f(); });
+    return value;
+  }
+
+  // ---- a turn ---------------------------------------------------------------------------------------------------------
+
+  /// As swarm_coordinator::begin, for a computer that outlives the turn.
+  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_computer& computer,
+             swarm_wire::batch_set counted = {}) {
+    computer_ = &computer;
+    forward_seconds_.clear();
+    added_ = 0;
+    mailbox_.clear();
+    locked([&] {
+      fabric_->cancel_before(swarm_wire::epoch_of(turn));
+      this->begin_on_path();
+      base::begin(turn, micro_batches, std::move(counted));
+    });
+  }
+
+  /// The micro-batches that pass this stage.
+  [[nodiscard]] swarm_wire::batch_set wanted() const {
+    swarm_wire::batch_set all{micro_batches_.done().size()};
+    for (std::uint32_t m = 0; m < all.size(); ++m) {
+      if (this->rule_.runs(this->size(), options_.stage, m)) all.add(m);
+    }
+    return all;
+  }
+
+  /// See swarm_round.
+  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                            std::function<void(std::uint32_t, std::span<float>)> put) {
+    if (options_.micro_batches % count != 0) {
+      return fail(errc::invalid_argument, "micro_batches",
+                  std::to_string(options_.micro_batches) + " of a global batch for " + std::to_string(count) +
+                      " paths, each of which has an equal part of it; use a multiple");
+    }
+    path_taken_ = std::move(taken);
+    put_path_ = std::move(put);
+    locked([&] {
+      this->paths_ = count;
+      this->scheduler_.split(count);
+    });
+    return {};
+  }
+
+  /// While it is there, the shared parameters of a path are in the place of those that this peer computes with.
+  class judged_path {
+   public:
+    judged_path(swarm_work& work, swarm_computer& computer, std::optional<std::uint32_t> path)
+        : work_{work}, computer_{computer}, judges_{path.has_value() && work.paths_ > 0} {
+      if (!judges_) return;
+      computer_.replace_parameters([&](std::span<float> to) {
+        kept_.assign(to.begin(), to.end());
+        work_.put_path_(*path, to);
+      });
+      work_.locked([this] { work_.judges_ = true; });
+    }
+    judged_path(const judged_path&) = delete;
+    judged_path& operator=(const judged_path&) = delete;
+    ~judged_path() {
+      if (!judges_) return;
+      work_.locked([this] { work_.judges_ = false; });
+      computer_.replace_parameters([this](std::span<float> to) { std::copy(kept_.begin(), kept_.end(), to.begin()); });
+    }
+
+   private:
+    swarm_work& work_;
+    swarm_computer& computer_;
+    std::vector<float> kept_;
+    bool judges_;
+  };
+
+  // ---- gradients -----------------------------------------------------------------------------------------------------
+
+  /// The peer's gradient is thrown away, or with local steps all that it has of the turn: others have a part of it.
+  void drop_everything() {
+    log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
+    if (this->steps_alone()) return leave_with_nothing();
+    forget_gradient();
+    locked([this] { micro_batches_.drop_contributions(); });
+  }
+
+  /// What this peer has of the turn came to values that are not finite, or to no purpose.
+  void throw_work_away() {
+    log_(severity::warning, "this peer came to values that are not finite: what it has of step " +
+                                std::to_string(this->step() + 1) +
+                                " is thrown away, and computed again by others or from the last state that was committed");
+    locked([this] { this->count_offence(); });
+    leave_with_nothing();
+  }
+  void leave_with_nothing() {
+    if (computer_ != nullptr) forget_gradient();
+    locked([this] {
+      if (this->steps_alone()) micro_batches_.set_applied(false);
+      progress_ = {};
+      clobbered_ = false;
+      added_ = 0;
+      this->leave_turn();
+    });
+  }
+
+  void forget_gradient() {
+    std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    this->gradients_.begin(this->step());
+  }
+
+  /// Where a policy exchanges gradients: all of it was dropped, and the policy's row of it with that.
+  error without_gradient() {
+    progress_ = with_lock([&] { return micro_batches_.done(); });
+    return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
+  }
+  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
+  }
+
+  /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
+  /// peer's parameters are others than when the exchange was prepared.
+  result<void> step_on_what_was_missing() {
+    if (!std::exchange(clobbered_, false)) return {};
+    added_ = 0;
+    const std::uint32_t pending = with_lock([&] { return micro_batches_.pending(); });
+    if (pending > 0) {
+      CAUSEWAY_TRY(computer_->take_step(static_cast<float>(progress_.size()) / static_cast<float>(pending)));
+      locked([&] {
+        micro_batches_.set_applied(true);
+        progress_ = micro_batches_.done();
+      });
+    }
+    return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
+  }
+
+  /// What cannot be added goes into no sum: nobody could take it out again.
+  result<void> check_contribution() {
+    const bool adds = with_lock([&] { return !this->has_sum() && micro_batches_.done().count() > 0; });
+    if (!adds || std::isfinite(computer_->squares())) return {};
+    return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
+  }
+
+  /// `work`, until `done`, where the gradients are to be of.
+  template <class Done, class Work>
+  result<void> at_place(const Done& done, Work&& work) {
+    if (!place_ || with_lock(done)) return work();
+    const auto outcome = place_([&]() -> result<double> {
+      CAUSEWAY_TRY(work());
+      return 0.0;
+    });
+    if (!outcome) return outcome.error();
+    return {};
+  }
+
+  // ---- tensors --------------------------------------------------------------------------------------------------------
+
+  /// Takes in what has come, expects what was announced, sends what is due. What broke is passed over: its sender sends it
+  /// again, or another peer does.
+  void move_tensors() {
+    std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> announced, sends;
+    std::vector<boundary_bytes> contents;
+    auto arrived = mailbox_.collect();
+    locked([&] {
+      this->news_ = false;
+      for (auto& a : arrived)
+        micro_batches_.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes), a.what.pass);
+      announced = this->take_announcements();
+      for (const auto& s : micro_batches_.take_shipments()) {
+        const auto link = directory_.link_to(s.to);
+        if (!link) continue;  // sent again when it is back
+        const swarm_wire::tensor_announcement p{micro_batches_.turn(), s.micro_batch,
+                                                s.backward ? std::uint8_t{1} : std::uint8_t{0}, ++serial_, s.pass};
+        fabric_->post(*link, swarm_wire::encode(this->run_, p));
+        sends.emplace_back(*link, p);
+        contents.push_back(s.bytes);
+      }
+    });
+    for (const auto& [link, p] : announced) {
+      if (p.micro_batch >= micro_batches_.done().size()) continue;
+      mailbox_.expect(link, p.data(), p, computer_->most_bytes(input(p.micro_batch, p.backward != 0)));
+    }
+    for (std::size_t i = 0; i < sends.size(); ++i)
+      mailbox_.send(sends[i].first, sends[i].second.data(), std::move(contents[i]));
+  }
+
+  /// With the lock: whether something has happened since tensors were moved, or a task waits.
+  [[nodiscard]] bool has_something_to_do() const {
+    return this->news_ || mailbox_.any_done() || micro_batches_.next().has_value();
+  }
+
+  // ---- computing ------------------------------------------------------------------------------------------------------
+
+  /// A task of its micro-batches. An input that cannot be used is refused, which is no error; errors are the computer's.
+  result<void> compute(const swarm_task& task) {
+    if (this->paths_ > 0 && !this->judges_) take_module_path();
+    if (!task.backward) computer_->forget(task.micro_batch);
+    if (task.input) {
+      const auto usable = computer_->take_in(input(task.micro_batch, task.backward), task.input);
+      if (!usable) return refuse(task, usable.error());
+    }
+    const time_point begin = with_lock([&] { return fabric_->now(); });
+    if (task.backward) return compute_back(task, begin);
+    CAUSEWAY_ASSIGN(auto out, computer_->forward(output(task.micro_batch, false)));
+    locked([&] {
+      const time_point end = fabric_->now();
+      this->trainer_is_here(end, end - begin);
+      forward_seconds_[task.micro_batch] = seconds(end - begin);
+      micro_batches_.forwarded(task.micro_batch, std::move(out.bytes), task.pass);
+      if (this->in_training()) return;
+      micro_batches_.contributed(task.micro_batch, out.loss, nullptr, task.pass);
+      this->tell_coordinator(swarm_wire::contributed{micro_batches_.turn(), task.micro_batch, 0, out.loss});
+      this->after_event();
+    });
+    return {};
+  }
+
+  swarm_computer* computer_ = nullptr;
+  gradient_place place_;
+  // Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
+  swarm_wire::batch_set progress_;
+  std::function<void()> meanwhile_;                // see swarm_round
+  std::function<void(std::uint32_t)> path_taken_;  // and what follows: see swarm_round::shares_paths
+  std::function<void(std::uint32_t, std::span<float>)> put_path_;
+
+ private:
+  [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {
+    return {m, backward ? options_.stage : stage_below(m), backward};
+  }
+  [[nodiscard]] swarm_crossing output(std::uint32_t m, bool backward) const {
+    return {m, backward ? stage_below(m) : options_.stage, backward};
+  }
+  // The one before this that the micro-batch passes; 0 for stage 0.
+  [[nodiscard]] std::uint32_t stage_below(std::uint32_t m) const {
+    std::uint32_t s = options_.stage;
+    while (s > 0 && !this->rule_.runs(this->size(), --s, m)) {
+    }
+    return s;
+  }
+
+  result<void> compute_back(const swarm_task& task, time_point begin) {
+    const std::uint32_t m = task.micro_batch;
+    std::uint64_t forgotten = 0;
+    bool adds = false;
+    locked([&] {
+      if (std::exchange(seen_forgotten_, this->times_forgotten_) != this->times_forgotten_) added_ = 0;
+      forgotten = seen_forgotten_;
+      adds = !this->has_sum() && micro_batches_.adds(m);
+    });
+    CAUSEWAY_ASSIGN(auto back, backward(m, adds));
+    locked([&] {
+      const time_point end = fabric_->now();
+      this->trainer_is_here(end, end - begin);
+      if (forgotten != this->times_forgotten_) return;  // others have been given it
+      const double took = time_of(forward_seconds_[m] + seconds(fabric_->now() - begin));
+      micro_batches_.contributed(m, back.loss, std::move(back.bytes), task.pass);
+      this->tell_coordinator(swarm_wire::contributed{micro_batches_.turn(), m, took, back.loss});
+      this->after_event();
+    });
+    return {};
+  }
+
+  // The first one pays for memory and caches, and says nothing of those to come: 0.
+  double time_of(double took) {
+    if (!std::exchange(warm_, true)) return 0;
+    this->seconds_ = this->seconds_ > 0 ? 0.7 * this->seconds_ + 0.3 * took : took;
+    return took;
+  }
+
+  // The parameters become those of the path that this peer was given in this round, on which it has done nothing yet.
+  void take_module_path() {
+    const std::uint32_t path = with_lock([this] { return this->module_path_; });
+    if (std::exchange(computes_on_, path) == path) return;
+    path_taken_(path);
+    computer_->replace_parameters([&](std::span<float> to) { put_path_(path, to); });
+  }
+
+  // What is computed again for a neighbour's sake adds to nothing.
+  result<swarm_output> backward(std::uint32_t m, bool adds) {
+    const auto g = computer_->gradients();
+    if (adds && this->steps_alone() && added_++ == 0) {
+      std::fill(g.begin(), g.end(), 0.0F);
+      clobbered_ = this->closes_a_round();
+    }
+    if (adds) return computer_->backward(output(m, true));
+    const std::vector<float> kept{g.begin(), g.end()};
+    auto back = computer_->backward(output(m, true));
+    std::copy(kept.begin(), kept.end(), g.begin());
+    return back;
+  }
+
+  // Who sends what cannot be decoded is sent away, and the coordinator told. When it is back it sends what it kept again,
+  // unless the coordinator has found another.
+  result<void> refuse(const swarm_task& task, const error& why) {
+    locked([&] {
+      const net::peer_id from = micro_batches_.refuse(task.micro_batch, task.backward);
+      log_(severity::warning, "peer " + std::to_string(from) + " is sent away: micro-batch " +
+                                  std::to_string(task.micro_batch) + ": " + why.text());
+      if (const auto link = directory_.link_to(from)) fabric_->close(*link, why.message);
+      this->tell_coordinator(swarm_wire::refusal{micro_batches_.turn(), task.micro_batch, from});
+      this->after_event();
+    });
+    return {};
+  }
+
+  tensor_mailbox<swarm_wire::tensor_announcement> mailbox_;
+  std::map<std::uint32_t, double> forward_seconds_;
+  std::uint64_t serial_ = 0;          // of the last announcement
+  std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
+  std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
+  bool clobbered_ = false;            // the gradients held what was to be exchanged
+  std::uint32_t computes_on_ = swarm_wire::no_module_path;
+  bool warm_ = false;  // has computed a micro-batch to the end
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_WORK_HPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_peer.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
+
+// A peer of a swarm, on the trainer's thread: the steps, the exchange with the stage's other peers, and the part that
+// waits. What is computed meanwhile is in swarm_work.hpp; what is decided, in micro_batch_state.hpp, swarm_coordinator.hpp,
+// swarm_scheduler.hpp, peer_directory.hpp and swarm_shares.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Threading: functions of swarm_round from the trainer's thread; `describe` from any.
+template <stage::routing::Router Router>
+class swarm_peer final : public swarm_round, private swarm_work<Router> {
+  using base = swarm_work<Router>;
+  using base::computer_, base::fabric_, base::decisions_, base::gradients_, base::locked, base::log_, base::options_,
+      base::progress_, base::meanwhile_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
+
+ public:
+  swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
+      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)}, say_at_{options_.say_after} {}
+  ~swarm_peer() override { fabric_->attach(nullptr); }
+
+  [[nodiscard]] const swarm_options& options() const noexcept override { return options_; }
+
+  void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
+
+  result<void> exchange_means(bool late, gradient_place at) override {
+    if (this->tied_.length > 0) {
+      return fail(errc::unsupported, "swarm",
+                  "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
+                  "round apart; build the model with untied embeddings, or use comm::every_step without a codec");
+    }
+    averages_ = true;
+    late_ = late;
+    this->place_ = std::move(at);
+    locked([this] {
+      if (this->place_) this->scheduler_.peers_differ();
+    });
+    return {};
+  }
+
+  void open(std::uint64_t agreement) override {
+    if (std::exchange(open_, true)) return;
+    this->run_ = mix(options_.run, agreement,
+                     mix(options_.stages, static_cast<std::uint64_t>(options_.micro_batches), options_.local_steps));
+    fabric_->attach(this);
+    locked([this] {
+      this->claims_from_ = fabric_->now() + options_.heartbeat;
+      this->heartbeat();
+    });
+  }
+
+  // ---- a step --------------------------------------------------------------------------------------------------------
+
+  result<double> run(std::uint64_t step, swarm_computer& computer) override {
+    if (this->steps_alone()) return run_alone(step, computer);
+    this->begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
+    const auto done = [this] { return this->may_enter(); };
+    CAUSEWAY_TRY(this->at_place(done, [&] { return work_until(done); }));
+    if (averages_) (void)make_mean({});
+    return with_lock([&] { return verdict_.turn == micro_batches_.turn() ? verdict_.loss : 0.0; });
+  }
+
+  result<void> complete(const std::function<bool()>& summoned) override {
+    if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
+    decisions_.begin();
+    if (swarm_wire::is_local(micro_batches_.turn())) {  // all of the steps since the last exchange, most of which are done
+      this->begin(closing_.first, progress_.size(), *closing_.second, progress_);
+    }
+    const auto rested = [this] { return fabric_->now() >= again_from_; };
+    const auto called = [&] { return with_lock(rested) && summoned(); };
+    const auto row_of = averages_ ? std::exchange(progress_, {}) : swarm_wire::batch_set{};
+    const auto done = [&] { return this->may_enter() && rested(); };
+    CAUSEWAY_TRY(this->at_place(done, [&] { return work_until(done, called); }));
+    CAUSEWAY_TRY(this->check_contribution());
+    if (averages_) return make_mean(row_of);
+    return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
+  }
+
+  void end_local_step(std::uint64_t step, swarm_computer& round) override {
+    const auto per_step = static_cast<std::uint32_t>(options_.micro_batches);
+    const std::uint32_t before = progress_.size();
+    swarm_wire::batch_set all{before + per_step};
+    for (std::uint32_t m = 0; m < before; ++m) {
+      if (progress_.has(m)) all.add(m);
+    }
+    locked([&] {
+      for (std::uint32_t m = 0; m < per_step; ++m) {
+        if (micro_batches_.done().has(m)) all.add(before + m);
+      }
+    });
+    progress_ = std::move(all);
+    closing_ = {swarm_wire::training_turn(step), &round};
+  }
+  [[nodiscard]] bool run_ends() override {
+    return options_.steps > 0 && with_lock([this] { return this->step(); }) + 1 >= options_.steps;
+  }
+  void meets_in_groups() override {
+    locked([this] { this->in_groups_ = true; });
+  }
+  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                            std::function<void(std::uint32_t, std::span<float>)> put) override {
+    return base::shares_paths(count, std::move(taken), std::move(put));
+  }
+  void has_values(bool it_has) override {
+    locked([&] { this->has_values_ = it_has; });
+  }
+  void meanwhile(std::function<void()> what) override { meanwhile_ = std::move(what); }
+  void throw_away() override { this->throw_work_away(); }
+  [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
+
+  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer,
+                          std::optional<std::uint32_t> path) override {
+    if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;
+    if (evaluations_ == swarm_wire::most_evaluations) {
+      return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
+    }
+    const typename base::judged_path judged{*this, computer, path};
+    this->begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
+    const auto outcome = work_until([this] { return this->evaluated() || this->gives_up(); });
+    if (!outcome) CAUSEWAY_TRY(leave_evaluation_to_others(outcome.error()));
+    const std::optional<double> loss = with_lock([&] { return this->evaluated(); });
+    if (loss) return *loss;
+    return fail(errc::cancelled, "swarm", "the others are through with this evaluation, and its loss is lost");
+  }
+
+  [[nodiscard]] bool called_away() const noexcept override { return this->called_away_; }
+  [[nodiscard]] bool is_waited_for() override {
+    return with_lock([this] { return this->followed_.term != told_by_; });
+  }
+
+  [[nodiscard]] swarm_holding holding() override {
+    return with_lock([&] {
+      swarm_holding h{this->step(),     this->has_sum(),  micro_batches_.done(),
+                      this->released(), this->has_part(), !this->has_values_};
+      if (h.done.count() > 0) h.module_path = this->module_path_;
+      if (verdict_.turn == micro_batches_.turn() && verdict_.complete != 0) h.left_out = verdict_.left_out;
+      return h;
+    });
+  }
+
+  result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
+    const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied(), late_);
+    const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
+    if (drops || plan.parts[self] == swarm_part::dropped) this->drop_everything();
+    if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
+    if (drops) return this->without_gradient();
+    if (!plan.complete) {
+      const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
+      locked([this, asks = lacks_part && self == 0] {
+        verdict_.complete = 0;
+        again_from_ = fabric_->now() + look_around;  // who has the rest may be on its way
+        if (asks) this->asks_itself();
+        this->send_report();
+        this->after_event();
+      });
+      return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
+                  "micro-batches are missing; they are computed first");
+    }
+    if (exchanges_rows()) return part_of_mean(all, plan);
+    gradients_.put_in(plan.parts[self], computer_->gradients());
+    if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
+    return swarm_part_taken{std::vector(all.size(), 1.0)};  // so that parts are summed
+  }
+
+  result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) override {
+    const double squares = exchanges_rows() ? this->sum_of_squares(gradient) : computer_->squares();
+    if (!std::isfinite(squares)) {
+      return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
+    }
+    kept_ = {this->step(), squares, decisions_.asked()};
+    summed_ = sum;
+    return swarm_sum{kept_.step, squares, exchanges_rows() ? std::span<float>{} : computer_->gradients()};
+  }
+
+  void restore_sum(const swarm_sum& kept) override {
+    locked([&] {
+      if (!kept.values.empty()) gradients_.keep_sum(kept.step, {kept.values.begin(), kept.values.end()});
+      has_summed({kept.step, kept.squares});
+    });
+  }
+
+  result<std::vector<double>> all_summed() override {
+    const std::uint64_t step = kept_.step;
+    const auto g = computer_->gradients();
+    locked([&] {
+      if (!this->in_groups_) gradients_.keep_sum(step, {summed_.begin(), summed_.end()});
+      has_summed(kept_);
+      this->announce();
+      this->after_event();
+    });
+    const auto total = [&] { return this->may_step() ? decisions_.total(directory_, options_.stage, step) : std::nullopt; };
+    CAUSEWAY_TRY(work_until([&] { return total().has_value() || directory_.left_behind(step); }));  // the barrier
+    const auto all = with_lock(total);
+    if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
+    if (all->asked.size() < kept_.asked.size()) {
+      return fail(errc::protocol, "swarm", "another stage exchanges something else; do all run the same policy?");
+    }
+    this->leave_table_out(g);
+    return swarm_wire::numbers_of(*all, kept_.asked.size());
+  }
+
+  result<void> sum(std::span<double> values, const collective::collective_options&) override {
+    decisions_.ask(values);
+    if (decisions_.asked().size() <= most_asked_) return {};
+    return fail(errc::invalid_argument, "policy",
+                "it asks the stages for more numbers than it said at its start (stage_peers::will_ask)");
+  }
+  std::span<std::byte> decision(std::size_t most) override { return decisions_.memory(most_asked_ = most); }
+
+  void committed(bool adopted) override {
+    progress_ = {};
+    locked([&] {
+      this->round_is_over(!adopted);
+      if (!adopted && this->closes_a_round()) this->committed_ = this->step() + 1;
+      const bool tells = this->tell_committed();
+      if (this->holds_committed(adopted) || tells) this->after_event();
+    });
+  }
+  bool put_table() override {
+    locked([this] { this->put_table_into_parameters(); });
+    return this->is_first_of_tied();
+  }
+
+  void agreed(std::span<const double> all) override {
+    norm_ = std::sqrt(all.front());
+    decisions_.decide(kept_.step, all);
+  }
+  [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
+
+  [[nodiscard]] std::uint64_t contributed() override {
+    return with_lock([&] { return micro_batches_.done().count(); });
+  }
+
+  [[nodiscard]] double seconds_per_micro_batch() override {
+    return with_lock([&] { return this->seconds_; });
+  }
+
+  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override {
+    return with_lock([&] { return this->move_to_; });
+  }
+
+  [[nodiscard]] time_point now() override {
+    return with_lock([&] { return fabric_->now(); });
+  }
+
+  /// Whom this peer waits for, and who coordinates. From any thread.
+  [[nodiscard]] std::string describe() override {
+    return with_lock([&] { return this->describe_coordination(); }) + fabric_->describe_waits();
+  }
+
+  /// Micro-batches that this peer, as coordinator, had to route again.
+  [[nodiscard]] std::uint64_t rerouted() {
+    return with_lock([&] { return this->scheduler_.rerouted(); });
+  }
+  [[nodiscard]] bool coordinates() {
+    return with_lock([&] { return this->coordinates_; });
+  }
+
+ private:
+  [[nodiscard]] bool exchanges_rows() const { return averages_ || this->steps_alone(); }
+
+  // The gradients become the mean over this peer's micro-batches, for the policy to make its row of. `row_of`: those that
+  // its last row is of. errc::cancelled: it must make another one.
+  result<void> make_mean(const swarm_wire::batch_set& row_of) {
+    progress_ = with_lock([&] { return micro_batches_.done(); });
+    const auto own = static_cast<float>(std::max(progress_.count(), 1U));
+    gradients_.put_in_mean(static_cast<float>(this->wanted().count()) / own, computer_->gradients());
+    if (late_ || progress_ == row_of) return {};
+    return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
+  }
+
+  // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
+  [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
+    swarm_part_taken part{.weights = weights_of(all, plan)};
+    part.paths = paths_of(all, plan, part.weights);
+    const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+    if (at == plan.parts.end()) return part;
+    part.result_at = static_cast<std::uint32_t>(at - plan.parts.begin());
+    if (with_lock([&] { return this->has_sum(); })) part.result = gradients_.sum();
+    return part;
+  }
+
+  void has_summed(const swarm_wire::stage_sum& what) {
+    directory_.remember(options_.stage, what);
+    if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
+    this->own_sums_[0] = what;
+  }
+
+  // A peer whose values are not finite takes what others of its stage come to; its next step mends it.
+  result<void> leave_evaluation_to_others(const error& why) {
+    if (why.code != errc::non_finite || !with_lock([&] { return directory_.anybody_serves(options_.stage); })) return why;
+    this->throw_work_away();
+    return work_until([this] { return this->evaluated() || this->gives_up(); });
+  }
+
+  // ---- local steps ----------------------------------------------------------------------------------------------------
+
+  // What this peer contributed counts if the coordinator said so; else others may have been given it, or nobody knows.
+  result<double> run_alone(std::uint64_t step, swarm_computer& computer) {
+    this->begin(swarm_wire::local_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
+    if (this->wanted().count() != micro_batches_.done().size()) {
+      return fail(errc::invalid_argument, "swarm", "local steps need a router that leaves no stage out");
+    }
+    CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
+    return with_lock([&] {
+      if (!this->declared()) micro_batches_.forget();
+      told_by_ = this->followed_.term;
+      return this->declared() ? this->loss_ : 0.0;
+    });
+  }
+
+  // ---- waiting --------------------------------------------------------------------------------------------------------
+
+  template <class Done>
+  result<void> work_until(Done&& done, const std::function<bool()>& summoned = {}) {
+    waited_ = duration{0};
+    say_at_ = options_.say_after;
+    for (;;) {
+      this->move_tensors();
+      std::optional<swarm_task> task;
+      bool over = false;
+      locked([&] {
+        this->trainer_is_here(fabric_->now());
+        over = done();
+        task = over ? std::nullopt : micro_batches_.next();
+        if (task) this->queue_.began(micro_batches_.queued() - 1);
+      });
+      if (over) return {};
+      if (task) {
+        CAUSEWAY_TRY(this->compute(*task));
+        waited_ = duration{0};
+      } else if (summoned && summoned()) {
+        return {};
+      } else {
+        if (meanwhile_) meanwhile_();
+        CAUSEWAY_TRY(wait_a_while(done, meanwhile_ ? a_moment : summoned ? look_around : duration::max()));
+      }
+    }
+  }
+
+  template <class Done>
+  result<void> wait_a_while(Done&& done, duration most) {
+    const time_point begin = with_lock([&] { return fabric_->now(); });
+    const auto something = [&] { return done() || this->has_something_to_do(); };
+    CAUSEWAY_ASSIGN(const bool happened, fabric_->block(something, begin + std::min({options_.say_after, say_at_, most})));
+    (void)happened;
+    waited_ += with_lock([&] { return fabric_->now() - begin; });
+    if (waited_ >= say_at_) {
+      say_at_ = 2 * waited_;
+      log_(severity::waiting,
+           "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: " + describe());
+    }
+    return {};
+  }
+
+  static constexpr duration look_around = std::chrono::milliseconds{100}, a_moment = std::chrono::milliseconds{5};
+
+  std::uint64_t evaluated_step_ = 0, evaluations_ = 0;  // so many before that step
+  swarm_wire::stage_sum kept_;                          // of this stage, which the others hear of next
+  std::span<const float> summed_;                       // what that is of
+  double norm_ = 0;
+  std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
+  std::uint32_t told_by_ = 0;                            // the term in which the last local step was over
+  bool open_ = false, averages_ = false, late_ = false;  // see exchange_means
+  std::size_t most_asked_ = 0;                           // see decision
+  time_point again_from_;                                // another attempt at the exchange
+  duration waited_{0}, say_at_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
+#endif
+
 // ---- causeway/presets/impl/swarms.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PRESETS_IMPL_SWARMS_IPP
@@ -62204,6 +62922,18 @@ CAUSEWAY_DECL [[nodiscard]] skippipe make(const skippipe_options& o);
 // Bodies of presets/swarms.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
+
+namespace detail {
+
+/// Without a fabric there is no peer, and the policy says so when it starts.
+template <class Swarm, stage::routing::Router Router>
+[[nodiscard]] Swarm swarm_of(const std::shared_ptr<net::fabric>& fabric, const parallel::swarm_options& peer, Router router,
+                             const log_sink& log) {
+  if (!fabric) return Swarm{};
+  return Swarm{std::make_shared<parallel::swarm_peer<Router>>(fabric, peer, std::move(router), log)};
+}
+
+}  // namespace detail
 
 CAUSEWAY_DECL swarm make(const swarm_options& o) {
   return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
@@ -62234,6 +62964,650 @@ CAUSEWAY_DECL skippipe make(const skippipe_options& o) {
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_IMPL_SWARMS_IPP
+#endif
+
+// ---- causeway/parallel/swarm/impl/early_orders.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
+
+// Bodies of parallel/swarm/early_orders.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void early_orders::keep(net::peer_id from, const swarm_wire::order& o) {
+  if (o.micro_batch >= micro_batches_) return;
+  const auto known = orders_.find({o.turn, o.micro_batch});
+  if (known == orders_.end()) {
+    if (orders_.size() < turns * micro_batches_) orders_.emplace(std::pair{o.turn, o.micro_batch}, sent_order{from, o});
+  } else if (known->second.second.version < o.version) {
+    known->second = {from, o};
+  }
+}
+
+CAUSEWAY_DECL std::vector<early_orders::sent_order> early_orders::take(std::uint64_t turn) {
+  std::vector<sent_order> taken;
+  while (!orders_.empty() && orders_.begin()->first.first <= turn) {
+    auto next = orders_.extract(orders_.begin());
+    if (next.key().first == turn) taken.push_back(std::move(next.mapped()));
+  }
+  return taken;
+}
+
+CAUSEWAY_DECL void early_orders::drop_before(std::uint32_t term) {
+  std::erase_if(orders_, [&](const auto& o) { return o.second.second.version >> 32U < term; });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
+#endif
+
+// ---- causeway/parallel/swarm/impl/peer_directory.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
+
+// Bodies of parallel/swarm/peer_directory.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL peer_directory::peer_directory(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
+
+CAUSEWAY_DECL void peer_directory::up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
+  swarm_neighbour& p = peers_[id];
+  p = {link, true, address, std::nullopt, now, {}, p.delay, p.delay > 0};
+  by_link_[link] = id;
+  ++changes_;
+}
+
+CAUSEWAY_DECL void peer_directory::down(net::peer_id id) {
+  swarm_neighbour& p = peers_[id];
+  p.up = false;
+  p.said.reset();
+  by_link_.erase(p.link);
+  ++changes_;
+  if (peers_.size() > most_known) peers_.erase(id);
+}
+
+CAUSEWAY_DECL void peer_directory::take(net::peer_id from, const swarm_wire::status& s, time_point now) {
+  swarm_neighbour& p = peers_[from];
+  if (!p.said || !says_the_same(*p.said, s)) ++changes_;
+  p.said = s;
+  p.heard = now;
+  term_ = std::max(term_, s.term);
+  for (const auto& sum : s.sums) remember(s.stage, sum);
+  remember_decided(s.decided);
+}
+
+CAUSEWAY_DECL void peer_directory::echoed(net::peer_id from, std::uint64_t mark, time_point now) {
+  swarm_neighbour& p = peers_[from];
+  if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
+  const double took = 0.5 * seconds(now - p.probed);
+  p.delay = p.delay > 0 ? 0.7 * p.delay + 0.3 * took : took;
+  p.news = true;
+  p.probed = {};
+}
+
+CAUSEWAY_DECL swarm_wire::delays peer_directory::take_delays() {
+  swarm_wire::delays all;
+  for (auto& [id, p] : peers_) {
+    if (!p.up || !p.news || all.list.size() == swarm_wire::most_addresses) continue;
+    all.list.push_back({id, p.delay});
+    p.news = false;
+  }
+  return all;
+}
+
+CAUSEWAY_DECL void peer_directory::tell_delays_again() {
+  for (auto& [id, p] : peers_) p.news = p.delay > 0;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> peer_directory::next_few(std::size_t count) {
+  std::vector<net::peer_id> few;
+  auto at = peers_.upper_bound(last_of_few_);
+  for (std::size_t looked = 0; looked < peers_.size() && few.size() < count; ++looked) {
+    if (at == peers_.end()) at = peers_.begin();
+    if (at->second.up) few.push_back(at->first);
+    ++at;
+  }
+  if (!few.empty()) last_of_few_ = few.back();
+  return few;
+}
+
+CAUSEWAY_DECL void peer_directory::remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
+  if (stage < sums_.size()) remember(sums_[stage], sum);
+}
+
+CAUSEWAY_DECL void peer_directory::remember(sums& known, const swarm_wire::stage_sum& sum) {
+  if (sum.squares < 0) return;
+  known.try_emplace(sum.step, sum);
+  while (known.size() > 4) known.erase(known.begin());
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::of(const sums& known, std::uint64_t step) {
+  const auto at = known.find(step);
+  return at == known.end() ? std::nullopt : std::optional{at->second};
+}
+
+CAUSEWAY_DECL bool peer_directory::remembers(std::uint32_t stage, std::uint64_t step) const {
+  return sums_[stage].contains(step);
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::decided(std::uint64_t step) const {
+  return of(decided_, step);
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::total(std::uint64_t step) const {
+  std::optional<swarm_wire::stage_sum> all;
+  for (const sums& of_stage : sums_) {
+    const auto part = of(of_stage, step);
+    if (!part) return std::nullopt;
+    if (!all) {
+      all = part;
+      continue;
+    }
+    all->squares += part->squares;
+    all->asked.resize(std::min(all->asked.size(), part->asked.size()));
+    for (std::size_t i = 0; i < all->asked.size(); ++i) all->asked[i] += part->asked[i];
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool peer_directory::left_behind(std::uint64_t step) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+    if (serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
+    return p.second.up && p.second.said && p.second.said->committed > step + 1;
+  });
+}
+
+CAUSEWAY_DECL bool peer_directory::has_sum(std::uint32_t stage, std::uint64_t step) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+    const auto& said = p.second.said;
+    if (!p.second.up || !said || said->stage != stage) return false;
+    return std::any_of(std::begin(said->sums), std::end(said->sums),
+                       [&](const auto& sum) { return sum.step == step && sum.squares >= 0; });
+  });
+}
+
+CAUSEWAY_DECL bool peer_directory::serves(net::peer_id id) const {
+  const auto at = peers_.find(id);
+  return at != peers_.end() && at->second.up && at->second.said && at->second.said->serving != 0;
+}
+
+CAUSEWAY_DECL bool peer_directory::anybody_serves(std::uint32_t stage) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
+}
+
+CAUSEWAY_DECL bool peer_directory::reached(net::peer_id id, std::uint64_t turn) const {
+  return serves(id) && peers_.at(id).said->turn >= turn;
+}
+
+CAUSEWAY_DECL bool peer_directory::beyond(net::peer_id id, std::uint64_t turn) const {
+  return serves(id) && peers_.at(id).said->turn > turn;
+}
+
+CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint64_t turn) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
+}
+
+CAUSEWAY_DECL bool peer_directory::anybody_through(std::uint64_t turn) const {
+  return anybody_beyond(turn) || std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+           return p.second.up && p.second.said && p.second.said->committed > swarm_wire::step_of(turn);
+         });
+}
+
+CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
+}
+
+CAUSEWAY_DECL auto peer_directory::coordinator(std::uint32_t own_term) const -> coordinator_choice {
+  coordinator_choice best = own_term > 0 ? coordinator_choice{self_, own_term} : coordinator_choice{};
+  for (const auto& [id, p] : peers_) {
+    if (!serves(id) || p.said->coordinates == 0 || p.said->term < best.term) continue;
+    if (p.said->term > best.term || id < best.id) best = {id, p.said->term};
+  }
+  return best;
+}
+
+CAUSEWAY_DECL bool peer_directory::first_in_line() const {
+  return std::none_of(peers_.begin(), peers_.end(),
+                      [this](const auto& p) { return p.first < self_ && serves(p.first) && p.second.said->stage == 0; });
+}
+
+CAUSEWAY_DECL net::peer_id peer_directory::at(net::peer_index link) const {
+  const auto found = by_link_.find(link);
+  return found == by_link_.end() ? 0 : found->second;
+}
+
+CAUSEWAY_DECL std::optional<net::peer_index> peer_directory::link_to(net::peer_id id) const {
+  const auto at = peers_.find(id);
+  return at == peers_.end() || !at->second.up ? std::nullopt : std::optional{at->second.link};
+}
+
+CAUSEWAY_DECL bool peer_directory::says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
+  const auto sum = [](const auto& x, const auto& y) {
+    return x.step == y.step && x.squares == y.squares && x.asked == y.asked;
+  };
+  return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term &&
+         a.coordinates == b.coordinates && sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part &&
+         a.committed == b.committed && sum(a.decided, b.decided);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
+#endif
+
+// ---- causeway/parallel/swarm/impl/swarm_balance.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
+
+// Bodies of parallel/swarm/swarm_balance.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
+CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage) {
+  double sum = 0;
+  for (const balanced_peer& p : stage) sum += p.queued;
+  return stage.empty() ? 0 : sum / static_cast<double>(stage.size());
+}
+
+CAUSEWAY_DECL std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages) {
+  std::uint32_t most = 0;
+  for (std::uint32_t s = 0; s < stages.size(); ++s) {
+    if (stages[s].empty()) return s;
+    if (load_of(stages[s]) > load_of(stages[most])) most = s;
+  }
+  return most;
+}
+
+CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages, double hysteresis) {
+  const std::uint32_t most = most_loaded(stages);
+  std::optional<std::uint32_t> least;
+  for (std::uint32_t s = 0; s < stages.size(); ++s) {
+    if (s == most || stages[s].size() < 2) continue;
+    if (!least || load_of(stages[s]) < load_of(stages[*least])) least = s;
+  }
+  if (!least || (!stages[most].empty() && load_of(stages[most]) < load_of(stages[*least]) + hysteresis))
+    return std::nullopt;
+  const balanced_peer* who = nullptr;
+  for (const balanced_peer& p : stages[*least]) {
+    if (p.may_move && (who == nullptr || p.seconds >= who->seconds)) who = &p;
+  }
+  if (who == nullptr) return std::nullopt;
+  return swarm_move{who->id, most, false};
+}
+
+CAUSEWAY_DECL void queue_meter::begin_turn() {
+  before_ = mean_of_turn();
+  sum_ = begun_ = 0;
+}
+
+CAUSEWAY_DECL void queue_meter::began(std::size_t waiting) {
+  sum_ += static_cast<double>(waiting);
+  ++begun_;
+}
+
+CAUSEWAY_DECL void queue_watch::saw(net::peer_id id, double queued) { sums_[id] += queued; }
+
+CAUSEWAY_DECL double queue_watch::mean(net::peer_id id) const {
+  const auto at = sums_.find(id);
+  return at == sums_.end() || looks_ == 0 ? 0 : at->second / looks_;
+}
+
+CAUSEWAY_DECL bool queue_watch::due(time_point now, duration every) {
+  if (at_ == time_point{}) at_ = now + every;
+  if (every == duration{0} || now < at_) return false;
+  at_ = now + every;
+  return true;
+}
+
+CAUSEWAY_DECL void queue_watch::changed(time_point now, duration every) {
+  clear();
+  if (at_ != time_point{}) at_ = std::max(at_, now + every / 2);
+}
+
+CAUSEWAY_DECL void queue_watch::clear() {
+  sums_.clear();
+  looks_ = 0;
+}
+
+CAUSEWAY_DECL std::optional<swarm_move> stage_balance::look(time_point now, std::span<const serving_peer> others,
+                                                            const serving_peer& self) {
+  std::map<net::peer_id, std::uint32_t> serving;
+  for (const serving_peer& p : others) serving[p.id] = p.stage;
+  if (std::exchange(served_, serving) != serving) queues_.changed(now, every_);
+  for (const serving_peer& p : others) queues_.saw(p.id, p.queued);
+  queues_.saw(self.id, self.queued);
+  queues_.looked();
+  if (!queues_.due(now, every_)) return std::nullopt;
+  const auto moving = serving.find(moving_.who);
+  if (moving != serving.end() && moving->second != moving_.to) return swarm_move{moving_.who, moving_.to, true};
+  std::vector<std::vector<balanced_peer>> stages(stages_);
+  for (const serving_peer& p : others) stages[p.stage].push_back({p.id, p.seconds, queues_.mean(p.id), true});
+  stages[self.stage].push_back({self.id, self.seconds, queues_.mean(self.id), false});
+  queues_.clear();
+  const auto move = choose_move(stages, hysteresis_);
+  if (move) moving_ = *move;
+  return move;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
+#endif
+
+// ---- causeway/parallel/swarm/impl/stage_decisions.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
+
+// Bodies of parallel/swarm/stage_decisions.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<double> stage_decisions::asked() const {
+  std::vector<double> all;
+  for (const auto& values : asked_) all.insert(all.end(), values.begin(), values.end());
+  return all;
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::total(const peer_directory& known, std::uint32_t stage,
+                                                                          std::uint64_t step) const {
+  const auto decided = known.decided(step);
+  return decided || (stage > 0 && !asked_.empty()) ? decided : known.total(step);
+}
+
+CAUSEWAY_DECL std::span<std::byte> stage_decisions::memory(std::size_t most) {
+  memory_.resize(2 + most);
+  return std::as_writable_bytes(std::span{memory_});
+}
+
+CAUSEWAY_DECL void stage_decisions::decide(std::uint64_t step, std::span<const double> all) {
+  if (memory_.empty()) return;
+  CAUSEWAY_EXPECT(!all.empty() && all.size() < memory_.size());
+  memory_.front() = static_cast<double>(step) + 1;
+  std::fill(std::copy(all.begin(), all.end(), memory_.begin() + 1), memory_.end(), 0.0);
+  all = all.subspan(1);
+  for (const auto& values : asked_) {
+    std::copy_n(all.begin(), values.size(), values.begin());
+    all = all.subspan(values.size());
+  }
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::last() const {
+  if (memory_.empty() || memory_.front() == 0) return std::nullopt;
+  return swarm_wire::stage_sum{
+      static_cast<std::uint64_t>(memory_.front()) - 1, memory_[1], {memory_.begin() + 2, memory_.end()}};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
+#endif
+
+// ---- causeway/parallel/swarm/impl/swarm_messenger.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
+
+// Bodies of parallel/swarm/swarm_messenger.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_messenger::swarm_messenger(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      log_{std::move(log)},
+      directory_{fabric_->id(), options_.stages},
+      micro_batches_{fabric_->id(), options_.stage, options_.stages},
+      addresses_{options_.dial.begin(), options_.dial.end()},
+      run_{options_.run} {}
+
+CAUSEWAY_DECL void swarm_messenger::announce_to(std::vector<net::peer_id> some) {
+  if (coordinates_) return announce();
+  if (followed_.id != 0 && std::find(some.begin(), some.end(), followed_.id) == some.end()) some.push_back(followed_.id);
+  for (const net::peer_id id : some) post(id, own_status());
+}
+
+CAUSEWAY_DECL duration swarm_messenger::silence_of(net::peer_id id) const {
+  const bool in_touch = coordinates_ || id == followed_.id;
+  const auto rounds = in_touch ? 0 : directory_.peers().size() / few;
+  return options_.silence + 2 * static_cast<std::int64_t>(rounds) * options_.heartbeat;
+}
+
+CAUSEWAY_DECL swarm_wire::status swarm_messenger::own_status() const {
+  return {options_.stage,
+          serving_ ? std::uint8_t{1} : std::uint8_t{0},
+          micro_batches_.turn(),
+          followed_.term,
+          coordinates_ ? std::uint8_t{1} : std::uint8_t{0},
+          queue_.mean(),
+          seconds_,
+          {own_sums_[0], own_sums_[1]},
+          part_,
+          committed_,
+          own_decided_,
+          module_path_,
+          on_path_ ? std::uint8_t{1} : std::uint8_t{0},
+          paths_};
+}
+
+CAUSEWAY_DECL void swarm_messenger::round_is_over(bool for_all) {
+  leaves_path_ = true;
+  if (for_all) last_round_ = micro_batches_.turn();
+}
+
+CAUSEWAY_DECL void swarm_messenger::begin_on_path() {
+  if (std::exchange(leaves_path_, false)) on_path_ = false;
+}
+
+CAUSEWAY_DECL bool swarm_messenger::takes_path_of(const swarm_wire::order& o) {
+  const std::uint32_t size = micro_batches_.done().size();
+  if (paths_ == 0 || judges_ || o.turn != micro_batches_.turn() || o.micro_batch >= size) return true;
+  const std::uint32_t path =
+      swarm_wire::module_path_of(o.micro_batch, size, static_cast<std::uint32_t>(options_.micro_batches), paths_);
+  if (on_path_) return path == module_path_;
+  module_path_ = path;
+  on_path_ = true;
+  announce();
+  return true;
+}
+
+CAUSEWAY_DECL bool swarm_messenger::tell_committed() {
+  const auto last = decisions_.last();
+  if (!last && options_.local_steps == 0) return false;
+  if (last) directory_.remember_decided(own_decided_ = *last);
+  announce();
+  return true;
+}
+
+CAUSEWAY_DECL void swarm_messenger::greet(net::peer_id id, const std::string& address) {
+  if (!address.empty()) addresses_.insert(address);
+  swarm_wire::addresses all;
+  for (const auto& a : addresses_) {
+    if (all.list.size() < swarm_wire::most_addresses && a.size() <= swarm_wire::longest_address) all.list.push_back(a);
+  }
+  post(id, all);
+  post(id, own_status());
+}
+
+CAUSEWAY_DECL void swarm_messenger::learn(const swarm_wire::addresses& a) {
+  for (const std::string& one : a.list) {
+    if (addresses_.size() >= swarm_wire::most_addresses || !addresses_.insert(one).second) continue;
+    if (one != fabric_->address()) fabric_->dial(one);
+  }
+}
+
+CAUSEWAY_DECL void swarm_messenger::look_around_for_peers(time_point now) {
+  for (const auto& [id, p] : directory_.peers()) {
+    if (!p.up || now - p.heard <= silence_of(id)) continue;
+    log_(severity::warning, "peer " + std::to_string(id) + " is silent");
+    fabric_->close(p.link, "silent for too long");
+  }
+  std::set<std::string> connected{fabric_->address()};
+  for (const auto& [id, p] : directory_.peers()) {
+    if (p.up) connected.insert(p.address);
+  }
+  for (const std::string& a : addresses_) {
+    if (!connected.contains(a)) fabric_->dial(a);
+  }
+}
+
+CAUSEWAY_DECL void swarm_messenger::probe(const std::vector<net::peer_id>& some, time_point now) {
+  for (const net::peer_id id : some) {
+    swarm_neighbour& p = directory_.peers()[id];
+    if (p.probed != time_point{}) continue;
+    p.probed = now;
+    post(id, swarm_wire::probe{peer_directory::mark_of(now)});
+  }
+}
+
+CAUSEWAY_DECL std::string swarm_messenger::describe_swarm() const {
+  std::string text = "stage " + std::to_string(options_.stage) + ", step " +
+                     std::to_string(swarm_wire::step_of(micro_batches_.turn())) + ", " +
+                     std::to_string(micro_batches_.done().count()) + " micro-batches done here";
+  for (std::uint32_t s = 0; s < options_.stages; ++s) {
+    if (s == options_.stage || directory_.anybody_serves(s)) continue;
+    text += "; stage " + std::to_string(s) +
+            " is served by nobody: start one of its peers again, where its disk is, and the run goes on";
+  }
+  if (followed_.id == 0) text += "; nobody coordinates yet: a peer of stage 0 does, once it has its weights";
+  if (followed_.id != 0 && !coordinates_) text += "; peer " + std::to_string(followed_.id) + " coordinates";
+  const auto waits = micro_batches_.waiting_for();
+  if (!waits.empty()) {
+    text += "; micro-batch " + std::to_string(waits.front().first) + " is to come from peer " +
+            std::to_string(waits.front().second);
+  }
+  return text;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
+#endif
+
+// ---- causeway/parallel/swarm/impl/swarm_table_sync.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
+
+// Bodies of parallel/swarm/swarm_table_sync.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void swarm_table_sync::begin_table_sync(std::uint64_t step) {
+  fetched_.keep_only(step);
+  if (part_ != swarm_wire::training_turn(step)) part_ = 0;
+  asks_whoever_is_first_ = false;
+}
+
+CAUSEWAY_DECL void swarm_table_sync::gives_table(std::uint64_t steps, std::span<const float> parameters) {
+  committed_ = steps;
+  if (!is_last_of_tied()) return;
+  const auto table = table_of(parameters);
+  given_.assign(table.begin(), table.end());
+}
+
+CAUSEWAY_DECL bool swarm_table_sync::holds_committed(bool adopted) {
+  if (tied_.length == 0) return false;
+  gives_table(tied_.step() + (adopted ? 0 : 1), tied_.parameters());
+  announce();
+  return true;
+}
+
+CAUSEWAY_DECL bool swarm_table_sync::may_sum() const {
+  if (!is_last_of_tied() || !in_training() || has_sum() || other_end_is_here()) return true;
+  return directory_.has_sum(options_.stage, step()) ||
+         any_mate([&](const auto& s) { return s.part == micro_batches_.turn() || s.committed > step(); });
+}
+
+CAUSEWAY_DECL void swarm_table_sync::leave_table_out(std::span<float> gradients) const {
+  if (!is_first_of_tied()) return;
+  const auto table = table_of(gradients);
+  std::fill(table.begin(), table.end(), 0.0F);
+}
+
+CAUSEWAY_DECL void swarm_table_sync::put_table_into_parameters() {
+  if (!is_first_of_tied()) return;
+  CAUSEWAY_EXPECT(other_end_is_here());
+  const auto values = fetched_.values();
+  std::copy(values.begin(), values.end(), table_of(tied_.parameters()).begin());
+}
+
+CAUSEWAY_DECL void swarm_table_sync::ask_the_other_end() {
+  if (!lacks_something()) return;
+  fetched_.want(step(), tied_.length);
+  if (fetched_.looks_for_a_source()) {
+    const net::peer_id from = whom_to_ask();
+    if (from != 0) fetched_.ask(from);
+  }
+  for (const auto& r : fetched_.take_requests()) post(fetched_.source(), r);
+}
+
+CAUSEWAY_DECL void swarm_table_sync::asks_itself() {
+  asks_whoever_is_first_ = true;
+  ask_the_other_end();
+}
+
+CAUSEWAY_DECL void swarm_table_sync::heard(net::peer_id from, const swarm_wire::table_request& r) {
+  std::span<const float> table;
+  if (is_first_of_tied() && gradients_.has_sum(r.step)) table = table_of(gradients_.sum());
+  if (is_last_of_tied() && committed_ == r.step + 1) table = given_;
+  post(from, answer(r, table, is_first_of_tied() ? gradients_.version() : committed_), true);
+}
+
+CAUSEWAY_DECL void swarm_table_sync::heard(net::peer_id from, const swarm_wire::table_piece& p) {
+  if (!fetched_.take(from, p) || !is_last_of_tied()) return;
+  part_ = swarm_wire::training_turn(p.step);
+  announce();
+}
+
+CAUSEWAY_DECL std::string swarm_table_sync::describe_table_sync() const {
+  if (!lacks_something() || other_end_is_here()) return {};
+  const std::string what = is_last_of_tied() ? "stage 0's part of the table's gradient" : "the last stage's table";
+  if (fetched_.source() != 0) return "; " + what + " is on its way from peer " + std::to_string(fetched_.source());
+  return "; waiting for " + what;
+}
+
+CAUSEWAY_DECL bool swarm_table_sync::first_of_its_stage() const {
+  const auto& peers = directory_.peers();
+  return std::none_of(peers.begin(), peers.end(), [&](const auto& p) {
+    const auto& said = p.second.said;
+    return p.first < fabric_->id() && directory_.serves(p.first) && said->stage == options_.stage &&
+           said->turn == micro_batches_.turn();
+  });
+}
+
+CAUSEWAY_DECL bool swarm_table_sync::lacks_something() const {
+  if (!in_training() || other_end_is_here()) return false;
+  if (is_first_of_tied()) return has_sum();
+  if (!is_last_of_tied() || has_sum()) return false;
+  return asks_whoever_is_first_ || (first_of_its_stage() && !may_sum());
+}
+
+CAUSEWAY_DECL net::peer_id swarm_table_sync::whom_to_ask() const {
+  std::vector<net::peer_id> all;
+  for (const auto& [id, p] : directory_.peers()) {
+    if (p.up && p.said && !fetched_.refused(id) && has_it(*p.said)) all.push_back(id);
+  }
+  return all.empty() ? 0 : all[fabric_->id() % all.size()];
+}
+
+CAUSEWAY_DECL bool swarm_table_sync::has_it(const swarm_wire::status& s) const {
+  if (is_first_of_tied()) return s.stage + 1 == options_.stages && s.committed == step() + 1;
+  return s.stage == 0 && std::any_of(std::begin(s.sums), std::end(s.sums),
+                                     [&](const auto& sum) { return sum.step == step() && sum.squares >= 0; });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
 #endif
 
 // ---- causeway/presets.hpp ----

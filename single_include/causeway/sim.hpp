@@ -233,280 +233,6 @@ struct error {
 
 #endif  // CAUSEWAY_CORE_ERROR_HPP
 
-// ---- causeway/sim/options.hpp ----
-#ifndef CAUSEWAY_SIM_OPTIONS_HPP
-#define CAUSEWAY_SIM_OPTIONS_HPP
-
-// What a simulated cluster is made of, as plain values: hosts, the lines between them, and the rules that hold for all.
-
-#include <cmath>
-#include <cstddef>
-#include <limits>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
-
-namespace detail {
-
-/// Whole nanoseconds; `seconds` at most some 290 years.
-inline duration from_seconds(double seconds) { return duration{std::llround(seconds * 1e9)}; }
-
-}  // namespace detail
-
-/// A host's place in its world: 0, 1, 2, ... in the order of add_host.
-using host_index = std::uint32_t;
-inline constexpr host_index no_host = UINT32_MAX;
-
-/// A rate without a limit.
-inline constexpr double unlimited = std::numeric_limits<double>::infinity();
-
-struct host_options {
-  std::string name{};               ///< part of its address; none: "host-<index>"
-  double speed = 1;                 ///< process::compute takes 1/speed of its nominal time
-  double up_bytes_per_s = 125e6;    ///< shared by everything that it sends
-  double down_bytes_per_s = 125e6;  ///< shared by everything that it receives
-  std::uint32_t region = 0;         ///< see world::set_region_link
-};
-
-/// One direction between two hosts.
-struct link_options {
-  duration latency = std::chrono::milliseconds{1};  ///< one way
-  double bytes_per_s = unlimited;                   ///< of one connection
-  duration jitter{0};                               ///< adds a uniform draw from [0, jitter]; never reorders a connection
-  /// Part of the packets (1460 bytes) that get lost. A lost one costs one more round trip, at least 10 ms, and a
-  /// connection carries at most 1.22 · 1460 bytes / (RTT · √loss) per stream (Mathis et al. 1997).
-  double loss = 0;
-  std::uint32_t streams = 1;  ///< TCP streams that a connection stands for; only the cap by `loss` knows them
-};
-
-/// What can befall a message on a line; each with a chance of its own, see world::set_mishap.
-enum class mishap : std::uint8_t {
-  damage,   ///< bits flip: the receiver's digest does not fit, and it ends the link
-  alter,    ///< data arrives whole, with another value in it: of a broken machine, or of one that lies
-  repeat,   ///< a control message comes a second time, up to 5 s later, after a reconnect on the new connection
-  reorder,  ///< a control message is held up for up to 200 ms and overtaken, after a reconnect as with repeat
-};
-inline constexpr std::size_t mishaps = 4;
-
-struct world_options {
-  std::uint64_t seed = 1;
-  link_options link{};                                        ///< between hosts that no other rule is about
-  std::size_t header_bytes = 80;                              ///< what every message adds on the wire
-  std::size_t piece_bytes = std::size_t{64} << 10U;           ///< transfers are cut into these, and take turns
-  std::size_t socket_buffer = std::size_t{4} << 20U;          ///< what the kernel of a stopped process takes in
-  std::size_t kept_bytes = std::size_t{64} << 20U;            ///< per fabric: messages kept before their receive is started
-  duration connect_delay_min = std::chrono::milliseconds{1};  ///< on top of the round trips of making a connection
-  duration connect_delay_max = std::chrono::milliseconds{11};
-  duration connect_timeout = std::chrono::seconds{10};  ///< then a dial that got no answer is unreachable
-  double repeat_after_reconnect = 0;                    ///< chance that a new connection begins with the last control
-                                                        ///< messages of the one before, once more
-  std::size_t stack_bytes = std::size_t{256} << 10U;    ///< of each process
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::sim
-
-#endif  // CAUSEWAY_SIM_OPTIONS_HPP
-
-// ---- causeway/sim/links.hpp ----
-#ifndef CAUSEWAY_SIM_LINKS_HPP
-#define CAUSEWAY_SIM_LINKS_HPP
-
-// The lines between hosts, one for each direction: what they are like, and what is wrong with them right now. A line is
-// made when it is first asked for, from the most specific rule: set for this pair, set for the two regions, the default.
-
-#include <array>
-#include <map>
-#include <unordered_map>
-#include <vector>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
-
-struct link {
-  link_options options;
-  double slowed_to = unlimited;  ///< bytes/s, while somebody slows it down
-  std::uint32_t blocks = 0;      ///< how many faults black-hole it; nothing arrives unless 0
-  time_point blocked_since;
-  std::array<double, mishaps> chances{};  ///< of each mishap, for a message
-  std::uint32_t from_region = 0;
-  std::uint32_t to_region = 0;
-  bool own_rule = false;
-
-  [[nodiscard]] bool blocked() const noexcept { return blocks != 0; }
-  [[nodiscard]] double chance_of(mishap m) const noexcept { return chances[static_cast<std::size_t>(m)]; }
-};
-
-class link_map {
- public:
-  CAUSEWAY_DECL explicit link_map(const link_options& otherwise);
-
-  CAUSEWAY_DECL void add_host(std::uint32_t region);
-
-  /// The line from `from` to `to`. It stays where it is.
-  CAUSEWAY_DECL link& between(host_index from, host_index to);
-
-  CAUSEWAY_DECL void set(host_index from, host_index to, const link_options& options);
-
-  CAUSEWAY_DECL void set_region(std::uint32_t from, std::uint32_t to, const link_options& options);
-
-  CAUSEWAY_DECL void slow(host_index from, host_index to, double bytes_per_s);
-
-  /// Grows with every change of a line's options: what was worked out from them is out of date.
-  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
-  void changed() noexcept { ++version_; }
-
- private:
-  CAUSEWAY_DECL [[nodiscard]] const link_options& rule(const link& l) const;
-
-  link_options otherwise_;
-  std::vector<std::uint32_t> regions_;
-  std::unordered_map<std::uint64_t, link> links_;  // never walked where the order could show
-  std::map<std::pair<std::uint32_t, std::uint32_t>, link_options> region_rules_;
-  std::uint64_t version_ = 1;
-};
-
-/// The time of one packet there and one back, without jitter.
-inline duration round_trip(const link& there, const link& back) { return there.options.latency + back.options.latency; }
-
-/// What one connection can carry on `there`, by the line's own limit and by its losses. Bytes/s.
-CAUSEWAY_DECL double connection_cap(const link& there, const link& back);
-
-/// How long `bytes` take at `bytes_per_s`, to the nanosecond.
-CAUSEWAY_DECL duration transfer_time(double bytes, double bytes_per_s);
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
-
-#endif  // CAUSEWAY_SIM_LINKS_HPP
-
-// ---- causeway/sim/impl/links.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_SIM_IMPL_LINKS_IPP
-#define CAUSEWAY_SIM_IMPL_LINKS_IPP
-
-// Bodies of sim/links.hpp.
-
-#include <algorithm>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
-
-CAUSEWAY_DECL link_map::link_map(const link_options& otherwise) : otherwise_{otherwise} {}
-
-CAUSEWAY_DECL void link_map::add_host(std::uint32_t region) { regions_.push_back(region); }
-
-CAUSEWAY_DECL link& link_map::between(host_index from, host_index to) {
-  const auto [at, made] = links_.try_emplace(std::uint64_t{from} << 32U | to);
-  if (made) {
-    at->second.from_region = regions_[from];
-    at->second.to_region = regions_[to];
-    at->second.options = rule(at->second);
-  }
-  return at->second;
-}
-
-CAUSEWAY_DECL void link_map::set(host_index from, host_index to, const link_options& options) {
-  link& l = between(from, to);
-  l.own_rule = true;
-  l.options = options;
-  ++version_;
-}
-
-CAUSEWAY_DECL void link_map::set_region(std::uint32_t from, std::uint32_t to, const link_options& options) {
-  region_rules_[{from, to}] = options;
-  for (auto& [pair, l] : links_) {
-    if (!l.own_rule) l.options = rule(l);
-  }
-  ++version_;
-}
-
-CAUSEWAY_DECL void link_map::slow(host_index from, host_index to, double bytes_per_s) {
-  between(from, to).slowed_to = bytes_per_s;
-  ++version_;
-}
-
-CAUSEWAY_DECL const link_options& link_map::rule(const link& l) const {
-  const auto found = region_rules_.find({l.from_region, l.to_region});
-  return found == region_rules_.end() ? otherwise_ : found->second;
-}
-
-CAUSEWAY_DECL double connection_cap(const link& there, const link& back) {
-  double cap = std::min(there.options.bytes_per_s, there.slowed_to);
-  if (there.options.loss > 0) {
-    const double rtt = std::max(seconds(round_trip(there, back)), 1e-4);
-    cap = std::min(cap, there.options.streams * 1.22 * 1460.0 / (rtt * std::sqrt(there.options.loss)));
-  }
-  return cap;
-}
-
-CAUSEWAY_DECL duration transfer_time(double bytes, double bytes_per_s) {
-  return duration{bytes_per_s == unlimited ? 0 : std::llround(bytes / bytes_per_s * 1e9)};
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
-
-#endif  // CAUSEWAY_SIM_IMPL_LINKS_IPP
-#endif
-
-// ---- causeway/sim/queue.hpp ----
-#ifndef CAUSEWAY_SIM_QUEUE_HPP
-#define CAUSEWAY_SIM_QUEUE_HPP
-
-// First in, first out, in one block of memory that grows by doubling; unused it owns nothing. A simulated network has
-// millions of queues, most of them never used and the others for a message at a time: std::deque would spend half a
-// kilobyte on each.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
-
-template <class T>
-class queue {
- public:
-  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-
-  void push(T value) {
-    if (size_ == places_.size()) grow();
-    places_[(first_ + size_++) & (places_.size() - 1)] = std::move(value);
-  }
-
-  [[nodiscard]] T& front() {
-    CAUSEWAY_EXPECT(size_ != 0);
-    return places_[first_];
-  }
-
-  T pop() {
-    T value = std::move(front());
-    places_[first_] = T{};
-    first_ = (first_ + 1) & (places_.size() - 1);
-    --size_;
-    return value;
-  }
-
-  /// Frees the memory too.
-  void clear() { *this = queue{}; }
-
-  /// Takes out what `unwanted(value)` says, the others keep their order.
-  template <class F>
-  void erase_if(F&& unwanted) {
-    for (std::size_t n = size_; n != 0; --n) {
-      T value = pop();
-      if (!unwanted(value)) push(std::move(value));
-    }
-  }
-
- private:
-  void grow() {
-    std::vector<T> bigger(places_.empty() ? 1 : 2 * places_.size());
-    for (std::size_t i = 0; i < size_; ++i) bigger[i] = std::move(places_[(first_ + i) & (places_.size() - 1)]);
-    places_ = std::move(bigger);
-    first_ = 0;
-  }
-
-  std::vector<T> places_;  // as many as a power of two
-  std::size_t first_ = 0;
-  std::size_t size_ = 0;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
-
-#endif  // CAUSEWAY_SIM_QUEUE_HPP
-
 // ---- causeway/core/concepts.hpp ----
 #ifndef CAUSEWAY_CORE_CONCEPTS_HPP
 #define CAUSEWAY_CORE_CONCEPTS_HPP
@@ -736,6 +462,7 @@ class [[nodiscard]] result<void> {
 // in-process network and the simulator model the same concept, and `any_transport` holds any of them by value, so that the
 // very same trainer runs on all three.
 
+#include <cstddef>
 #include <span>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
@@ -925,14 +652,281 @@ CAUSEWAY_DECL operation any_transport::receive(peer_index from, const message_id
 #endif  // CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 #endif
 
-// ---- causeway/sim/sent_message.hpp ----
-#ifndef CAUSEWAY_SIM_SENT_MESSAGE_HPP
-#define CAUSEWAY_SIM_SENT_MESSAGE_HPP
+// ---- causeway/sim/options.hpp ----
+#ifndef CAUSEWAY_SIM_OPTIONS_HPP
+#define CAUSEWAY_SIM_OPTIONS_HPP
+
+// What a simulated cluster is made of, as plain values: hosts, the lines between them, and the rules that hold for all.
+
+#include <cmath>
+#include <limits>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
+
+namespace detail {
+
+/// Whole nanoseconds; `seconds` at most some 290 years.
+inline duration from_seconds(double seconds) { return duration{std::llround(seconds * 1e9)}; }
+
+}  // namespace detail
+
+/// A host's place in its world: 0, 1, 2, ... in the order of add_host.
+using host_index = std::uint32_t;
+inline constexpr host_index no_host = UINT32_MAX;
+
+/// A rate without a limit.
+inline constexpr double unlimited = std::numeric_limits<double>::infinity();
+
+struct host_options {
+  std::string name{};               ///< part of its address; none: "host-<index>"
+  double speed = 1;                 ///< process::compute takes 1/speed of its nominal time
+  double up_bytes_per_s = 125e6;    ///< shared by everything that it sends
+  double down_bytes_per_s = 125e6;  ///< shared by everything that it receives
+  std::uint32_t region = 0;         ///< see world::set_region_link
+};
+
+/// One direction between two hosts.
+struct link_options {
+  duration latency = std::chrono::milliseconds{1};  ///< one way
+  double bytes_per_s = unlimited;                   ///< of one connection
+  duration jitter{0};                               ///< adds a uniform draw from [0, jitter]; never reorders a connection
+  /// Part of the packets (1460 bytes) that get lost. A lost one costs one more round trip, at least 10 ms, and a
+  /// connection carries at most 1.22 · 1460 bytes / (RTT · √loss) per stream (Mathis et al. 1997).
+  double loss = 0;
+  std::uint32_t streams = 1;  ///< TCP streams that a connection stands for; only the cap by `loss` knows them
+};
+
+/// What can befall a message on a line; each with a chance of its own, see world::set_mishap.
+enum class mishap : std::uint8_t {
+  damage,   ///< bits flip: the receiver's digest does not fit, and it ends the link
+  alter,    ///< data arrives whole, with another value in it: of a broken machine, or of one that lies
+  repeat,   ///< a control message comes a second time, up to 5 s later, after a reconnect on the new connection
+  reorder,  ///< a control message is held up for up to 200 ms and overtaken, after a reconnect as with repeat
+};
+inline constexpr std::size_t mishaps = 4;
+
+struct world_options {
+  std::uint64_t seed = 1;
+  link_options link{};                                        ///< between hosts that no other rule is about
+  std::size_t header_bytes = 80;                              ///< what every message adds on the wire
+  std::size_t piece_bytes = std::size_t{64} << 10U;           ///< transfers are cut into these, and take turns
+  std::size_t socket_buffer = std::size_t{4} << 20U;          ///< what the kernel of a stopped process takes in
+  std::size_t kept_bytes = std::size_t{64} << 20U;            ///< per fabric: messages kept before their receive is started
+  duration connect_delay_min = std::chrono::milliseconds{1};  ///< on top of the round trips of making a connection
+  duration connect_delay_max = std::chrono::milliseconds{11};
+  duration connect_timeout = std::chrono::seconds{10};  ///< then a dial that got no answer is unreachable
+  double repeat_after_reconnect = 0;                    ///< chance that a new connection begins with the last control
+                                                        ///< messages of the one before, once more
+  std::size_t stack_bytes = std::size_t{256} << 10U;    ///< of each process
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_OPTIONS_HPP
+
+// ---- causeway/sim/links.hpp ----
+#ifndef CAUSEWAY_SIM_LINKS_HPP
+#define CAUSEWAY_SIM_LINKS_HPP
+
+// The lines between hosts, one for each direction: what they are like, and what is wrong with them right now. A line is
+// made when it is first asked for, from the most specific rule: set for this pair, set for the two regions, the default.
+
+#include <array>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+
+struct link {
+  link_options options;
+  double slowed_to = unlimited;  ///< bytes/s, while somebody slows it down
+  std::uint32_t blocks = 0;      ///< how many faults black-hole it; nothing arrives unless 0
+  time_point blocked_since;
+  std::array<double, mishaps> chances{};  ///< of each mishap, for a message
+  std::uint32_t from_region = 0;
+  std::uint32_t to_region = 0;
+  bool own_rule = false;
+
+  [[nodiscard]] bool blocked() const noexcept { return blocks != 0; }
+  [[nodiscard]] double chance_of(mishap m) const noexcept { return chances[static_cast<std::size_t>(m)]; }
+};
+
+class link_map {
+ public:
+  CAUSEWAY_DECL explicit link_map(const link_options& otherwise);
+
+  CAUSEWAY_DECL void add_host(std::uint32_t region);
+
+  /// The line from `from` to `to`. It stays where it is.
+  CAUSEWAY_DECL link& between(host_index from, host_index to);
+
+  CAUSEWAY_DECL void set(host_index from, host_index to, const link_options& options);
+
+  CAUSEWAY_DECL void set_region(std::uint32_t from, std::uint32_t to, const link_options& options);
+
+  CAUSEWAY_DECL void slow(host_index from, host_index to, double bytes_per_s);
+
+  /// Grows with every change of a line's options: what was worked out from them is out of date.
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  void changed() noexcept { ++version_; }
+
+ private:
+  CAUSEWAY_DECL [[nodiscard]] const link_options& rule(const link& l) const;
+
+  link_options otherwise_;
+  std::vector<std::uint32_t> regions_;
+  std::unordered_map<std::uint64_t, link> links_;  // never walked where the order could show
+  std::map<std::pair<std::uint32_t, std::uint32_t>, link_options> region_rules_;
+  std::uint64_t version_ = 1;
+};
+
+/// The time of one packet there and one back, without jitter.
+inline duration round_trip(const link& there, const link& back) { return there.options.latency + back.options.latency; }
+
+/// What one connection can carry on `there`, by the line's own limit and by its losses. Bytes/s.
+CAUSEWAY_DECL double connection_cap(const link& there, const link& back);
+
+/// How long `bytes` take at `bytes_per_s`, to the nanosecond.
+CAUSEWAY_DECL duration transfer_time(double bytes, double bytes_per_s);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_LINKS_HPP
+
+// ---- causeway/sim/impl/links.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_LINKS_IPP
+#define CAUSEWAY_SIM_IMPL_LINKS_IPP
+
+// Bodies of sim/links.hpp.
+
+#include <algorithm>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+
+CAUSEWAY_DECL link_map::link_map(const link_options& otherwise) : otherwise_{otherwise} {}
+
+CAUSEWAY_DECL void link_map::add_host(std::uint32_t region) { regions_.push_back(region); }
+
+CAUSEWAY_DECL link& link_map::between(host_index from, host_index to) {
+  const auto [at, made] = links_.try_emplace(std::uint64_t{from} << 32U | to);
+  if (made) {
+    at->second.from_region = regions_[from];
+    at->second.to_region = regions_[to];
+    at->second.options = rule(at->second);
+  }
+  return at->second;
+}
+
+CAUSEWAY_DECL void link_map::set(host_index from, host_index to, const link_options& options) {
+  link& l = between(from, to);
+  l.own_rule = true;
+  l.options = options;
+  ++version_;
+}
+
+CAUSEWAY_DECL void link_map::set_region(std::uint32_t from, std::uint32_t to, const link_options& options) {
+  region_rules_[{from, to}] = options;
+  for (auto& [pair, l] : links_) {
+    if (!l.own_rule) l.options = rule(l);
+  }
+  ++version_;
+}
+
+CAUSEWAY_DECL void link_map::slow(host_index from, host_index to, double bytes_per_s) {
+  between(from, to).slowed_to = bytes_per_s;
+  ++version_;
+}
+
+CAUSEWAY_DECL const link_options& link_map::rule(const link& l) const {
+  const auto found = region_rules_.find({l.from_region, l.to_region});
+  return found == region_rules_.end() ? otherwise_ : found->second;
+}
+
+CAUSEWAY_DECL double connection_cap(const link& there, const link& back) {
+  double cap = std::min(there.options.bytes_per_s, there.slowed_to);
+  if (there.options.loss > 0) {
+    const double rtt = std::max(seconds(round_trip(there, back)), 1e-4);
+    cap = std::min(cap, there.options.streams * 1.22 * 1460.0 / (rtt * std::sqrt(there.options.loss)));
+  }
+  return cap;
+}
+
+CAUSEWAY_DECL duration transfer_time(double bytes, double bytes_per_s) {
+  return duration{bytes_per_s == unlimited ? 0 : std::llround(bytes / bytes_per_s * 1e9)};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_IMPL_LINKS_IPP
+#endif
+
+// ---- causeway/sim/connection.hpp ----
+#ifndef CAUSEWAY_SIM_CONNECTION_HPP
+#define CAUSEWAY_SIM_CONNECTION_HPP
+
+// Connections as the kernels of two hosts know them, and what travels on them. Each way has three lanes (control, data,
+// bulk): pieces of a lane keep their order, and an earlier lane goes first. A piece of a message carries only its size; the
+// message itself rides on its last piece.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+
+// First in, first out, in one block of memory that grows by doubling; unused it owns nothing. A simulated network has
+// millions of queues, most of them never used and the others for a message at a time: std::deque would spend half a
+// kilobyte on each.
+
+template <class T>
+class queue {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  void push(T value) {
+    if (size_ == places_.size()) grow();
+    places_[(first_ + size_++) & (places_.size() - 1)] = std::move(value);
+  }
+
+  [[nodiscard]] T& front() {
+    CAUSEWAY_EXPECT(size_ != 0);
+    return places_[first_];
+  }
+
+  T pop() {
+    T value = std::move(front());
+    places_[first_] = T{};
+    first_ = (first_ + 1) & (places_.size() - 1);
+    --size_;
+    return value;
+  }
+
+  /// Frees the memory too.
+  void clear() { *this = queue{}; }
+
+  /// Takes out what `unwanted(value)` says, the others keep their order.
+  template <class F>
+  void erase_if(F&& unwanted) {
+    for (std::size_t n = size_; n != 0; --n) {
+      T value = pop();
+      if (!unwanted(value)) push(std::move(value));
+    }
+  }
+
+ private:
+  void grow() {
+    std::vector<T> bigger(places_.empty() ? 1 : 2 * places_.size());
+    for (std::size_t i = 0; i < size_; ++i) bigger[i] = std::move(places_[(first_ + i) & (places_.size() - 1)]);
+    places_ = std::move(bigger);
+    first_ = 0;
+  }
+
+  std::vector<T> places_;  // as many as a power of two
+  std::size_t first_ = 0;
+  std::size_t size_ = 0;
+};
 
 // Messages between simulated hosts, and where used ones wait for their next use: their memory would otherwise go back to
 // the operating system and come from it again in every round, which cost more than all the rest of the simulator.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 enum class lane : std::uint8_t { control, data, bulk };
 inline constexpr std::size_t lanes = 3;
@@ -984,59 +978,6 @@ class message_pool {
   std::size_t held_ = 0;
 };
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
-
-#endif  // CAUSEWAY_SIM_SENT_MESSAGE_HPP
-
-// ---- causeway/sim/impl/sent_message.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_SIM_IMPL_SENT_MESSAGE_IPP
-#define CAUSEWAY_SIM_IMPL_SENT_MESSAGE_IPP
-
-// Bodies of sim/sent_message.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
-
-CAUSEWAY_DECL sent_message_ptr message_pool::make(content what, lane way) {
-  if (free_.empty()) free_.push_back(std::make_unique<sent_message>());
-  sent_message_ptr p{free_.back().release(), message_return{this}};
-  free_.pop_back();
-  held_ -= p->bytes.capacity();
-  p->what = what;
-  p->way = way;
-  return p;
-}
-
-CAUSEWAY_DECL void message_pool::take_back(std::unique_ptr<sent_message> p) {
-  std::vector<std::byte> room = std::move(p->bytes);
-  if (free_.size() >= most_messages || held_ + room.capacity() > most_bytes) return;
-  room.clear();
-  held_ += room.capacity();
-  *p = sent_message{};
-  p->bytes = std::move(room);
-  free_.push_back(std::move(p));
-}
-
-CAUSEWAY_DECL void message_return::operator()(sent_message* p) const {
-  std::unique_ptr<sent_message> owned{p};
-  if (pool != nullptr) pool->take_back(std::move(owned));
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
-
-#endif  // CAUSEWAY_SIM_IMPL_SENT_MESSAGE_IPP
-#endif
-
-// ---- causeway/sim/connection.hpp ----
-#ifndef CAUSEWAY_SIM_CONNECTION_HPP
-#define CAUSEWAY_SIM_CONNECTION_HPP
-
-// Connections as the kernels of two hosts know them, and what travels on them. Each way has three lanes (control, data,
-// bulk): pieces of a lane keep their order, and an earlier lane goes first. A piece of a message carries only its size; the
-// message itself rides on its last piece.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
-
 struct piece {
   std::uint64_t bytes = 0;
   duration spread{0};     ///< from its first bit to its last
@@ -1047,7 +988,9 @@ struct piece {
 struct end_ref {
   std::uint64_t value = 0;  ///< slot (32 bits), generation (31), side (1); 0 names none
 
-  CAUSEWAY_DECL static end_ref make(std::uint32_t slot, std::uint32_t generation, unsigned side);
+  [[nodiscard]] static end_ref make(std::uint32_t slot, std::uint32_t generation, unsigned side) {
+    return {std::uint64_t{slot} << 32U | std::uint64_t{generation} << 1U | side};
+  }
   [[nodiscard]] std::uint32_t slot() const noexcept { return static_cast<std::uint32_t>(value >> 32U); }
   [[nodiscard]] std::uint32_t generation() const noexcept { return static_cast<std::uint32_t>(value) >> 1U; }
   [[nodiscard]] unsigned side() const noexcept { return static_cast<unsigned>(value & 1U); }
@@ -1123,8 +1066,29 @@ struct connection {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
-CAUSEWAY_DECL end_ref end_ref::make(std::uint32_t slot, std::uint32_t generation, unsigned side) {
-  return {std::uint64_t{slot} << 32U | std::uint64_t{generation} << 1U | side};
+CAUSEWAY_DECL sent_message_ptr message_pool::make(content what, lane way) {
+  if (free_.empty()) free_.push_back(std::make_unique<sent_message>());
+  sent_message_ptr p{free_.back().release(), message_return{this}};
+  free_.pop_back();
+  held_ -= p->bytes.capacity();
+  p->what = what;
+  p->way = way;
+  return p;
+}
+
+CAUSEWAY_DECL void message_pool::take_back(std::unique_ptr<sent_message> p) {
+  std::vector<std::byte> room = std::move(p->bytes);
+  if (free_.size() >= most_messages || held_ + room.capacity() > most_bytes) return;
+  room.clear();
+  held_ += room.capacity();
+  *p = sent_message{};
+  p->bytes = std::move(room);
+  free_.push_back(std::move(p));
+}
+
+CAUSEWAY_DECL void message_return::operator()(sent_message* p) const {
+  std::unique_ptr<sent_message> owned{p};
+  if (pool != nullptr) pool->take_back(std::move(owned));
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail

@@ -1537,6 +1537,7 @@ inline endpoint to_endpoint(const tcp::endpoint& e) { return {e.address().to_str
 // never a byte more, with a limit and a deadline. And the one that dials until somebody answers.
 
 #include <deque>
+#include <set>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -1649,6 +1650,35 @@ class dialer : public std::enable_shared_from_this<dialer> {
   std::vector<tcp::endpoint> candidates_;
   std::chrono::milliseconds pause_ = first_pause;
   std::string last_failure_;
+};
+
+// Answers whoever asks at the address of a run what run this is (net/asio_ask.hpp): for a host of fixed peers and for a
+// fabric.
+
+/// Answers strangers. Not thread-safe: all of it happens in one event loop.
+class informant {
+ public:
+  CAUSEWAY_DECL explicit informant(piece_source pieces = {});
+  ~informant() { stop(); }
+  informant(const informant&) = delete;
+  informant& operator=(const informant&) = delete;
+
+  /// Takes a connection over whose first frame asked with `body`.
+  CAUSEWAY_DECL void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
+
+  CAUSEWAY_DECL void stop();
+
+ private:
+  static constexpr std::size_t most_talks = 32;
+  static constexpr std::size_t question_bytes = 64;
+  static constexpr std::chrono::seconds patience{30};
+
+  CAUSEWAY_DECL void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
+
+  CAUSEWAY_DECL void hear(const conversation_ptr& who, std::uint64_t run_id);
+
+  piece_source pieces_;
+  std::set<conversation_ptr> talks_;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
@@ -2052,6 +2082,44 @@ CAUSEWAY_DECL void dialer::dial_later() {
   }});
 }
 
+CAUSEWAY_DECL informant::informant(piece_source pieces) : pieces_{std::move(pieces)} {}
+
+CAUSEWAY_DECL void informant::serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
+  if (!pieces_) return who->refuse(fail(errc::unsupported, "", "this run tells newcomers nothing"));
+  if (talks_.size() >= most_talks) {
+    return who->refuse(fail(errc::too_large, "", "too many newcomers ask at once; try later"));
+  }
+  talks_.insert(who);
+  who->on_end([this, who](const error&) { talks_.erase(who); });
+  answer(who, run_id, body);
+}
+
+CAUSEWAY_DECL void informant::stop() {
+  for (const auto& who : std::exchange(talks_, {})) who->stop();
+}
+
+CAUSEWAY_DECL void informant::answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
+  byte_reader in{body};
+  const auto item = in.get<std::uint32_t>();
+  const auto offset = in.get<std::uint64_t>();
+  if (const auto whole = in.finish("question"); !whole) {
+    talks_.erase(who);
+    return who->refuse(whole.error());
+  }
+  const std::vector<std::byte> piece = pieces_(item, offset);
+  // The next question is read when this answer is out: a stranger costs one piece of memory, however much it asks for.
+  who->say(frame_kind::told, run_id, 0, std::span{piece}.first(std::min(piece.size(), max_piece_bytes)),
+           [this, who, run_id] { hear(who, run_id); });
+}
+
+CAUSEWAY_DECL void informant::hear(const conversation_ptr& who, std::uint64_t run_id) {
+  who->next(question_bytes, patience, [this, who, run_id](const frame_header& h, std::span<const std::byte> body) {
+    if (h.kind == frame_kind::ask) return answer(who, run_id, body);
+    talks_.erase(who);
+    who->refuse(fail(errc::protocol, "", "it stopped asking"));
+  });
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_IMPL_ASIO_CONVERSATION_IPP
@@ -2154,14 +2222,19 @@ CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_si
 
 #endif  // CAUSEWAY_NET_ASIO_LISTENER_HPP
 
-// ---- causeway/net/asio_port.hpp ----
+// ---- causeway/net/asio_accept.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_ASIO_PORT_HPP
-#define CAUSEWAY_NET_ASIO_PORT_HPP
+#ifndef CAUSEWAY_NET_ASIO_ACCEPT_HPP
+#define CAUSEWAY_NET_ASIO_ACCEPT_HPP
 
-// The socket behind a net::listener. Headers that programs include name it only; this one has the library in it.
+// Accepts connections for as long as it lives. What goes wrong with one of them (no descriptors, no memory, a client that
+// is gone again) never ends the accepting, and is not asked for again at once: that would take a whole core.
+
+#include <system_error>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+// The socket behind a net::listener. Headers that programs include name it only; this one has the library in it.
 
 /// A port that we listen on, and the loop that its connections will live in. Who takes it over takes both.
 struct bound_port {
@@ -2169,9 +2242,34 @@ struct bound_port {
   std::unique_ptr<tcp::acceptor> acceptor;
 };
 
+/// Held by shared_ptr; its handlers keep it alive. After `stop` it calls nobody back. Used from the event loop only.
+class accepting : public std::enable_shared_from_this<accepting> {
+ public:
+  using taken_handler = std::function<void(tcp::socket)>;
+  using failed_handler = std::function<void(const std::string&)>;
+
+  CAUSEWAY_DECL accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken,
+                          failed_handler failed);
+
+  CAUSEWAY_DECL void start();
+
+  CAUSEWAY_DECL void stop();
+
+ private:
+  static constexpr std::chrono::milliseconds pause{100};
+
+  CAUSEWAY_DECL void fail(const std::error_code& failure);
+
+  std::unique_ptr<tcp::acceptor> acceptor_;
+  timer pause_;
+  taken_handler taken_;
+  failed_handler failed_;
+  bool over_ = false;
+};
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
-#endif  // CAUSEWAY_NET_ASIO_PORT_HPP
+#endif  // CAUSEWAY_NET_ASIO_ACCEPT_HPP
 #endif
 
 // ---- causeway/net/impl/asio_listener.ipp ----
@@ -2233,6 +2331,57 @@ CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_si
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
+#endif
+
+// ---- causeway/net/impl/asio_accept.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
+
+// Bodies of net/asio_accept.hpp.
+
+#include <new>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL accepting::accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken,
+                                   failed_handler failed)
+    : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
+
+CAUSEWAY_DECL void accepting::start() {
+  if (over_) return;
+  acceptor_->async_accept([self = shared_from_this()](std::error_code failure, tcp::socket socket) {
+    if (self->over_ || failure == asio::error::operation_aborted) return;
+    if (failure) return self->fail(failure);
+    try {
+      self->taken_(std::move(socket));
+    } catch (const std::bad_alloc&) {
+      return self->fail(std::make_error_code(std::errc::not_enough_memory));
+    }
+    self->start();
+  });
+}
+
+CAUSEWAY_DECL void accepting::stop() {
+  over_ = true;
+  std::error_code ignored;
+  acceptor_->close(ignored);
+  pause_.cancel();
+  taken_ = {};
+  failed_ = {};
+}
+
+CAUSEWAY_DECL void accepting::fail(const std::error_code& failure) {
+  failed_(failure.message());
+  pause_.expires_after(pause);
+  pause_.async_wait(completion{[self = shared_from_this()](std::error_code stopped) {
+    if (!stopped) self->start();
+  }});
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
 #endif
 
 // ---- causeway/net/fabric.hpp ----
@@ -2458,13 +2607,18 @@ CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& w
 
 #endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP
 
-// ---- causeway/net/shared_pages.hpp ----
-#ifndef CAUSEWAY_NET_SHARED_PAGES_HPP
-#define CAUSEWAY_NET_SHARED_PAGES_HPP
+// ---- causeway/net/shared_rings.hpp ----
+#ifndef CAUSEWAY_NET_SHARED_RINGS_HPP
+#define CAUSEWAY_NET_SHARED_RINGS_HPP
 
-// Memory that processes of one host share: it has no name, and ends with the last who has it.
+// Two ring buffers in memory that two processes share, one for each direction: bytes in, the same bytes out. Linux only
+// (memfd). The other process may be defect or torn: its counters are read once and checked, and nothing else of the shared
+// memory decides anything. Who sleeps and who must be woken is said here; waking is for whoever owns it.
+// docs/design/shared_memory.md says why it is as it is.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+// Memory that processes of one host share: it has no name, and ends with the last who has it.
 
 /// A mapping, and the descriptor by which others get it.
 class shared_pages {
@@ -2494,61 +2648,6 @@ class shared_pages {
   std::byte* base_;
   std::size_t length_;
 };
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_SHARED_PAGES_HPP
-
-// ---- causeway/net/impl/shared_pages.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_SHARED_PAGES_IPP
-#define CAUSEWAY_NET_IMPL_SHARED_PAGES_IPP
-
-// Bodies of net/shared_pages.hpp.
-
-#include <fcntl.h>
-#include <sys/mman.h>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL result<shared_pages> shared_pages::make(std::size_t length) {
-  owned_descriptor memory{::memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (memory.get() < 0) return fail(errc::io_failed, "shared memory", "this system gives none (memfd_create)");
-  // Whether the machine has so much is found out now, not by a signal when it is touched.
-  if (::posix_fallocate(memory.get(), 0, static_cast<off_t>(length)) != 0) {
-    return fail(errc::out_of_memory, "shared memory", "there is no room for " + std::to_string(length) + " bytes");
-  }
-  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return fail(errc::io_failed, "shared memory", "its size cannot be sealed");
-  }
-  return map(std::move(memory), length);
-}
-
-CAUSEWAY_DECL result<shared_pages> shared_pages::map(owned_descriptor memory, std::size_t length) {
-  void* const base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
-  if (base == MAP_FAILED) return fail(errc::out_of_memory, "shared memory", "it cannot be mapped");
-  return shared_pages{std::move(memory), static_cast<std::byte*>(base), length};
-}
-
-CAUSEWAY_INLINE shared_pages::~shared_pages() {
-  if (base_ != nullptr) (void)::munmap(base_, length_);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_SHARED_PAGES_IPP
-#endif
-
-// ---- causeway/net/shared_rings.hpp ----
-#ifndef CAUSEWAY_NET_SHARED_RINGS_HPP
-#define CAUSEWAY_NET_SHARED_RINGS_HPP
-
-// Two ring buffers in memory that two processes share, one for each direction: bytes in, the same bytes out. Linux only
-// (memfd). The other process may be defect or torn: its counters are read once and checked, and nothing else of the shared
-// memory decides anything. Who sleeps and who must be woken is said here; waking is for whoever owns it.
-// docs/design/shared_memory.md says why it is as it is.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 /// The head of the shared memory, one for each ring. Each counter is written by one side alone and only grows.
 struct ring_head {
@@ -2636,12 +2735,36 @@ class shared_rings {
 
 // Bodies of net/shared_rings.hpp.
 
-#include <algorithm>
-
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL result<shared_pages> shared_pages::make(std::size_t length) {
+  owned_descriptor memory{::memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (memory.get() < 0) return fail(errc::io_failed, "shared memory", "this system gives none (memfd_create)");
+  // Whether the machine has so much is found out now, not by a signal when it is touched.
+  if (::posix_fallocate(memory.get(), 0, static_cast<off_t>(length)) != 0) {
+    return fail(errc::out_of_memory, "shared memory", "there is no room for " + std::to_string(length) + " bytes");
+  }
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return fail(errc::io_failed, "shared memory", "its size cannot be sealed");
+  }
+  return map(std::move(memory), length);
+}
+
+CAUSEWAY_DECL result<shared_pages> shared_pages::map(owned_descriptor memory, std::size_t length) {
+  void* const base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (base == MAP_FAILED) return fail(errc::out_of_memory, "shared memory", "it cannot be mapped");
+  return shared_pages{std::move(memory), static_cast<std::byte*>(base), length};
+}
+
+CAUSEWAY_INLINE shared_pages::~shared_pages() {
+  if (base_ != nullptr) (void)::munmap(base_, length_);
+}
 
 static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free && std::atomic_ref<std::uint32_t>::is_always_lock_free,
               "a lock would be one process's own");
@@ -2824,7 +2947,9 @@ class memory_budget {
   void give(std::size_t bytes) noexcept { used_ -= bytes; }
 
   /// `more` bytes would go beyond `times` the limit.
-  CAUSEWAY_DECL [[nodiscard]] bool exceeded(std::size_t more, std::size_t times = 1) const noexcept;
+  [[nodiscard]] bool exceeded(std::size_t more, std::size_t times = 1) const noexcept {
+    return (used_ + more) / times > limit_;
+  }
   [[nodiscard]] std::size_t used() const noexcept { return used_; }
 
  private:
@@ -2835,24 +2960,6 @@ class memory_budget {
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_MEMORY_BUDGET_HPP
-
-// ---- causeway/net/impl/memory_budget.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_MEMORY_BUDGET_IPP
-#define CAUSEWAY_NET_IMPL_MEMORY_BUDGET_IPP
-
-// Bodies of net/memory_budget.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL bool memory_budget::exceeded(std::size_t more, std::size_t times) const noexcept {
-  return (used_ + more) / times > limit_;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_MEMORY_BUDGET_IPP
-#endif
 
 // ---- causeway/net/operations.hpp ----
 #ifndef CAUSEWAY_NET_OPERATIONS_HPP
@@ -3752,6 +3859,8 @@ struct list {
 // differently: the other one says which connection it had last and whether that still stands; the smaller one takes the new
 // connection, under a number that only grows, or declines it.
 
+#include <set>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 inline constexpr std::uint32_t most_data_streams = 64;
@@ -3824,62 +3933,8 @@ struct standing {
 /// program.
 CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept;
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_MEETING_HPP
-
-// ---- causeway/net/impl/asio_meeting.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
-
-// Bodies of net/asio_meeting.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL std::vector<std::byte> introduction::encode() const { return encode_fields(*this); }
-
-CAUSEWAY_DECL result<introduction> introduction::decode(std::span<const std::byte> bytes) {
-  CAUSEWAY_ASSIGN(introduction who, decode_fields<introduction>(bytes, "introduction"));
-  const bool fits = who.chunk >= min_chunk_bytes && who.chunk <= max_chunk_bytes && who.streams != 0 &&
-                    who.streams <= most_data_streams && who.port != 0;
-  if (who.id == 0 || !fits) return fail(errc::protocol, "introduction", "it makes no sense");
-  return who;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> wish::encode() const { return encode_fields(*this); }
-CAUSEWAY_DECL result<wish> wish::decode(std::span<const std::byte> bytes) { return decode_fields<wish>(bytes, "wish"); }
-
-CAUSEWAY_DECL std::vector<std::byte> decision::encode() const { return encode_fields(*this); }
-CAUSEWAY_DECL result<decision> decision::decode(std::span<const std::byte> bytes) {
-  return decode_fields<decision>(bytes, "decision");
-}
-
-CAUSEWAY_DECL std::vector<std::byte> stream_request::encode() const { return encode_fields(*this); }
-CAUSEWAY_DECL result<stream_request> stream_request::decode(std::span<const std::byte> bytes) {
-  return decode_fields<stream_request>(bytes, "stream request");
-}
-
-CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept {
-  if (!ours.alive || ours.incarnation != their_incarnation) return true;
-  return theirs.last == ours.serial && theirs.alive == 0;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
-#endif
-
-// ---- causeway/net/asio_roster.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_ROSTER_HPP
-#define CAUSEWAY_NET_ASIO_ROSTER_HPP
-
 // Everybody that a fabric has met, and which connection with each counts. Pure bookkeeping, without sockets: the fabric
 // says whether the link of a peer is alive.
-
-#include <set>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 inline std::string name_of(peer_id id) { return "peer " + std::to_string(id); }
 
@@ -3984,16 +4039,44 @@ class roster {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
-#endif  // CAUSEWAY_NET_ASIO_ROSTER_HPP
+#endif  // CAUSEWAY_NET_ASIO_MEETING_HPP
 
-// ---- causeway/net/impl/asio_roster.ipp ----
+// ---- causeway/net/impl/asio_meeting.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
+#ifndef CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
 
-// Bodies of net/asio_roster.hpp.
+// Bodies of net/asio_meeting.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL std::vector<std::byte> introduction::encode() const { return encode_fields(*this); }
+
+CAUSEWAY_DECL result<introduction> introduction::decode(std::span<const std::byte> bytes) {
+  CAUSEWAY_ASSIGN(introduction who, decode_fields<introduction>(bytes, "introduction"));
+  const bool fits = who.chunk >= min_chunk_bytes && who.chunk <= max_chunk_bytes && who.streams != 0 &&
+                    who.streams <= most_data_streams && who.port != 0;
+  if (who.id == 0 || !fits) return fail(errc::protocol, "introduction", "it makes no sense");
+  return who;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> wish::encode() const { return encode_fields(*this); }
+CAUSEWAY_DECL result<wish> wish::decode(std::span<const std::byte> bytes) { return decode_fields<wish>(bytes, "wish"); }
+
+CAUSEWAY_DECL std::vector<std::byte> decision::encode() const { return encode_fields(*this); }
+CAUSEWAY_DECL result<decision> decision::decode(std::span<const std::byte> bytes) {
+  return decode_fields<decision>(bytes, "decision");
+}
+
+CAUSEWAY_DECL std::vector<std::byte> stream_request::encode() const { return encode_fields(*this); }
+CAUSEWAY_DECL result<stream_request> stream_request::decode(std::span<const std::byte> bytes) {
+  return decode_fields<stream_request>(bytes, "stream request");
+}
+
+CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept {
+  if (!ours.alive || ours.incarnation != their_incarnation) return true;
+  return theirs.last == ours.serial && theirs.alive == 0;
+}
 
 CAUSEWAY_DECL roster::roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers)
     : self_{self}, incarnation_{incarnation}, most_peers_{most_peers} {}
@@ -4057,7 +4140,7 @@ CAUSEWAY_DECL std::optional<peer_index> roster::lacking(const stream_request& wh
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
-#endif  // CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
+#endif  // CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
 #endif
 
 // ---- causeway/net/half_open.hpp ----
@@ -4126,18 +4209,8 @@ class half_open {
   std::vector<entry> entries_;  // oldest first
 };
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_HALF_OPEN_HPP
-
-// ---- causeway/net/stranger_log.hpp ----
-#ifndef CAUSEWAY_NET_STRANGER_LOG_HPP
-#define CAUSEWAY_NET_STRANGER_LOG_HPP
-
 // What is written about connections that were refused or dropped before they became a link. Anybody can cause such a line,
 // as often as he likes; so only a few are written in a while, the others are counted, and the count is told.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 /// Not thread-safe: its owner locks.
 class stranger_log {
@@ -4163,14 +4236,14 @@ class stranger_log {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
-#endif  // CAUSEWAY_NET_STRANGER_LOG_HPP
+#endif  // CAUSEWAY_NET_HALF_OPEN_HPP
 
-// ---- causeway/net/impl/stranger_log.ipp ----
+// ---- causeway/net/impl/half_open.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
-#define CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+#ifndef CAUSEWAY_NET_IMPL_HALF_OPEN_IPP
+#define CAUSEWAY_NET_IMPL_HALF_OPEN_IPP
 
-// Bodies of net/stranger_log.hpp.
+// Bodies of net/half_open.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -4199,7 +4272,7 @@ CAUSEWAY_DECL void stranger_log::flush(time_point now) {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
-#endif  // CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+#endif  // CAUSEWAY_NET_IMPL_HALF_OPEN_IPP
 #endif
 
 // ---- causeway/net/side_thread.hpp ----
@@ -4896,19 +4969,22 @@ class link {
 #endif  // CAUSEWAY_NET_ASIO_LINK_HPP
 #endif
 
-// ---- causeway/net/asio_loop.hpp ----
+// ---- causeway/net/asio_engine.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_ASIO_LOOP_HPP
-#define CAUSEWAY_NET_ASIO_LOOP_HPP
+#ifndef CAUSEWAY_NET_ASIO_ENGINE_HPP
+#define CAUSEWAY_NET_ASIO_ENGINE_HPP
+
+// What transports and fabrics over TCP have in common: links, operations on them, the event loop with its heartbeat, and
+// one lock that guards all state. Who the peers are and how links come and go is for whoever derives from it.
+
+#include <new>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 // Who runs the event loop. Whoever waits does the input and output: while the trainer's thread is inside `drive`, it runs
 // the loop itself, so that a message costs no hand-over between threads; while it computes, a background thread takes over
 // after a few milliseconds and keeps transfers and heartbeats going. Exactly one of the two runs the loop at a time, so
 // handlers never run two at once; they take the lock for what they share with the trainer's calls.
-
-#include <new>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 /// A moment of causeway::steady_clock on the standard clock, at most an hour from `now` (longer waits are repeated).
 CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when, time_point now);
@@ -4990,21 +5066,6 @@ class event_loop {
   std::thread background_;
 };
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_LOOP_HPP
-#endif
-
-// ---- causeway/net/asio_engine.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_ASIO_ENGINE_HPP
-#define CAUSEWAY_NET_ASIO_ENGINE_HPP
-
-// What transports and fabrics over TCP have in common: links, operations on them, the event loop with its heartbeat, and
-// one lock that guards all state. Who the peers are and how links come and go is for whoever derives from it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
 class engine {
  public:
   engine(const engine&) = delete;
@@ -5069,89 +5130,6 @@ class engine {
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_ASIO_ENGINE_HPP
-#endif
-
-// ---- causeway/net/asio_accept.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_ASIO_ACCEPT_HPP
-#define CAUSEWAY_NET_ASIO_ACCEPT_HPP
-
-// Accepts connections for as long as it lives. What goes wrong with one of them (no descriptors, no memory, a client that
-// is gone again) never ends the accepting, and is not asked for again at once: that would take a whole core.
-
-#include <system_error>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-/// Held by shared_ptr; its handlers keep it alive. After `stop` it calls nobody back. Used from the event loop only.
-class accepting : public std::enable_shared_from_this<accepting> {
- public:
-  using taken_handler = std::function<void(tcp::socket)>;
-  using failed_handler = std::function<void(const std::string&)>;
-
-  CAUSEWAY_DECL accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken,
-                          failed_handler failed);
-
-  CAUSEWAY_DECL void start();
-
-  CAUSEWAY_DECL void stop();
-
- private:
-  static constexpr std::chrono::milliseconds pause{100};
-
-  CAUSEWAY_DECL void fail(const std::error_code& failure);
-
-  std::unique_ptr<tcp::acceptor> acceptor_;
-  timer pause_;
-  taken_handler taken_;
-  failed_handler failed_;
-  bool over_ = false;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_ACCEPT_HPP
-#endif
-
-// ---- causeway/net/asio_informant.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_ASIO_INFORMANT_HPP
-#define CAUSEWAY_NET_ASIO_INFORMANT_HPP
-
-// Answers whoever asks at the address of a run what run this is (net/asio_ask.hpp): for a host of fixed peers and for a
-// fabric.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-/// Answers strangers. Not thread-safe: all of it happens in one event loop.
-class informant {
- public:
-  CAUSEWAY_DECL explicit informant(piece_source pieces = {});
-  ~informant() { stop(); }
-  informant(const informant&) = delete;
-  informant& operator=(const informant&) = delete;
-
-  /// Takes a connection over whose first frame asked with `body`.
-  CAUSEWAY_DECL void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
-
-  CAUSEWAY_DECL void stop();
-
- private:
-  static constexpr std::size_t most_talks = 32;
-  static constexpr std::size_t question_bytes = 64;
-  static constexpr std::chrono::seconds patience{30};
-
-  CAUSEWAY_DECL void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
-
-  CAUSEWAY_DECL void hear(const conversation_ptr& who, std::uint64_t run_id);
-
-  piece_source pieces_;
-  std::set<conversation_ptr> talks_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_INFORMANT_HPP
 #endif
 
 // ---- causeway/net/handshake_acceptor.hpp ----
@@ -6631,12 +6609,12 @@ CAUSEWAY_DECL void link::end_farewell() {
 #endif  // CAUSEWAY_NET_IMPL_ASIO_LINK_IPP
 #endif
 
-// ---- causeway/net/impl/asio_loop.ipp ----
+// ---- causeway/net/impl/asio_engine.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_LOOP_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_LOOP_IPP
+#ifndef CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
 
-// Bodies of net/asio_loop.hpp.
+// Bodies of net/asio_engine.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -6680,20 +6658,6 @@ CAUSEWAY_DECL void event_loop::run_background() {
     if (trainer_waits_) trainer_turn_.notify_all();
   }
 }
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_LOOP_IPP
-#endif
-
-// ---- causeway/net/impl/asio_engine.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
-
-// Bodies of net/asio_engine.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL operation engine::start(pending_operation what) {
   const std::lock_guard lock{shared_.mutex};
@@ -6856,109 +6820,6 @@ CAUSEWAY_DECL std::string engine::tenths(double s) {
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
-#endif
-
-// ---- causeway/net/impl/asio_accept.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
-
-// Bodies of net/asio_accept.hpp.
-
-#include <new>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL accepting::accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken,
-                                   failed_handler failed)
-    : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
-
-CAUSEWAY_DECL void accepting::start() {
-  if (over_) return;
-  acceptor_->async_accept([self = shared_from_this()](std::error_code failure, tcp::socket socket) {
-    if (self->over_ || failure == asio::error::operation_aborted) return;
-    if (failure) return self->fail(failure);
-    try {
-      self->taken_(std::move(socket));
-    } catch (const std::bad_alloc&) {
-      return self->fail(std::make_error_code(std::errc::not_enough_memory));
-    }
-    self->start();
-  });
-}
-
-CAUSEWAY_DECL void accepting::stop() {
-  over_ = true;
-  std::error_code ignored;
-  acceptor_->close(ignored);
-  pause_.cancel();
-  taken_ = {};
-  failed_ = {};
-}
-
-CAUSEWAY_DECL void accepting::fail(const std::error_code& failure) {
-  failed_(failure.message());
-  pause_.expires_after(pause);
-  pause_.async_wait(completion{[self = shared_from_this()](std::error_code stopped) {
-    if (!stopped) self->start();
-  }});
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
-#endif
-
-// ---- causeway/net/impl/asio_informant.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_INFORMANT_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_INFORMANT_IPP
-
-// Bodies of net/asio_informant.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL informant::informant(piece_source pieces) : pieces_{std::move(pieces)} {}
-
-CAUSEWAY_DECL void informant::serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
-  if (!pieces_) return who->refuse(fail(errc::unsupported, "", "this run tells newcomers nothing"));
-  if (talks_.size() >= most_talks) {
-    return who->refuse(fail(errc::too_large, "", "too many newcomers ask at once; try later"));
-  }
-  talks_.insert(who);
-  who->on_end([this, who](const error&) { talks_.erase(who); });
-  answer(who, run_id, body);
-}
-
-CAUSEWAY_DECL void informant::stop() {
-  for (const auto& who : std::exchange(talks_, {})) who->stop();
-}
-
-CAUSEWAY_DECL void informant::answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
-  byte_reader in{body};
-  const auto item = in.get<std::uint32_t>();
-  const auto offset = in.get<std::uint64_t>();
-  if (const auto whole = in.finish("question"); !whole) {
-    talks_.erase(who);
-    return who->refuse(whole.error());
-  }
-  const std::vector<std::byte> piece = pieces_(item, offset);
-  // The next question is read when this answer is out: a stranger costs one piece of memory, however much it asks for.
-  who->say(frame_kind::told, run_id, 0, std::span{piece}.first(std::min(piece.size(), max_piece_bytes)),
-           [this, who, run_id] { hear(who, run_id); });
-}
-
-CAUSEWAY_DECL void informant::hear(const conversation_ptr& who, std::uint64_t run_id) {
-  who->next(question_bytes, patience, [this, who, run_id](const frame_header& h, std::span<const std::byte> body) {
-    if (h.kind == frame_kind::ask) return answer(who, run_id, body);
-    talks_.erase(who);
-    who->refuse(fail(errc::protocol, "", "it stopped asking"));
-  });
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_INFORMANT_IPP
 #endif
 
 // ---- causeway/net/impl/handshake_acceptor.ipp ----
@@ -7629,7 +7490,7 @@ template class basic_fabric_core<void>;
 #define CAUSEWAY_NET_ASIO_TRANSPORT_HPP
 
 // The Transport over TCP: the links of a mesh that stands, run by an engine. While the trainer's thread waits it does the
-// input and output itself; while it computes, a background thread does (asio_loop.hpp).
+// input and output itself; while it computes, a background thread does (asio_engine.hpp).
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
@@ -8761,29 +8622,6 @@ CAUSEWAY_DECL void memory_network::stall_at(peer_index peer, std::uint64_t nth) 
 #endif  // CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
 #endif
 
-// ---- causeway/net/mpi_options.hpp ----
-#ifndef CAUSEWAY_NET_MPI_OPTIONS_HPP
-#define CAUSEWAY_NET_MPI_OPTIONS_HPP
-
-// What a transport over MPI may be told.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-struct mpi_transport_options {
-  std::size_t inline_bytes = std::size_t{4} << 10U;  ///< longest content that is copied beside its name; equal on all ranks
-  std::size_t kept_bytes = std::size_t{64}
-                           << 20U;  ///< of messages taken before their receive is started; more stays with the senders
-  duration close_grace = std::chrono::seconds{2};  ///< how long MPI may take for bytes that are already moving when a
-                                                   ///< deadline passes, or at the end
-  /// Plain sums of f32 over all ranks are MPI_Iallreduce's, whose order is MPI's: with more than two ranks the last bits
-  /// may be others than those of TCP. false: messages carry them, with the bits of any network. Equal on all ranks.
-  bool own_sums = true;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_MPI_OPTIONS_HPP
-
 // ---- causeway/net/rendezvous.hpp ----
 #ifndef CAUSEWAY_NET_RENDEZVOUS_HPP
 #define CAUSEWAY_NET_RENDEZVOUS_HPP
@@ -9877,6 +9715,44 @@ class scoped_operation {
 
 #endif  // CAUSEWAY_NET_SCOPED_OPERATION_HPP
 
+// ---- causeway/collective/channels.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_CHANNELS_HPP
+#define CAUSEWAY_COLLECTIVE_CHANNELS_HPP
+
+// Who talks on which channel. Every conversation owns `channel_stride` consecutive numbers, so that a collective can keep
+// its phases apart by adding a small number to the channel that its caller gave it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+inline constexpr std::uint32_t channel_stride = 16;
+
+/// Channels lie below this. The bits above number the pieces of one message, so that a piece that got lost cannot be
+/// mistaken for the next one.
+inline constexpr std::uint32_t channel_limit = 1U << 16U;
+
+constexpr std::uint32_t numbered(std::uint32_t channel, std::size_t piece) noexcept {
+  return channel + static_cast<std::uint32_t>(piece % channel_limit) * channel_limit;
+}
+
+/// Channels of one run. 0 to 15 belong to the transport itself (hand-shakes, heartbeats).
+namespace channels {
+inline constexpr std::uint32_t membership = 1 * channel_stride;   ///< joins, leaves, verdicts on a step
+inline constexpr std::uint32_t metrics = 2 * channel_stride;      ///< losses, token counts
+inline constexpr std::uint32_t gradients = 3 * channel_stride;    ///< all-reduce of gradients in every step
+inline constexpr std::uint32_t updates = 4 * channel_stride;      ///< pseudo-gradients of an outer step
+inline constexpr std::uint32_t parameters = 5 * channel_stride;   ///< initial broadcast, averages of parameters
+inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of committed state, recovery
+inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
+inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
+inline constexpr std::uint32_t stages = 9 * channel_stride;       ///< what all stages of a model decide alike
+inline constexpr std::uint32_t links = 10 * channel_stride;       ///< probes of what each link gives
+inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
+}  // namespace channels
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_CHANNELS_HPP
+
 // ---- causeway/core/thread_pool.hpp ----
 #ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
 #define CAUSEWAY_CORE_THREAD_POOL_HPP
@@ -10241,6 +10117,13 @@ struct exchange_port {
   net::any_transport& transport;      ///< of the group: self() and size() are within the group
   net::message_id id;                 ///< channel_stride channels from id.channel on are ours
   const collective_options& options;  ///< deadline of this call, workspace; the pool is the context's
+
+  /// For a second conversation at the same time, on the upper half of our channels; the first uses the lower one.
+  [[nodiscard]] exchange_port beside(net::any_transport& over) const {
+    net::message_id upper = id;
+    upper.channel += channel_stride / 2;
+    return {over, upper, options};
+  }
 };
 
 /// What is averaged. Spans must stay where they are until `finish` has returned.
@@ -11626,8 +11509,7 @@ concept RowCodec = requires(const C& c, std::span<float> row, std::span<const fl
 namespace detail {
 
 /// The codec that may keep rows: `codec`, or what it makes messages of.
-template <class C>
-const auto& row_codec(const C& codec) {
+const auto& row_codec(const auto& codec) {
   if constexpr (requires { codec.codec(); }) {
     return codec.codec();
   } else {
@@ -11698,6 +11580,27 @@ std::size_t encode_keeping(const C& codec, const X& ctx, std::span<const float> 
   return used;
 }
 
+/// A peer's own message about its row, and what that leaves out; its length. Who has nothing to say keeps all of it.
+std::size_t write_contribution(const auto& codec, const auto& ctx, const exchange_row& row, std::span<std::byte> room,
+                               net::peer_index self) {
+  if (write_own_header(room, row, row.values.size(), self)) {
+    const auto body = room.subspan(message_header_bytes);
+    return message_header_bytes + encode_keeping(codec, ctx, row.values, body, row.residual);
+  }
+  if (!row.residual.empty()) copy_row(codec, row.values, row.residual);
+  return message_header_bytes;
+}
+
+/// row = what the message says that all peers take, as values; or why there is none.
+std::optional<refusal> adopt_message(const auto& codec, const auto& ctx, const peer_message& m, std::span<float> row) {
+  if (m.bad) return m.bad;
+  clear(codec, ctx.pool, row);
+  const auto added = codec.decode_add(ctx, m.bytes, row, 1.0F, {});
+  if (!added) return refusal{m.peer, added.error().code};
+  invert(codec, ctx, row);
+  return std::nullopt;
+}
+
 /// Whether a sum that was encoded decodes to finite values. Who adds up says so before it sends, so that a receiver knows
 /// whose fault it is. `room` is overwritten.
 template <class C, class X>
@@ -11707,8 +11610,7 @@ bool is_finite(const C& codec, const X& ctx, std::span<const std::byte> bytes, s
 }
 
 /// Values may be cut at multiples of this without cutting what the codec keeps together.
-template <class C>
-std::size_t block_of(const C& codec) {
+std::size_t block_of(const auto& codec) {
   if constexpr (requires { codec.block(); }) {
     return codec.block();
   } else if constexpr (requires { codec.codec().block(); }) {
@@ -12018,8 +11920,7 @@ CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, floa
 /// out = weight · values, and zeros for a weight of 0, whatever the values; false when something is not finite.
 CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out);
 
-template <class F>
-void for_values(thread_pool& pool, std::size_t count, F&& f) {
+void for_values(thread_pool& pool, std::size_t count, auto&& f) {
   pool.for_range(static_cast<std::int64_t>(count), 1 << 14, [&](index_range r) {
     for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) f(i);
   });
@@ -12194,43 +12095,54 @@ CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, fl
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
 #endif
 
-// ---- causeway/collective/channels.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_CHANNELS_HPP
-#define CAUSEWAY_COLLECTIVE_CHANNELS_HPP
+// ---- causeway/collective/encoding.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
+#define CAUSEWAY_COLLECTIVE_ENCODING_HPP
 
-// Who talks on which channel. Every conversation owns `channel_stride` consecutive numbers, so that a collective can keep
-// its phases apart by adding a small number to the channel that its caller gave it.
+// What a collective needs of a codec. Every compress::Codec is one; the codecs themselves live elsewhere, since a
+// collective does not care how a float becomes fewer bytes.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-inline constexpr std::uint32_t channel_stride = 16;
+/// - `C::raw`: the encoded bytes are the floats themselves, so that they may be sent from where they lie;
+/// - `block()`: cutting values at multiples of it does not change what they decode to;
+/// - `encoded_size(n)`: exact bytes of n encoded values; `encode` and `decode` must produce and accept just that many.
+template <class C>
+concept Encoding = requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values,
+                            std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
+  {bool{C::raw}};
+  { c.block() } -> std::same_as<std::size_t>;
+  { c.encoded_size(n) } -> std::same_as<std::size_t>;
+  { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
+  { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
+};
 
-/// Channels lie below this. The bits above number the pieces of one message, so that a piece that got lost cannot be
-/// mistaken for the next one.
-inline constexpr std::uint32_t channel_limit = 1U << 16U;
+/// Floats as they are. For the plain sums: nothing is ever encoded.
+struct raw_encoding {
+  static constexpr bool raw = true;
+  static constexpr std::size_t block() noexcept { return 1; }
+  static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(float); }
+  static std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) noexcept { return 0; }
+  static result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) { return {}; }
+};
+static_assert(Encoding<raw_encoding>);
 
-constexpr std::uint32_t numbered(std::uint32_t channel, std::size_t piece) noexcept {
-  return channel + static_cast<std::uint32_t>(piece % channel_limit) * channel_limit;
+/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
+template <Encoding C>
+bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
+  if constexpr (C::raw) {
+    return true;
+  } else {
+    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
+    std::vector<float> back(values.size());
+    bytes.resize(codec.encode(pool, values, bytes));
+    return codec.decode(pool, bytes, back).has_value();
+  }
 }
-
-/// Channels of one run. 0 to 15 belong to the transport itself (hand-shakes, heartbeats).
-namespace channels {
-inline constexpr std::uint32_t membership = 1 * channel_stride;   ///< joins, leaves, verdicts on a step
-inline constexpr std::uint32_t metrics = 2 * channel_stride;      ///< losses, token counts
-inline constexpr std::uint32_t gradients = 3 * channel_stride;    ///< all-reduce of gradients in every step
-inline constexpr std::uint32_t updates = 4 * channel_stride;      ///< pseudo-gradients of an outer step
-inline constexpr std::uint32_t parameters = 5 * channel_stride;   ///< initial broadcast, averages of parameters
-inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of committed state, recovery
-inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
-inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
-inline constexpr std::uint32_t stages = 9 * channel_stride;       ///< what all stages of a model decide alike
-inline constexpr std::uint32_t links = 10 * channel_stride;       ///< probes of what each link gives
-inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
-}  // namespace channels
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_CHANNELS_HPP
+#endif  // CAUSEWAY_COLLECTIVE_ENCODING_HPP
 
 // ---- causeway/collective/flight.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
@@ -12352,235 +12264,6 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 #endif
-
-// ---- causeway/collective/gather.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
-#define CAUSEWAY_COLLECTIVE_GATHER_HPP
-
-// Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
-// than the caller's limit because somebody else says so.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-namespace detail {
-
-/// The places of one gather's operations: for every peer a length and bytes, out and in.
-struct gather_places {
-  std::size_t peers;
-  [[nodiscard]] std::size_t length_out(net::peer_index p) const { return p; }
-  [[nodiscard]] std::size_t bytes_out(net::peer_index p) const { return peers + p; }
-  [[nodiscard]] std::size_t length_in(net::peer_index p) const { return 2 * peers + p; }
-  [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
-};
-
-CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
-
-/// Receives from all others: `lengths` are under way already.
-template <net::Transport T>
-result<void> collect(flight<T>& ops, const gather_places& at, std::span<const std::size_t> lengths, std::size_t limit,
-                     std::vector<std::vector<std::byte>>& all) {
-  for (net::peer_index p = 0; p < lengths.size(); ++p) {
-    if (p == ops.self()) continue;
-    CAUSEWAY_TRY(ops.wait_exact(at.length_in(p), p, sizeof(std::uint64_t)));
-    if (lengths[p] > limit) return too_long(p, lengths[p], limit);
-    all[p].resize(lengths[p]);
-    ops.receive(at.bytes_in(p), p, part{1}, all[p]);
-  }
-  for (net::peer_index p = 0; p < lengths.size(); ++p) {
-    if (p != ops.self()) CAUSEWAY_TRY(ops.wait_exact(at.bytes_in(p), p, all[p].size()));
-  }
-  return {};
-}
-
-/// Sends `mine` to the peers that `wants` names, and receives from all others if `wants` names this one.
-template <net::Transport T, class Wants>
-result<void> gather_to(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
-                       std::vector<std::vector<std::byte>>& all, const Wants& wants, const collective_options& options) {
-  static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));  // lengths travel as the workspace holds them
-  const net::peer_index self = transport.self();
-  if (mine.size() > limit) return too_long(self, mine.size(), limit);
-  const gather_places at{transport.size()};
-  collective_workspace own;
-  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
-  auto& lengths = workspace.sizes();
-  lengths.assign(at.peers, mine.size());
-  flight<T> ops{transport, id, options.deadline, workspace.operations(), 4 * at.peers};
-  for (net::peer_index p = 0; p < at.peers && wants(self); ++p) {
-    if (p != self) ops.receive(at.length_in(p), p, part{0}, std::as_writable_bytes(std::span{&lengths[p], 1}));
-  }
-  for (net::peer_index p = 0; p < at.peers; ++p) {
-    if (p == self || !wants(p)) continue;
-    ops.send(at.length_out(p), p, part{0}, std::as_bytes(std::span{&lengths[self], 1}));
-    ops.send(at.bytes_out(p), p, part{1}, mine);
-  }
-  if (wants(self)) {
-    all.resize(at.peers);
-    all[self].assign(mine.begin(), mine.end());
-    CAUSEWAY_TRY(collect(ops, at, lengths, limit, all));
-  }
-  for (net::peer_index p = 0; p < at.peers; ++p) {
-    CAUSEWAY_TRY(ops.finish(at.length_out(p), p));
-    CAUSEWAY_TRY(ops.finish(at.bytes_out(p), p));
-  }
-  return {};
-}
-
-}  // namespace detail
-
-/// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
-/// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
-template <net::Transport T>
-result<void> gather(T& transport, const net::message_id& id, net::peer_index root, std::span<const std::byte> mine,
-                    std::size_t limit, std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
-  CAUSEWAY_EXPECT(root < transport.size());
-  const auto wants = [root](net::peer_index p) { return p == root; };
-  return detail::gather_to(transport, id, mine, limit, all, wants, options);
-}
-
-/// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
-template <net::Transport T>
-result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
-                        std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
-  const auto wants = [](net::peer_index) { return true; };
-  return detail::gather_to(transport, id, mine, limit, all, wants, options);
-}
-
-/// For parts of equal length: `all` has n parts of mine.size() bytes; part p becomes the bytes of peer p. 1 latency; every
-/// peer sends n-1 times its bytes. `mine` may be the peer's own part of `all`.
-template <net::Transport T>
-result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::span<std::byte> all,
-                        const collective_options& options = {}) {
-  const net::peer_index self = transport.self();
-  const std::uint32_t peers = transport.size();
-  const std::size_t size = mine.size();
-  CAUSEWAY_EXPECT(all.size() == size * peers);
-  collective_workspace own;
-  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
-  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2 * std::size_t{peers}};
-  for (std::uint32_t i = 1; i < peers; ++i) {
-    const net::peer_index from = (self + peers - i) % peers;
-    ops.receive(peers + from, from, part{}, all.subspan(from * size, size));
-  }
-  for (std::uint32_t i = 1; i < peers; ++i) ops.send((self + i) % peers, (self + i) % peers, part{}, mine);
-  if (size > 0) std::memmove(all.data() + self * size, mine.data(), size);
-  for (net::peer_index p = 0; p < peers; ++p) {
-    if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
-  }
-  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
-  return {};
-}
-
-#ifdef CAUSEWAY_COMPILED
-extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
-                                        std::size_t, std::vector<std::vector<std::byte>>&, const collective_options&);
-extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
-                                        std::span<std::byte>, const collective_options&);
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
-
-// ---- causeway/collective/impl/gather.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
-
-// Bodies of collective/gather.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
-  return fail(errc::too_large, peer_name(peer),
-              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
-}
-
-#ifdef CAUSEWAY_COMPILED
-template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>, std::size_t,
-                                 std::vector<std::vector<std::byte>>&, const collective_options&);
-template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
-                                 std::span<std::byte>, const collective_options&);
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
-#endif
-
-// ---- causeway/collective/agreement.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
-#define CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
-
-// Whether all peers hold the same thing, by a number that names it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
-template <net::Transport T>
-result<void> all_equal(T& transport, const net::message_id& id, std::uint64_t own, const std::string& complaint,
-                       const collective_options& options = {}) {
-  if (transport.size() == 1) return {};
-  std::vector<std::uint64_t> all(transport.size());
-  CAUSEWAY_TRY(
-      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
-  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
-    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
-
-// ---- causeway/collective/encoding.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
-#define CAUSEWAY_COLLECTIVE_ENCODING_HPP
-
-// What a collective needs of a codec. Every compress::Codec is one; the codecs themselves live elsewhere, since a
-// collective does not care how a float becomes fewer bytes.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// - `C::raw`: the encoded bytes are the floats themselves, so that they may be sent from where they lie;
-/// - `block()`: cutting values at multiples of it does not change what they decode to;
-/// - `encoded_size(n)`: exact bytes of n encoded values; `encode` and `decode` must produce and accept just that many.
-template <class C>
-concept Encoding = requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values,
-                            std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
-  {bool{C::raw}};
-  { c.block() } -> std::same_as<std::size_t>;
-  { c.encoded_size(n) } -> std::same_as<std::size_t>;
-  { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
-  { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
-};
-
-/// Floats as they are. For the plain sums: nothing is ever encoded.
-struct raw_encoding {
-  static constexpr bool raw = true;
-  static constexpr std::size_t block() noexcept { return 1; }
-  static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(float); }
-  static std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) noexcept { return 0; }
-  static result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) { return {}; }
-};
-static_assert(Encoding<raw_encoding>);
-
-/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
-template <Encoding C>
-bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
-  if constexpr (C::raw) {
-    return true;
-  } else {
-    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
-    std::vector<float> back(values.size());
-    bytes.resize(codec.encode(pool, values, bytes));
-    return codec.decode(pool, bytes, back).has_value();
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_ENCODING_HPP
 
 // ---- causeway/collective/butterfly.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
@@ -13031,9 +12714,8 @@ result<void> one_shot(T& transport, const net::message_id& id, std::span<float> 
 }
 
 /// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
-template <net::SumsItself T>
-result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
-                     collective_workspace& workspace) {
+result<void> own_sum(net::SumsItself auto& transport, std::span<float> data, float factor,
+                     const collective_options& options, collective_workspace& workspace) {
   if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
   if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
   thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
@@ -13073,15 +12755,13 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
 ///
 /// errc::timeout, errc::peer_lost and errc::wrong_parent name the peer that was waited for. errc::non_finite names a peer
 /// whose values hold NaN or infinity, and is given by all peers alike (in a ring the culprit alone is told its name).
-template <net::Transport T>
-result<void> all_reduce_sum(T& transport, const net::message_id& id, std::span<float> data,
+result<void> all_reduce_sum(net::Transport auto& transport, const net::message_id& id, std::span<float> data,
                             const collective_options& options = {}) {
   return detail::all_reduce(transport, id, data, 1.0F, options);
 }
 
 /// As all_reduce_sum, then times 1/n (as f32), before the sums are sent round.
-template <net::Transport T>
-result<void> all_reduce_mean(T& transport, const net::message_id& id, std::span<float> data,
+result<void> all_reduce_mean(net::Transport auto& transport, const net::message_id& id, std::span<float> data,
                              const collective_options& options = {}) {
   return detail::all_reduce(transport, id, data, 1.0F / static_cast<float>(transport.size()), options);
 }
@@ -13338,6 +13018,173 @@ CAUSEWAY_DECL result<void> conversation::finish(std::size_t place, net::peer_ind
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
 #endif
 
+// ---- causeway/collective/gather.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
+#define CAUSEWAY_COLLECTIVE_GATHER_HPP
+
+// Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
+// than the caller's limit because somebody else says so. And whether all peers hold the same thing.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+namespace detail {
+
+/// The places of one gather's operations: for every peer a length and bytes, out and in.
+struct gather_places {
+  std::size_t peers;
+  [[nodiscard]] std::size_t length_out(net::peer_index p) const { return p; }
+  [[nodiscard]] std::size_t bytes_out(net::peer_index p) const { return peers + p; }
+  [[nodiscard]] std::size_t length_in(net::peer_index p) const { return 2 * peers + p; }
+  [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
+};
+
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
+
+/// Receives from all others: `lengths` are under way already.
+template <net::Transport T>
+result<void> collect(flight<T>& ops, const gather_places& at, std::span<const std::size_t> lengths, std::size_t limit,
+                     std::vector<std::vector<std::byte>>& all) {
+  for (net::peer_index p = 0; p < lengths.size(); ++p) {
+    if (p == ops.self()) continue;
+    CAUSEWAY_TRY(ops.wait_exact(at.length_in(p), p, sizeof(std::uint64_t)));
+    if (lengths[p] > limit) return too_long(p, lengths[p], limit);
+    all[p].resize(lengths[p]);
+    ops.receive(at.bytes_in(p), p, part{1}, all[p]);
+  }
+  for (net::peer_index p = 0; p < lengths.size(); ++p) {
+    if (p != ops.self()) CAUSEWAY_TRY(ops.wait_exact(at.bytes_in(p), p, all[p].size()));
+  }
+  return {};
+}
+
+/// Sends `mine` to the peers that `wants` names, and receives from all others if `wants` names this one.
+template <net::Transport T, class Wants>
+result<void> gather_to(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
+                       std::vector<std::vector<std::byte>>& all, const Wants& wants, const collective_options& options) {
+  static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));  // lengths travel as the workspace holds them
+  const net::peer_index self = transport.self();
+  if (mine.size() > limit) return too_long(self, mine.size(), limit);
+  const gather_places at{transport.size()};
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  auto& lengths = workspace.sizes();
+  lengths.assign(at.peers, mine.size());
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 4 * at.peers};
+  for (net::peer_index p = 0; p < at.peers && wants(self); ++p) {
+    if (p != self) ops.receive(at.length_in(p), p, part{0}, std::as_writable_bytes(std::span{&lengths[p], 1}));
+  }
+  for (net::peer_index p = 0; p < at.peers; ++p) {
+    if (p == self || !wants(p)) continue;
+    ops.send(at.length_out(p), p, part{0}, std::as_bytes(std::span{&lengths[self], 1}));
+    ops.send(at.bytes_out(p), p, part{1}, mine);
+  }
+  if (wants(self)) {
+    all.resize(at.peers);
+    all[self].assign(mine.begin(), mine.end());
+    CAUSEWAY_TRY(collect(ops, at, lengths, limit, all));
+  }
+  for (net::peer_index p = 0; p < at.peers; ++p) {
+    CAUSEWAY_TRY(ops.finish(at.length_out(p), p));
+    CAUSEWAY_TRY(ops.finish(at.bytes_out(p), p));
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
+/// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
+result<void> gather(net::Transport auto& transport, const net::message_id& id, net::peer_index root,
+                    std::span<const std::byte> mine, std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                    const collective_options& options = {}) {
+  CAUSEWAY_EXPECT(root < transport.size());
+  const auto wants = [root](net::peer_index p) { return p == root; };
+  return detail::gather_to(transport, id, mine, limit, all, wants, options);
+}
+
+/// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
+result<void> all_gather(net::Transport auto& transport, const net::message_id& id, std::span<const std::byte> mine,
+                        std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                        const collective_options& options = {}) {
+  const auto wants = [](net::peer_index) { return true; };
+  return detail::gather_to(transport, id, mine, limit, all, wants, options);
+}
+
+/// For parts of equal length: `all` has n parts of mine.size() bytes; part p becomes the bytes of peer p. 1 latency; every
+/// peer sends n-1 times its bytes. `mine` may be the peer's own part of `all`.
+template <net::Transport T>
+result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::span<std::byte> all,
+                        const collective_options& options = {}) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const std::size_t size = mine.size();
+  CAUSEWAY_EXPECT(all.size() == size * peers);
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2 * std::size_t{peers}};
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    const net::peer_index from = (self + peers - i) % peers;
+    ops.receive(peers + from, from, part{}, all.subspan(from * size, size));
+  }
+  for (std::uint32_t i = 1; i < peers; ++i) ops.send((self + i) % peers, (self + i) % peers, part{}, mine);
+  if (size > 0) std::memmove(all.data() + self * size, mine.data(), size);
+  for (net::peer_index p = 0; p < peers; ++p) {
+    if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
+  }
+  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
+result<void> all_equal(net::Transport auto& transport, const net::message_id& id, std::uint64_t own,
+                       const std::string& complaint, const collective_options& options = {}) {
+  if (transport.size() == 1) return {};
+  std::vector<std::uint64_t> all(transport.size());
+  CAUSEWAY_TRY(
+      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
+  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
+    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
+  }
+  return {};
+}
+
+#ifdef CAUSEWAY_COMPILED
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::size_t, std::vector<std::vector<std::byte>>&, const collective_options&);
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::span<std::byte>, const collective_options&);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
+
+// ---- causeway/collective/impl/gather.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+
+// Bodies of collective/gather.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+  return fail(errc::too_large, peer_name(peer),
+              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
+}
+
+#ifdef CAUSEWAY_COMPILED
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>, std::size_t,
+                                 std::vector<std::vector<std::byte>>&, const collective_options&);
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                 std::span<std::byte>, const collective_options&);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#endif
+
 // ---- causeway/collective/gather_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
 #define CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
@@ -13373,7 +13220,7 @@ class gather_mean {
     talk_.open(port, 2 * std::size_t{peers});
     slot_ = detail::message_slot(codec_.most_bytes(ctx, row.values.size()));
     if (memory_.size() < slot_ * peers) memory_ = aligned_buffer<std::byte>{slot_ * peers};
-    write_own(self, row, ctx);
+    own_bytes_ = detail::write_contribution(codec_, ctx, row, slot(self), self);
     for (std::uint32_t i = 1; i < peers; ++i) {
       const net::peer_index from = (self + peers - i) % peers;
       talk_.receive(from, from, part{}, slot(from));
@@ -13385,10 +13232,7 @@ class gather_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port&, const exchange_row&, const X&) {
-    return {};
-  }
+  result<void> turn(const exchange_port&, const exchange_row&, const MessageContext auto&) { return {}; }
 
   template <MessageContext X>
   result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
@@ -13419,19 +13263,6 @@ class gather_mean {
 
  private:
   [[nodiscard]] std::span<std::byte> slot(net::peer_index p) { return {memory_.data() + p * slot_, slot_}; }
-
-  template <class X>
-  void write_own(net::peer_index self, const exchange_row& row, const X& ctx) {
-    const std::span<std::byte> room = slot(self);
-    const bool has_content = detail::write_own_header(room, row, row.values.size(), self);
-    own_bytes_ = message_header_bytes;
-    if (has_content) {
-      const auto body = room.subspan(message_header_bytes);
-      own_bytes_ += detail::encode_keeping(codec_, ctx, row.values, body, row.residual);
-    } else if (!row.residual.empty()) {
-      detail::copy_row(codec_, row.values, row.residual);
-    }
-  }
 
   template <class X>
   std::optional<refusal> combine(const exchange_port& port, const exchange_row& row, const X& ctx, double total) {
@@ -13490,9 +13321,31 @@ class gather_mean {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+using peer_group = std::vector<net::peer_index>;
+
 /// Whether each of `peers` peers is in one group, and no group is empty.
-CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups,
-                                               std::uint32_t peers);
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers);
+
+/// The first of each group.
+CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);
+
+/// The group of a peer: an empty one if it is in none.
+CAUSEWAY_DECL [[nodiscard]] peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer);
+
+/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
+using region_list = std::vector<peer_group>;
+
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct region_label {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
 
 /// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
 /// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
@@ -13543,7 +13396,7 @@ static_assert(net::Transport<group_view>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups, std::uint32_t peers) {
+CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
   std::vector<net::peer_index> all;
   for (const auto& group : groups) {
     if (group.empty()) return false;
@@ -13554,6 +13407,36 @@ CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>
     if (all[i] != i) return false;
   }
   return all.size() == peers;
+}
+
+CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
+  peer_group hubs;
+  for (const peer_group& group : groups) hubs.push_back(group.front());
+  return hubs;
+}
+
+CAUSEWAY_DECL peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer) {
+  for (const peer_group& group : groups) {
+    if (std::find(group.begin(), group.end(), peer) != group.end()) return group;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
+  std::map<std::uint32_t, std::vector<net::peer_index>> named;
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) named[own[p]].push_back(p);
+  }
+  region_list all;
+  for (auto& [name, peers] : named) all.push_back(std::move(peers));
+  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) continue;
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
+  }
+  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
+  return all;
 }
 
 CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
@@ -14547,8 +14430,7 @@ struct tensor_piece {
 };
 
 /// All values of a row of `n`, as the matrices of the context and what lies between them.
-template <MessageContext X>
-std::vector<tensor_piece> tensors_of(const X& ctx, std::size_t n) {
+std::vector<tensor_piece> tensors_of(const MessageContext auto& ctx, std::size_t n) {
   std::vector<tensor_piece> all;
   std::size_t at = 0;
   for (const auto& m : ctx.matrices) {
@@ -14857,15 +14739,13 @@ class own_sum_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     if (!own_) return by_messages_.turn(port, row, ctx);
     (void)own_->row.done();  // a look, in which it moves
     return {};
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     if (!own_) return by_messages_.finish(port, row, ctx);
     const std::unique_ptr<under_way> ended = std::move(own_);
     const auto summed = ended->row.wait(port.options.deadline);
@@ -15010,8 +14890,7 @@ class quantised_ring {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     for (std::size_t hop = 0; hop < hops() / 2; ++hop) {
       for (std::size_t chunk = 0; chunk < chunks; ++chunk) CAUSEWAY_TRY(pass_sum(port, hop, chunk, row, ctx));
@@ -15019,8 +14898,7 @@ class quantised_ring {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     if (peers_ == 1) return finish_alone(row, ctx);
     for (std::size_t hop = hops() / 2; hop < hops(); ++hop) {
@@ -15044,8 +14922,7 @@ class quantised_ring {
   [[nodiscard]] net::peer_index left() const { return (self_ + peers_ - 1) % peers_; }
   [[nodiscard]] std::size_t hops() const { return 2 * (std::size_t{peers_} - 1); }
 
-  // --- which values, which bytes
-  // ------------------------------------------------------------------------------------------
+  // --- which values, which bytes ------------------------------------------------------------------------------------
 
   /// Where chunk `chunk` of what this peer sends at `hop` lies in the row; at hop + 1 it sends what it received at hop.
   [[nodiscard]] index_range range(std::size_t hop, std::size_t chunk) const {
@@ -15092,8 +14969,7 @@ class quantised_ring {
     if (sum_.size() < largest_) sum_ = aligned_buffer<float>{largest_};
   }
 
-  // --- messages
-  // -------------------------------------------------------------------------------------------------------------
+  // --- messages -----------------------------------------------------------------------------------------------------
 
   void expect(std::size_t hop, std::size_t chunk) {
     talk_.receive(place(in, hop, chunk), left(), part{0, hop * chunks + chunk}, slot(in, hop, chunk));
@@ -15115,9 +14991,8 @@ class quantised_ring {
     return m;
   }
 
-  template <class X>
   result<void> pass_sum(const exchange_port& port, std::size_t hop, std::size_t chunk, const exchange_row& row,
-                        const X& ctx) {
+                        const auto& ctx) {
     CAUSEWAY_ASSIGN(const peer_message m, take(port, hop, chunk));
     encode_sum(hop + 1, chunk, row, ctx, m);
     send(hop + 1, chunk);
@@ -15152,8 +15027,7 @@ class quantised_ring {
   }
 
   /// sum_ = own values times their weight, and what came before.
-  template <class X>
-  std::optional<refusal> add_up(const X& part, std::span<const float> own, float weight, const peer_message& so_far) {
+  std::optional<refusal> add_up(const auto& part, std::span<const float> own, float weight, const peer_message& so_far) {
     const std::span<float> sum{sum_.data(), own.size()};
     if (!detail::weighted(part.pool, own, weight, sum)) return refusal{self_, errc::non_finite};
     if (so_far.weight == 0) return std::nullopt;
@@ -15162,8 +15036,7 @@ class quantised_ring {
     return refusal{so_far.peer, added.error().code};
   }
 
-  template <class X>
-  std::optional<refusal> divide(const X& part, std::size_t size, float weight) {
+  std::optional<refusal> divide(const auto& part, std::size_t size, float weight) {
     const float factor = detail::mean_factor(double{weight});
     if (factor == 0) return refusal{peers_, errc::invalid_argument};
     if (!detail::scale_finite(part.pool, {sum_.data(), size}, factor)) return refusal{peers_, errc::non_finite};
@@ -15171,9 +15044,8 @@ class quantised_ring {
   }
 
   /// Takes a mean, and passes its bytes on. The own one is adopted when the first one arrives: it has left by then.
-  template <class X>
   result<void> pass_mean(const exchange_port& port, std::size_t hop, std::size_t chunk, const exchange_row& row,
-                         const X& ctx) {
+                         const auto& ctx) {
     if (hop == hops() / 2) {
       const index_range r = range(hop, chunk);
       const auto own = slot(out, hop, chunk).first(size_of_out(hop, chunk));
@@ -15197,16 +15069,12 @@ class quantised_ring {
   template <class X>
   void adopt(const peer_message& m, const index_range& r, const exchange_row& row, const X& ctx) {
     if (m.bad) return;
-    const std::span<float> target = values(row.values, r);
-    kernels::zero(ctx.pool, target.data(), static_cast<std::int64_t>(target.size()));
     with_chunk(ctx, r, [&](const X& part) {
-      const auto added = codec_.decode_add(part, m.bytes, target, 1.0F, {});
-      if (!added) note(bad_, {m.peer, added.error().code});
+      if (const auto bad = detail::adopt_message(codec_, part, m, values(row.values, r))) note(bad_, *bad);
     });
   }
 
-  template <class X>
-  result<void> finish_alone(const exchange_row& row, const X& ctx) {
+  result<void> finish_alone(const exchange_row& row, const auto& ctx) {
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       encode_sum(0, chunk, row, ctx, peer_message{});
       const index_range r = range(0, chunk);
@@ -15234,64 +15102,6 @@ class quantised_ring {
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
-
-// ---- causeway/collective/region_label.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
-#define CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
-
-// Regions of peers that are near each other: listed by the peers' numbers, or as the peers say.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
-using region_list = std::vector<std::vector<net::peer_index>>;
-
-/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
-struct region_label {
-  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
-
-  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
-  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
-};
-
-/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
-/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
-CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
-
-// ---- causeway/collective/impl/region_label.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
-
-// Bodies of collective/region_label.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
-  std::map<std::uint32_t, std::vector<net::peer_index>> named;
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != region_label::any) named[own[p]].push_back(p);
-  }
-  region_list all;
-  for (auto& [name, peers] : named) all.push_back(std::move(peers));
-  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != region_label::any) continue;
-    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
-  }
-  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
-  return all;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
-#endif
 
 // ---- causeway/collective/relay_paths.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_RELAY_PATHS_HPP
@@ -15469,10 +15279,7 @@ class server_residual {
   /// The try went through.
   void finish() noexcept { finished_ = true; }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(kept_.begin, kept_.values, next_.begin, next_.values, step_, finished_);
-  }
+  void serialize(auto& ar) { ar(kept_.begin, kept_.values, next_.begin, next_.values, step_, finished_); }
 
  private:
   struct piece {
@@ -15936,8 +15743,7 @@ class split_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row&, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row&, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     if (size_of(self_) == 0) return {};
     std::optional<refusal> bad;
@@ -15959,8 +15765,7 @@ class split_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     const time_point deadline = port.options.deadline;
     // First the own sends: one that failed would never be answered.
@@ -15985,10 +15790,7 @@ class split_mean {
   }
 
   /// What owners keep from round to round.
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(residual_);
-  }
+  void serialize(auto& ar) { ar(residual_); }
 
   void cancel() { talk_.close(); }
 
@@ -16027,8 +15829,7 @@ class split_mean {
     return f(detail::context_of_part(ctx, owner, cuts_[owner], cuts_[owner + 1], matrices));
   }
 
-  // --- places of operations, slots of bytes
-  // -------------------------------------------------------------------------------
+  // --- places of operations, slots of bytes -------------------------------------------------------------------------
 
   [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
   [[nodiscard]] std::span<std::byte> slot(kind what, net::peer_index p) {
@@ -16053,8 +15854,7 @@ class split_mean {
     if (memory_.size() < slots_.back()) memory_ = aligned_buffer<std::byte>{slots_.back()};
   }
 
-  // --- phases
-  // -------------------------------------------------------------------------------------------------------------
+  // --- phases -------------------------------------------------------------------------------------------------------
 
   void expect() {
     for (std::uint32_t i = 1; i < peers_; ++i) {
@@ -16068,19 +15868,12 @@ class split_mean {
   template <class X>
   void send_part(net::peer_index owner, const exchange_row& row, const X& ctx) {
     if (size_of(owner) == 0) return;
-    const std::span<float> mine = part_of(row.values, owner);
     const std::span<std::byte> room = slot(part_out, owner);
-    const std::span<float> lost = row.residual.empty() ? std::span<float>{} : part_of(row.residual, owner);
-    const bool has_content = detail::write_own_header(room, row, mine.size(), self_);
-    std::size_t bytes = message_header_bytes;
-    if (has_content) {
-      with_part(ctx, owner, [&](const X& part) {
-        const std::span<std::byte> body = room.subspan(message_header_bytes);
-        bytes += detail::encode_keeping(up_, part, mine, body, lost);
-      });
-    } else if (!lost.empty()) {
-      detail::copy_row(up_, mine, lost);
-    }
+    exchange_row own = row;
+    own.values = part_of(row.values, owner);
+    if (!row.residual.empty()) own.residual = part_of(row.residual, owner);
+    const std::size_t bytes =
+        with_part(ctx, owner, [&](const X& part) { return detail::write_contribution(up_, part, own, room, self_); });
     if (owner == self_) own_bytes_ = bytes;
     if (owner != self_) talk_.send(place(part_out, owner), owner, part{0}, room.first(bytes));
   }
@@ -16104,8 +15897,7 @@ class split_mean {
     return room.first(result_bytes_);
   }
 
-  template <class X>
-  std::optional<refusal> add_up(const X& part, std::span<float> sum) {
+  std::optional<refusal> add_up(const auto& part, std::span<float> sum) {
     kernels::zero(part.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
     double total = 0;
     for (const peer_message& m : messages_) {
@@ -16120,8 +15912,7 @@ class split_mean {
     return std::nullopt;
   }
 
-  template <class X>
-  std::size_t encode_mean(const X& part, std::span<float> mean, std::span<std::byte> room) {
+  std::size_t encode_mean(const auto& part, std::span<float> mean, std::span<std::byte> room) {
     if (!options_.server_residual) return down_.encode(part, mean, room);
     residual_.add_to(cuts_[self_], mean);
     return detail::encode_keeping(down_, part, mean, room, residual_.next(cuts_[self_], mean.size()));
@@ -16636,17 +16427,16 @@ class tree_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     return closing(take_up(port, row, ctx));
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     CAUSEWAY_TRY(closing(take_down(port.options.deadline)));
-    const std::optional<refusal> bad = adopt(row, ctx);
+    const peer_message m = detail::read_message(parent_, mean_message().first(mean_bytes_), count_, peers_);
+    const std::optional<refusal> bad = detail::adopt_message(down_, ctx, m, row.values);
     CAUSEWAY_TRY(closing(finish_sends(port.options.deadline)));
     if (bad) return to_error(*bad, peers_);
     return {};
@@ -16689,8 +16479,7 @@ class tree_mean {
     return outcome;
   }
 
-  // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
-  // -------------------------------------
+  // --- places of operations, slots of bytes: the own sum, the mean, the children's sums -----------------------------
 
   [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
   [[nodiscard]] std::span<std::byte> own_sum() { return {memory_.data(), up_slot_}; }
@@ -16706,8 +16495,7 @@ class tree_mean {
     relays_->note(to, talk_.send(place(what, to), to, message, direct), direct.size());
   }
 
-  template <class X>
-  void lay_out(std::size_t count, const X& ctx) {
+  void lay_out(std::size_t count, const auto& ctx) {
     up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
     down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
     const std::size_t bytes = (1 + children_.size()) * up_slot_ + down_slot_;
@@ -16717,11 +16505,9 @@ class tree_mean {
     sums_.clear();
   }
 
-  // --- up
-  // -------------------------------------------------------------------------------------------------------------------
+  // --- up -----------------------------------------------------------------------------------------------------------
 
-  template <class X>
-  result<void> take_up(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> take_up(const exchange_port& port, const exchange_row& row, const auto& ctx) {
     for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port.options.deadline, children_[i], i));
     if (is_root()) {
       make_mean(row, ctx);
@@ -16740,8 +16526,7 @@ class tree_mean {
   }
 
   /// sum_ = the own values and the children's sums, each as often as it counts; `weight` becomes how much that is.
-  template <class X>
-  std::optional<refusal> add_up(const exchange_row& row, const X& ctx, float& weight) {
+  std::optional<refusal> add_up(const exchange_row& row, const auto& ctx, float& weight) {
     const std::span<float> sum{sum_.data(), count_};
     std::optional<refusal> bad;
     for (const peer_message& m : sums_) {
@@ -16759,8 +16544,7 @@ class tree_mean {
     return bad;
   }
 
-  template <class X>
-  void send_sum(const exchange_row& row, const X& ctx) {
+  void send_sum(const exchange_row& row, const auto& ctx) {
     float weight = 0;
     std::optional<refusal> bad = add_up(row, ctx, weight);
     const std::span<std::byte> room = own_sum();
@@ -16775,11 +16559,9 @@ class tree_mean {
     send(sum_out, tree_way::up, parent_, room.first(used));
   }
 
-  // --- down
-  // -----------------------------------------------------------------------------------------------------------------
+  // --- down ---------------------------------------------------------------------------------------------------------
 
-  template <class X>
-  void make_mean(const exchange_row& row, const X& ctx) {
+  void make_mean(const exchange_row& row, const auto& ctx) {
     const std::span<float> mean{sum_.data(), count_};
     float weight = 0;
     std::optional<refusal> bad = add_up(row, ctx, weight);
@@ -16812,17 +16594,6 @@ class tree_mean {
     CAUSEWAY_TRY(relays_->finish(deadline));
     talk_.close();
     return {};
-  }
-
-  template <class X>
-  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
-    const peer_message m = detail::read_message(parent_, mean_message().first(mean_bytes_), count_, peers_);
-    if (m.bad) return m.bad;
-    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count_));
-    const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
-    if (!added) return refusal{m.peer, added.error().code};
-    detail::invert(down_, ctx, row.values);
-    return std::nullopt;
   }
 
   tree_options options_;
@@ -16926,7 +16697,7 @@ class two_level_mean {
     CAUSEWAY_TRY(find_region());
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
-    write_own(row, ctx);
+    own_bytes_ = detail::write_contribution(up_, ctx, row, from_member(0), self_);
     if (!is_hub()) {
       talk_.receive(place(result_in, hub()), hub(), part{1}, result_message());
       talk_.send(place(up_out, hub()), hub(), part{0}, from_member(0).first(own_bytes_));
@@ -16937,8 +16708,7 @@ class two_level_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     if (!is_hub()) return {};
     messages_.clear();
@@ -16953,12 +16723,11 @@ class two_level_mean {
     std::vector<net::peer_index> hubs;
     for (const auto& r : regions_) hubs.push_back(r.front());
     hubs_.hold(group_view{port.transport, std::move(hubs)});
-    CAUSEWAY_TRY(closing(across_.begin(port_of_hubs(port), row_of_region(), ctx)));
-    return closing(across_.turn(port_of_hubs(port), row_of_region(), ctx));
+    CAUSEWAY_TRY(closing(across_.begin(port.beside(hubs_.get()), row_of_region(), ctx)));
+    return closing(across_.turn(port.beside(hubs_.get()), row_of_region(), ctx));
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     const time_point deadline = port.options.deadline;
     if (is_hub()) {
@@ -16970,7 +16739,8 @@ class two_level_mean {
       CAUSEWAY_TRY(talk_.finish(place(up_out, hub()), hub(), deadline));
       CAUSEWAY_ASSIGN(result_bytes_, talk_.wait(place(result_in, hub()), hub(), deadline));
     }
-    const std::optional<refusal> bad = adopt(row, ctx);
+    const peer_message m = detail::read_message(hub(), result_message().first(result_bytes_), row.values.size(), peers_);
+    const std::optional<refusal> bad = detail::adopt_message(down_, ctx, m, row.values);
     for (const net::peer_index p : mine()) CAUSEWAY_TRY(talk_.finish(place(result_out, p), p, deadline));
     talk_.close();
     if (bad) return to_error(*bad, peers_);
@@ -16983,17 +16753,14 @@ class two_level_mean {
   }
 
   /// What `Across` keeps from round to round.
-  template <class Archive>
-  void serialize(Archive& ar) {
+  void serialize(auto& ar) {
     if constexpr (requires { across_.serialize(ar); }) across_.serialize(ar);
   }
 
  private:
   enum kind : std::size_t { up_out, up_in, result_in, result_out, kinds };
-  static constexpr std::uint32_t across_channel = channel_stride / 2;  // of ours, those that the hubs' exchange has
 
-  // --- regions
-  // ----------------------------------------------------------------------------------------------------------------
+  // --- regions ------------------------------------------------------------------------------------------------------
 
   result<void> find_region() {
     CAUSEWAY_ASSIGN(region_, detail::region_of(self_, regions_, peers_));
@@ -17003,8 +16770,7 @@ class two_level_mean {
   [[nodiscard]] net::peer_index hub() const { return mine().front(); }
   [[nodiscard]] bool is_hub() const { return hub() == self_; }
 
-  // --- places of operations, slots of bytes: the result, then messages of the region, the own one first
-  // -----------------------
+  // --- places of operations, slots of bytes: the result, then messages of the region, the own one first -------------
 
   [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
   [[nodiscard]] std::span<std::byte> result_message() { return {memory_.data(), down_slot_}; }
@@ -17012,8 +16778,7 @@ class two_level_mean {
     return {memory_.data() + down_slot_ + i * up_slot_, up_slot_};
   }
 
-  template <class X>
-  void lay_out(std::size_t count, const X& ctx) {
+  void lay_out(std::size_t count, const auto& ctx) {
     up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
     down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
     const std::size_t bytes = down_slot_ + (is_hub() ? mine().size() : 1) * up_slot_;
@@ -17021,24 +16786,10 @@ class two_level_mean {
     if (is_hub() && region_row_.size() != count) region_row_ = aligned_buffer<float>{count};
   }
 
-  template <class X>
-  void write_own(const exchange_row& row, const X& ctx) {
-    const std::span<std::byte> room = from_member(0), body = room.subspan(message_header_bytes);
-    const bool has_content = detail::write_own_header(room, row, row.values.size(), self_);
-    own_bytes_ = message_header_bytes;
-    if (has_content) {
-      own_bytes_ += detail::encode_keeping(up_, ctx, row.values, body, row.residual);
-    } else if (!row.residual.empty()) {
-      detail::copy_row(up_, row.values, row.residual);
-    }
-  }
-
-  // --- what a hub does
-  // ----------------------------------------------------------------------------------------------------------
+  // --- what a hub does ----------------------------------------------------------------------------------------------
 
   /// region_row_ and weight_ = the mean of the region and how much it counts; or bad_, what is wrong with it.
-  template <class X>
-  void reduce(const X& ctx) {
+  void reduce(const auto& ctx) {
     const std::span<float> sum = region_row_.span();
     kernels::zero(ctx.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
     bad_.reset();
@@ -17059,11 +16810,6 @@ class two_level_mean {
     if (!bad_) detail::invert(up_, ctx, sum);
   }
 
-  [[nodiscard]] exchange_port port_of_hubs(const exchange_port& port) {
-    net::message_id id = port.id;
-    id.channel += across_channel;
-    return {hubs_.get(), id, port.options};
-  }
   [[nodiscard]] exchange_row row_of_region() {
     return {.values = region_row_.span(), .weight = bad_ ? 0.0F : weight_, .refused = bad_ ? bad_->code : errc{}};
   }
@@ -17077,7 +16823,7 @@ class two_level_mean {
   /// Writes the message for the region: the mean of all, or why there is none.
   template <class X>
   result<void> finish_across(const exchange_port& port, const X& ctx) {
-    const auto outcome = across_.finish(port_of_hubs(port), row_of_region(), ctx);
+    const auto outcome = across_.finish(port.beside(hubs_.get()), row_of_region(), ctx);
     std::optional<refusal> bad = bad_;
     if (!outcome && !bad) bad = refused_by_hubs(outcome.error());
     if (!outcome && !bad) return closing(outcome);
@@ -17102,18 +16848,6 @@ class two_level_mean {
       (void)std::from_chars(e.where.data() + prefix.size(), e.where.data() + e.where.size(), rank);
     }
     return refusal{rank < regions_.size() ? regions_[rank].front() : peers_, e.code};
-  }
-
-  template <class X>
-  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
-    const std::size_t count = row.values.size();
-    const peer_message m = detail::read_message(hub(), result_message().first(result_bytes_), count, peers_);
-    if (m.bad) return m.bad;
-    detail::clear(down_, ctx.pool, row.values);
-    const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
-    if (!added) return refusal{m.peer, added.error().code};
-    detail::invert(down_, ctx, row.values);
-    return std::nullopt;
   }
 
   region_list regions_;
@@ -17369,6 +17103,9 @@ struct message_context {
   std::uint64_t own_seed = 0;                ///< of this exchange and peer
   std::uint64_t round = 0;                   ///< 0, 1, ...: for thresholds that shrink and masks that take turns
   std::span<const float> reference{};        ///< what the row is relative to (shared parameters): as long as it, or empty
+
+  /// Of another row of the same exchange, in which there are no matrices.
+  [[nodiscard]] message_context plain() const { return {.pool = pool, .seed = seed, .own_seed = own_seed, .round = round}; }
 };
 
 /// Requirements, for a row of n values:
@@ -17483,14 +17220,12 @@ class dense_message {
     return codec_.block() >= largest ? codec_.block() : largest / codec_.block() * codec_.block();
   }
 
-  template <class F>
-  void for_pieces(std::size_t n, F&& f) const {
+  void for_pieces(std::size_t n, auto&& f) const {
     const std::size_t piece = piece_of(n);
     for (std::size_t first = 0; first < n; first += std::min(piece, n - first)) f(first, std::min(piece, n - first));
   }
 
-  template <class F>
-  result<void> decode_pieces(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n, F&& f) const {
+  result<void> decode_pieces(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n, auto&& f) const {
     std::vector<float> values(std::min(piece_of(n), n));
     result<void> outcome;
     for_pieces(n, [&](std::size_t first, std::size_t count) {
@@ -17618,44 +17353,52 @@ struct add_elements {
   }
 };
 
-template <class Element>
-std::size_t encode_as(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                      kernels::simd_level level) {
-  CAUSEWAY_EXPECT(room.size() >= values.size() * sizeof(Element));
-  auto* const to = reinterpret_cast<Element*>(room.data());
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
-  });
-  return values.size() * sizeof(Element);
-}
+/// The codec C that stores every value as an `Element`.
+template <class C, class Element>
+class element_codec {
+ public:
+  static constexpr bool raw = std::is_same_v<Element, float>;
 
-template <class Element>
-result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                       kernels::simd_level level, std::string_view codec) {
-  if (bytes.size() != values.size() * sizeof(Element)) {
-    return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
-  }
-  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  const auto count = static_cast<std::int64_t>(values.size());
-  if (!kernels::detail::look_for_finite(pool, level, count, from, values.data())) return not_finite(codec);
-  return {};
-}
+  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(Element); }
 
-/// Two passes over the bytes: nothing is added before all were found finite.
-template <class Element>
-result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                           kernels::simd_level level, std::string_view codec) {
-  if (bytes.size() != sum.size() * sizeof(Element)) {
-    return wrong_length(codec, bytes.size(), sum.size() * sizeof(Element));
+  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                            kernels::simd_level level = kernels::detect_simd_level()) {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    auto* const to = reinterpret_cast<Element*>(room.data());
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
+      kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
+    });
+    return encoded_size(values.size());
   }
-  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  const auto count = static_cast<std::int64_t>(sum.size());
-  if (!kernels::detail::look_for_finite(pool, level, count, from)) return not_finite(codec);
-  kernels::detail::for_elements(pool, count, [&](index_range r) {
-    kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
-  });
-  return {};
-}
+
+  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                             kernels::simd_level level = kernels::detect_simd_level()) {
+    return look(pool, bytes, values.size(), level, values.data());
+  }
+
+  /// Two passes over the bytes: nothing is added before all were found finite.
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    CAUSEWAY_TRY(look(pool, bytes, sum.size(), level));
+    const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(sum.size()), [&](index_range r) {
+      kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
+    });
+    return {};
+  }
+
+ private:
+  /// Whether there are so many values, all of them finite; with `to`, what they are in f32.
+  static result<void> look(thread_pool& pool, std::span<const std::byte> bytes, std::size_t n, kernels::simd_level level,
+                           auto... to) {
+    if (bytes.size() != encoded_size(n)) return wrong_length(C::name, bytes.size(), encoded_size(n));
+    const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+    const auto count = static_cast<std::int64_t>(n);
+    if (!kernels::detail::look_for_finite(pool, level, count, from, to...)) return not_finite(C::name);
+    return {};
+  }
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
@@ -17677,27 +17420,10 @@ CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_w
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 
 /// 4 n bytes. Loses nothing.
-class none {
+class none : public detail::element_codec<none, float> {
  public:
   static constexpr std::string_view name = "none";
   static constexpr codec_traits traits{.lossy = false};
-  static constexpr bool raw = true;
-
-  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
-  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * 4; }
-
-  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::encode_as<float>(pool, values, room, level);
-  }
-  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                             kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_as<float>(pool, bytes, values, level, name);
-  }
-  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                                 kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_add_as<float>(pool, bytes, sum, weight, level, name);
-  }
 };
 static_assert(AddingCodec<none>);
 
@@ -18270,6 +17996,17 @@ CAUSEWAY_DECL result<void> mpi_world::leave(duration at_most) const {
 // word. Link causeway::mpi.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+struct mpi_transport_options {
+  std::size_t inline_bytes = std::size_t{4} << 10U;  ///< longest content that is copied beside its name; equal on all ranks
+  std::size_t kept_bytes = std::size_t{64}
+                           << 20U;  ///< of messages taken before their receive is started; more stays with the senders
+  duration close_grace = std::chrono::seconds{2};  ///< how long MPI may take for bytes that are already moving when a
+                                                   ///< deadline passes, or at the end
+  /// Plain sums of f32 over all ranks are MPI_Iallreduce's, whose order is MPI's: with more than two ranks the last bits
+  /// may be others than those of TCP. false: messages carry them, with the bits of any network. Equal on all ranks.
+  bool own_sums = true;
+};
 
 namespace detail {
 class mpi_engine;  // it has MPI's own types
@@ -18915,8 +18652,7 @@ class mpi_site final : public site {
 
   CAUSEWAY_DECL [[nodiscard]] const choice* choice_for(std::size_t bytes) const;
   CAUSEWAY_DECL [[nodiscard]] std::vector<mpi_way> ways_for(std::size_t bytes) const;
-  template <class F>
-  result<double> best_of(int repeats, F&& f);
+  result<double> best_of(int repeats, auto&& f);
 
   std::unique_ptr<detail::mpi_sums> sums_;
   std::vector<choice> choices_;
@@ -19142,8 +18878,7 @@ CAUSEWAY_DECL std::vector<mpi_way> mpi_site::ways_for(std::size_t bytes) const {
 }
 
 /// Seconds of the quickest of so many, after a first one that is not counted.
-template <class F>
-result<double> mpi_site::best_of(int repeats, F&& f) {
+result<double> mpi_site::best_of(int repeats, auto&& f) {
   double best = 1e9;
   for (int i = 0; i <= repeats; ++i) {
     CAUSEWAY_TRY(all_of(true));

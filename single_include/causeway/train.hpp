@@ -1156,13 +1156,14 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) no
 
 #endif  // CAUSEWAY_CORE_HASH_HPP
 
-// ---- causeway/io/section.hpp ----
-#ifndef CAUSEWAY_IO_SECTION_HPP
-#define CAUSEWAY_IO_SECTION_HPP
+// ---- causeway/io/section_file.hpp ----
+#ifndef CAUSEWAY_IO_SECTION_FILE_HPP
+#define CAUSEWAY_IO_SECTION_FILE_HPP
 
-// Named, versioned sections of raw bytes, and how a file of them is written: a header with a checksum of its own and one of
-// each section, then the sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md.
-// Little-endian.
+// Files of named, versioned sections of raw bytes: a header with a checksum of its own and one of each section, then the
+// sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md. Little-endian. Of a file that is
+// read nothing is given out before every byte was verified: header and sections must fit their checksums, and padding must
+// be zero.
 
 #include <variant>
 
@@ -1247,96 +1248,6 @@ void append_object(byte_vector& out, const T& value) {
 CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
 
 }  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_SECTION_HPP
-
-// ---- causeway/io/impl/section.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_IO_IMPL_SECTION_IPP
-#define CAUSEWAY_IO_IMPL_SECTION_IPP
-
-// Bodies of io/section.hpp.
-
-#include <algorithm>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
-    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
-
-CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
-    : name_{std::move(name)}, version_{version}, content_{content} {}
-
-CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
-  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
-  return *std::get_if<std::span<const std::byte>>(&content_);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
-
-CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
-  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
-  std::size_t length = sizeof head + sizeof(std::uint64_t);
-  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
-  head.header_length = static_cast<std::uint32_t>(length);
-  head.section_count = static_cast<std::uint32_t>(sections.size());
-  head.file_length = length;
-  byte_vector table;
-  for (const section& s : sections) {
-    const std::uint64_t offset = align_section(head.file_length);
-    head.file_length = offset + s.bytes().size();
-    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
-                                       static_cast<std::uint32_t>(s.name().size())});
-    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
-    table.insert(table.end(), name.begin(), name.end());
-  }
-  byte_vector header;
-  append_object(header, head);
-  header.insert(header.end(), table.begin(), table.end());
-  append_object(header, hash_bytes(header));
-  return header;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
-  for (const section& s : sections) {
-    const auto same = [&](const section& other) { return other.name() == s.name(); };
-    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
-      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
-    }
-  }
-  constexpr std::array<std::byte, detail::section_alignment> zeros{};
-  const byte_vector header = detail::section_header(stamp, sections);
-  CAUSEWAY_TRY(sink(header));
-  std::uint64_t at = header.size();
-  for (const section& s : sections) {
-    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
-    CAUSEWAY_TRY(sink(s.bytes()));
-    at = detail::align_section(at) + s.bytes().size();
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_IMPL_SECTION_IPP
-#endif
-
-// ---- causeway/io/section_file.hpp ----
-#ifndef CAUSEWAY_IO_SECTION_FILE_HPP
-#define CAUSEWAY_IO_SECTION_FILE_HPP
-
-// Reads a file of sections (io/section.hpp). Nothing is given out before every byte of the file was verified: header and
-// sections must fit their checksums, and padding must be zero.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 /// A section that was read and verified. Starts on a 64-byte boundary of the file.
 struct section_view {
@@ -1433,6 +1344,71 @@ CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte>
 // Bodies of io/section_file.hpp.
 
 #include <algorithm>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
+    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
+    : name_{std::move(name)}, version_{version}, content_{content} {}
+
+CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
+  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
+  return *std::get_if<std::span<const std::byte>>(&content_);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
+  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
+  std::size_t length = sizeof head + sizeof(std::uint64_t);
+  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
+  head.header_length = static_cast<std::uint32_t>(length);
+  head.section_count = static_cast<std::uint32_t>(sections.size());
+  head.file_length = length;
+  byte_vector table;
+  for (const section& s : sections) {
+    const std::uint64_t offset = align_section(head.file_length);
+    head.file_length = offset + s.bytes().size();
+    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
+                                       static_cast<std::uint32_t>(s.name().size())});
+    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
+    table.insert(table.end(), name.begin(), name.end());
+  }
+  byte_vector header;
+  append_object(header, head);
+  header.insert(header.end(), table.begin(), table.end());
+  append_object(header, hash_bytes(header));
+  return header;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
+  for (const section& s : sections) {
+    const auto same = [&](const section& other) { return other.name() == s.name(); };
+    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
+      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
+    }
+  }
+  constexpr std::array<std::byte, detail::section_alignment> zeros{};
+  const byte_vector header = detail::section_header(stamp, sections);
+  CAUSEWAY_TRY(sink(header));
+  std::uint64_t at = header.size();
+  for (const section& s : sections) {
+    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
+    CAUSEWAY_TRY(sink(s.bytes()));
+    at = detail::align_section(at) + s.bytes().size();
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
 
@@ -3225,179 +3201,6 @@ class thread_pool {
 
 #endif  // CAUSEWAY_CORE_THREAD_POOL_HPP
 
-// ---- causeway/data/sampler.hpp ----
-#ifndef CAUSEWAY_DATA_SAMPLER_HPP
-#define CAUSEWAY_DATA_SAMPLER_HPP
-
-// Which window of the training tokens comes when. The order is a pure function of (seed, number of the sample since the
-// start of the run), stored nowhere: every peer can compute every other peer's samples, and a run resumes from one integer.
-// Each epoch visits every window exactly once, in another order.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
-
-/// A seeded permutation of [0, size), computed, not stored: a Feistel network over the next even power of two, walked until
-/// it lands inside (Black and Rogaway 2002). At most four network evaluations on average. A regular value.
-class permutation {
- public:
-  constexpr permutation() noexcept = default;
-
-  constexpr permutation(std::uint64_t size, std::uint64_t seed, std::uint64_t stream) noexcept
-      : size_{size}, half_bits_{(static_cast<unsigned>(std::bit_width(size > 1 ? size - 1 : 1)) + 1) / 2} {
-    CAUSEWAY_EXPECT(size > 0);
-    for (std::uint64_t round = 0; round < rounds; ++round) keys_[round] = mix(seed, stream, round);
-  }
-
-  [[nodiscard]] constexpr std::uint64_t size() const noexcept { return size_; }
-
-  /// Where `index` goes; `index` must be below size().
-  [[nodiscard]] constexpr std::uint64_t operator()(std::uint64_t index) const noexcept {
-    CAUSEWAY_EXPECT(index < size_);
-    do {
-      index = network(index);
-    } while (index >= size_);  // ends: the walk stays on the cycle of a bijection, which contains the start
-    return index;
-  }
-
- private:
-  static constexpr std::size_t rounds = 6;
-
-  [[nodiscard]] constexpr std::uint64_t network(std::uint64_t x) const noexcept {
-    const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
-    std::uint64_t left = x >> half_bits_;
-    std::uint64_t right = x & mask;
-    for (const std::uint64_t key : keys_) {
-      const std::uint64_t mixed = left ^ (causeway::detail::scramble(right ^ key) & mask);
-      left = right;
-      right = mixed;
-    }
-    return (left << half_bits_) | right;
-  }
-
-  std::uint64_t size_ = 1;
-  unsigned half_bits_ = 1;
-  std::array<std::uint64_t, rounds> keys_{};
-};
-
-/// One training window: tokens [first, first + T) are inputs, [first + 1, first + T + 1) their targets.
-struct sample {
-  std::uint64_t epoch = 0;
-  std::int64_t window = 0;  ///< its number on the epoch's grid
-  std::int64_t first = 0;   ///< its first token
-
-  friend constexpr bool operator==(const sample&, const sample&) = default;
-};
-
-struct sampler_options {
-  std::int64_t context_length = 0;  ///< T
-  std::uint64_t seed = 1;           ///< equal on all peers of a run
-  /// Shifts the grid of windows by a random 0..T-1 tokens each epoch, so that windows are not always cut at the same
-  /// places. Leaves out up to T tokens of an epoch (other ones each time); done only from 64 windows on.
-  bool shift_grid = true;
-  /// Only these windows of the grid, each once: the documents of a shard. Empty: all. They need `shift_grid` false, since a
-  /// shifted window is no document any more.
-  std::vector<std::uint32_t> only{};
-};
-
-/// Maps the n-th sample of a run to a window. Thread-safe: sample_at changes nothing.
-class sampler {
- public:
-  /// errc::bad_text if there is not a single window of T + 1 tokens; errc::invalid_argument where `only` names others than
-  /// there are, or goes with a shifted grid.
-  CAUSEWAY_DECL static result<sampler> make(std::int64_t tokens, const sampler_options& options);
-
-  /// Windows per epoch, the same in every epoch.
-  [[nodiscard]] std::int64_t windows() const noexcept { return windows_; }
-  [[nodiscard]] std::int64_t context_length() const noexcept { return options_.context_length; }
-
-  /// The n-th sample of the run, all peers together.
-  CAUSEWAY_DECL [[nodiscard]] sample sample_at(std::uint64_t n) const noexcept;
-
-  /// First token of the grid in an epoch.
-  CAUSEWAY_DECL [[nodiscard]] std::int64_t offset_of(std::uint64_t epoch) const noexcept;
-
-  /// Equal on peers that draw the same samples.
-  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash() const noexcept;
-
- private:
-  static constexpr std::uint64_t order_stream = 0x6F72646572;  // "order"
-  static constexpr std::uint64_t shift_stream = 0x7368696674;  // "shift"
-
-  CAUSEWAY_DECL sampler(std::int64_t tokens, const sampler_options& options);
-
-  sampler_options options_;
-  std::int64_t tokens_ = 0;
-  std::int64_t windows_ = 0;
-  bool shifted_ = false;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::data
-
-#endif  // CAUSEWAY_DATA_SAMPLER_HPP
-
-// ---- causeway/data/impl/sampler.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_DATA_IMPL_SAMPLER_IPP
-#define CAUSEWAY_DATA_IMPL_SAMPLER_IPP
-
-// Bodies of data/sampler.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
-
-CAUSEWAY_DECL result<sampler> sampler::make(std::int64_t tokens, const sampler_options& options) {
-  const std::int64_t length = options.context_length;
-  if (length <= 0) return fail(errc::invalid_argument, "context_length", "must be positive");
-  if (tokens < length + 1) {
-    return fail(errc::bad_text, "training tokens",
-                "too short: " + std::to_string(tokens) + " tokens, one window of context length " + std::to_string(length) +
-                    " needs " + std::to_string(length + 1) + ". Give more text, or shorten the context");
-  }
-  const std::int64_t windows = (tokens - 1) / length;
-  const auto missing = [&](std::uint32_t window) { return window >= windows; };
-  const bool others = std::any_of(options.only.begin(), options.only.end(), missing);
-  if (others || (!options.only.empty() && options.shift_grid)) {
-    return fail(errc::invalid_argument, "sampler",
-                others ? "`only` names windows that are none of the " + std::to_string(windows)
-                       : "`only` names windows of a grid that stays: set shift_grid = false");
-  }
-  return sampler{tokens, options};
-}
-
-CAUSEWAY_DECL sample sampler::sample_at(std::uint64_t n) const noexcept {
-  const auto count = static_cast<std::uint64_t>(windows_);
-  const std::uint64_t epoch = n / count;
-  const permutation order{count, options_.seed, mix(epoch, order_stream)};
-  const std::uint64_t at = order(n % count);
-  const auto window = static_cast<std::int64_t>(options_.only.empty() ? at : options_.only[at]);
-  return {epoch, window, offset_of(epoch) + window * options_.context_length};
-}
-
-CAUSEWAY_DECL std::int64_t sampler::offset_of(std::uint64_t epoch) const noexcept {
-  if (!shifted_) return 0;
-  return static_cast<std::int64_t>(
-      rng{options_.seed, mix(epoch, shift_stream)}.below(static_cast<std::uint64_t>(options_.context_length)));
-}
-
-CAUSEWAY_DECL std::uint64_t sampler::hash() const noexcept {
-  const std::uint64_t whole = mix(mix(options_.seed, static_cast<std::uint64_t>(options_.context_length), shifted_ ? 1 : 0),
-                                  static_cast<std::uint64_t>(tokens_));
-  if (options_.only.empty()) return whole;
-  return mix(whole, hash_bytes(std::as_bytes(std::span{options_.only})));
-}
-
-CAUSEWAY_DECL sampler::sampler(std::int64_t tokens, const sampler_options& options) : options_{options}, tokens_{tokens} {
-  const std::int64_t length = options.context_length;
-  windows_ = (tokens - 1) / length;
-  // The last window of the most shifted grid ends at T-1 + W*T, its last target one later: W = tokens/T - 1.
-  shifted_ = options.shift_grid && tokens / length - 1 >= 64;
-  if (shifted_) windows_ = tokens / length - 1;
-  if (!options.only.empty()) windows_ = std::ssize(options.only);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::data
-
-#endif  // CAUSEWAY_DATA_IMPL_SAMPLER_IPP
-#endif
-
 // ---- causeway/data/token_stream.hpp ----
 #ifndef CAUSEWAY_DATA_TOKEN_STREAM_HPP
 #define CAUSEWAY_DATA_TOKEN_STREAM_HPP
@@ -3639,6 +3442,105 @@ struct batch {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
+// Which window of the training tokens comes when. The order is a pure function of (seed, number of the sample since the
+// start of the run), stored nowhere: every peer can compute every other peer's samples, and a run resumes from one integer.
+// Each epoch visits every window exactly once, in another order.
+
+/// A seeded permutation of [0, size), computed, not stored: a Feistel network over the next even power of two, walked until
+/// it lands inside (Black and Rogaway 2002). At most four network evaluations on average. A regular value.
+class permutation {
+ public:
+  constexpr permutation() noexcept = default;
+
+  constexpr permutation(std::uint64_t size, std::uint64_t seed, std::uint64_t stream) noexcept
+      : size_{size}, half_bits_{(static_cast<unsigned>(std::bit_width(size > 1 ? size - 1 : 1)) + 1) / 2} {
+    CAUSEWAY_EXPECT(size > 0);
+    for (std::uint64_t round = 0; round < rounds; ++round) keys_[round] = mix(seed, stream, round);
+  }
+
+  [[nodiscard]] constexpr std::uint64_t size() const noexcept { return size_; }
+
+  /// Where `index` goes; `index` must be below size().
+  [[nodiscard]] constexpr std::uint64_t operator()(std::uint64_t index) const noexcept {
+    CAUSEWAY_EXPECT(index < size_);
+    do {
+      index = network(index);
+    } while (index >= size_);  // ends: the walk stays on the cycle of a bijection, which contains the start
+    return index;
+  }
+
+ private:
+  static constexpr std::size_t rounds = 6;
+
+  [[nodiscard]] constexpr std::uint64_t network(std::uint64_t x) const noexcept {
+    const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
+    std::uint64_t left = x >> half_bits_;
+    std::uint64_t right = x & mask;
+    for (const std::uint64_t key : keys_) {
+      const std::uint64_t mixed = left ^ (causeway::detail::scramble(right ^ key) & mask);
+      left = right;
+      right = mixed;
+    }
+    return (left << half_bits_) | right;
+  }
+
+  std::uint64_t size_ = 1;
+  unsigned half_bits_ = 1;
+  std::array<std::uint64_t, rounds> keys_{};
+};
+
+/// One training window: tokens [first, first + T) are inputs, [first + 1, first + T + 1) their targets.
+struct sample {
+  std::uint64_t epoch = 0;
+  std::int64_t window = 0;  ///< its number on the epoch's grid
+  std::int64_t first = 0;   ///< its first token
+
+  friend constexpr bool operator==(const sample&, const sample&) = default;
+};
+
+struct sampler_options {
+  std::int64_t context_length = 0;  ///< T
+  std::uint64_t seed = 1;           ///< equal on all peers of a run
+  /// Shifts the grid of windows by a random 0..T-1 tokens each epoch, so that windows are not always cut at the same
+  /// places. Leaves out up to T tokens of an epoch (other ones each time); done only from 64 windows on.
+  bool shift_grid = true;
+  /// Only these windows of the grid, each once: the documents of a shard. Empty: all. They need `shift_grid` false, since a
+  /// shifted window is no document any more.
+  std::vector<std::uint32_t> only{};
+};
+
+/// Maps the n-th sample of a run to a window. Thread-safe: sample_at changes nothing.
+class sampler {
+ public:
+  /// errc::bad_text if there is not a single window of T + 1 tokens; errc::invalid_argument where `only` names others than
+  /// there are, or goes with a shifted grid.
+  CAUSEWAY_DECL static result<sampler> make(std::int64_t tokens, const sampler_options& options);
+
+  /// Windows per epoch, the same in every epoch.
+  [[nodiscard]] std::int64_t windows() const noexcept { return windows_; }
+  [[nodiscard]] std::int64_t context_length() const noexcept { return options_.context_length; }
+
+  /// The n-th sample of the run, all peers together.
+  CAUSEWAY_DECL [[nodiscard]] sample sample_at(std::uint64_t n) const noexcept;
+
+  /// First token of the grid in an epoch.
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t offset_of(std::uint64_t epoch) const noexcept;
+
+  /// Equal on peers that draw the same samples.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash() const noexcept;
+
+ private:
+  static constexpr std::uint64_t order_stream = 0x6F72646572;  // "order"
+  static constexpr std::uint64_t shift_stream = 0x7368696674;  // "shift"
+
+  CAUSEWAY_DECL sampler(std::int64_t tokens, const sampler_options& options);
+
+  sampler_options options_;
+  std::int64_t tokens_ = 0;
+  std::int64_t windows_ = 0;
+  bool shifted_ = false;
+};
+
 /// Sequences [begin, end) of a global batch of `sequences` that peer `peer` of `peers` takes: p*b to (p+1)*b where b =
 /// sequences / peers is whole; otherwise parts differ by one.
 constexpr index_range part_of_batch(std::int64_t sequences, std::uint32_t peer, std::uint32_t peers) noexcept {
@@ -3757,6 +3659,56 @@ class validation_windows {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
+CAUSEWAY_DECL result<sampler> sampler::make(std::int64_t tokens, const sampler_options& options) {
+  const std::int64_t length = options.context_length;
+  if (length <= 0) return fail(errc::invalid_argument, "context_length", "must be positive");
+  if (tokens < length + 1) {
+    return fail(errc::bad_text, "training tokens",
+                "too short: " + std::to_string(tokens) + " tokens, one window of context length " + std::to_string(length) +
+                    " needs " + std::to_string(length + 1) + ". Give more text, or shorten the context");
+  }
+  const std::int64_t windows = (tokens - 1) / length;
+  const auto missing = [&](std::uint32_t window) { return window >= windows; };
+  const bool others = std::any_of(options.only.begin(), options.only.end(), missing);
+  if (others || (!options.only.empty() && options.shift_grid)) {
+    return fail(errc::invalid_argument, "sampler",
+                others ? "`only` names windows that are none of the " + std::to_string(windows)
+                       : "`only` names windows of a grid that stays: set shift_grid = false");
+  }
+  return sampler{tokens, options};
+}
+
+CAUSEWAY_DECL sample sampler::sample_at(std::uint64_t n) const noexcept {
+  const auto count = static_cast<std::uint64_t>(windows_);
+  const std::uint64_t epoch = n / count;
+  const permutation order{count, options_.seed, mix(epoch, order_stream)};
+  const std::uint64_t at = order(n % count);
+  const auto window = static_cast<std::int64_t>(options_.only.empty() ? at : options_.only[at]);
+  return {epoch, window, offset_of(epoch) + window * options_.context_length};
+}
+
+CAUSEWAY_DECL std::int64_t sampler::offset_of(std::uint64_t epoch) const noexcept {
+  if (!shifted_) return 0;
+  return static_cast<std::int64_t>(
+      rng{options_.seed, mix(epoch, shift_stream)}.below(static_cast<std::uint64_t>(options_.context_length)));
+}
+
+CAUSEWAY_DECL std::uint64_t sampler::hash() const noexcept {
+  const std::uint64_t whole = mix(mix(options_.seed, static_cast<std::uint64_t>(options_.context_length), shifted_ ? 1 : 0),
+                                  static_cast<std::uint64_t>(tokens_));
+  if (options_.only.empty()) return whole;
+  return mix(whole, hash_bytes(std::as_bytes(std::span{options_.only})));
+}
+
+CAUSEWAY_DECL sampler::sampler(std::int64_t tokens, const sampler_options& options) : options_{options}, tokens_{tokens} {
+  const std::int64_t length = options.context_length;
+  windows_ = (tokens - 1) / length;
+  // The last window of the most shifted grid ends at T-1 + W*T, its last target one later: W = tokens/T - 1.
+  shifted_ = options.shift_grid && tokens / length - 1 >= 64;
+  if (shifted_) windows_ = tokens / length - 1;
+  if (!options.only.empty()) windows_ = std::ssize(options.only);
+}
+
 CAUSEWAY_DECL batcher::batcher(token_stream tokens, const sampler& order, std::int64_t global_batch)
     : tokens_{std::move(tokens)}, order_{order}, global_batch_{global_batch} {}
 
@@ -3836,33 +3788,6 @@ CAUSEWAY_DECL batch validation_windows::at(std::int64_t first, std::int64_t coun
 #endif  // CAUSEWAY_DATA_IMPL_BATCHER_IPP
 #endif
 
-// ---- causeway/data/unicode_pieces.hpp ----
-#ifndef CAUSEWAY_DATA_UNICODE_PIECES_HPP
-#define CAUSEWAY_DATA_UNICODE_PIECES_HPP
-
-// Cuts text into pieces as other programs' tokenizers do, by scanners written for their patterns (regular expressions):
-//   gpt2    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-//   llama3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
-//           \s+(?!\S)|\s+                                                                  (tiktoken's cl100k_base, too)
-// The references take valid UTF-8 only. Here each byte that is not part of it is a character that is neither letter nor
-// number nor space, and stays as it is: the pieces in order are the text, for any bytes. A piece may be as long as the
-// text.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
-
-/// Whose pieces: those of data/pre_tokenizer.hpp, or those of the patterns above.
-enum class piece_rule : std::uint8_t { causeway, gpt2, llama3 };
-
-/// Their names in files, by number.
-inline constexpr std::array<std::string_view, 3> piece_rule_names{"causeway", "gpt2", "llama3"};
-
-/// Length of the first piece of `text`; 0 only for an empty text.
-CAUSEWAY_DECL [[nodiscard]] std::size_t first_piece(std::string_view text, piece_rule rule) noexcept;
-
-}}}  // namespace causeway::CAUSEWAY_ABI::data
-
-#endif  // CAUSEWAY_DATA_UNICODE_PIECES_HPP
-
 // ---- causeway/data/pre_tokenizer.hpp ----
 #ifndef CAUSEWAY_DATA_PRE_TOKENIZER_HPP
 #define CAUSEWAY_DATA_PRE_TOKENIZER_HPP
@@ -3941,6 +3866,23 @@ constexpr void for_each_piece(std::string_view text, F&& f) {
     text.remove_prefix(length);
   }
 }
+
+// Cuts text into pieces as other programs' tokenizers do, by scanners written for their patterns (regular expressions):
+//   gpt2    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//   llama3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
+//           \s+(?!\S)|\s+                                                                  (tiktoken's cl100k_base, too)
+// The references take valid UTF-8 only. Here each byte that is not part of it is a character that is neither letter nor
+// number nor space, and stays as it is: the pieces in order are the text, for any bytes. A piece may be as long as the
+// text.
+
+/// Whose pieces: those of for_each_piece, or those of the patterns above.
+enum class piece_rule : std::uint8_t { causeway, gpt2, llama3 };
+
+/// Their names in files, by number.
+inline constexpr std::array<std::string_view, 3> piece_rule_names{"causeway", "gpt2", "llama3"};
+
+/// Length of the first piece of `text`; 0 only for an empty text.
+CAUSEWAY_DECL [[nodiscard]] std::size_t first_piece(std::string_view text, piece_rule rule) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::data
 
@@ -4371,12 +4313,12 @@ constexpr character_class class_of_character(std::uint32_t character) noexcept {
 
 #endif  // CAUSEWAY_DATA_UNICODE_CLASSES_HPP
 
-// ---- causeway/data/impl/unicode_pieces.ipp ----
+// ---- causeway/data/impl/pre_tokenizer.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_DATA_IMPL_UNICODE_PIECES_IPP
-#define CAUSEWAY_DATA_IMPL_UNICODE_PIECES_IPP
+#ifndef CAUSEWAY_DATA_IMPL_PRE_TOKENIZER_IPP
+#define CAUSEWAY_DATA_IMPL_PRE_TOKENIZER_IPP
 
-// Bodies of data/unicode_pieces.hpp.
+// Bodies of data/pre_tokenizer.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data { namespace detail {
 
@@ -4483,7 +4425,7 @@ CAUSEWAY_DECL std::size_t first_piece(std::string_view text, piece_rule rule) no
 
 }}}  // namespace causeway::CAUSEWAY_ABI::data
 
-#endif  // CAUSEWAY_DATA_IMPL_UNICODE_PIECES_IPP
+#endif  // CAUSEWAY_DATA_IMPL_PRE_TOKENIZER_IPP
 #endif
 
 // ---- causeway/data/bpe_table.hpp ----
@@ -5665,6 +5607,41 @@ result<void> write_token_shard(S& storage, const std::string& path, const token_
   });
 }
 
+// A token shard out of tokens that come bit by bit, nobody knows how many: they wait on disk, in a file beside the shard,
+// so that memory does not limit what can be written. The shard appears whole, when it is finished, or not at all.
+
+/// Not safe to share between threads.
+class shard_builder {
+ public:
+  /// The folder of `path` must be there. Needs as much room beside the shard as the shard itself.
+  CAUSEWAY_DECL static result<shard_builder> make(const std::string& path, token_width width);
+
+  shard_builder(shard_builder&& other) noexcept;
+  shard_builder& operator=(shard_builder&&) = delete;
+  /// Removes what was not finished.
+  ~shard_builder();
+
+  /// Appends. errc::invalid_argument: a token that the width does not hold.
+  CAUSEWAY_DECL result<void> add(std::span<const std::int32_t> tokens);
+
+  [[nodiscard]] std::int64_t size() const noexcept { return size_; }
+
+  /// Writes the shard under its name. Nothing can be added after that.
+  CAUSEWAY_DECL result<void> finish();
+
+ private:
+  CAUSEWAY_DECL shard_builder(std::string path, std::string waiting, token_width width,
+                              io::posix_file_system::file_type file);
+
+  std::string path_;
+  std::string waiting_;  // where tokens wait; empty: nothing is left to remove
+  token_width width_;
+  std::optional<io::posix_file_system::file_type> file_;
+  std::int64_t size_ = 0;
+  std::vector<std::uint16_t> narrow_;
+  std::vector<std::uint32_t> wide_;
+};
+
 }}}  // namespace causeway::CAUSEWAY_ABI::data
 
 #endif  // CAUSEWAY_DATA_TOKEN_SHARD_HPP
@@ -5806,65 +5783,6 @@ CAUSEWAY_DECL io::byte_vector shard_image::read(std::uint64_t offset, std::size_
   return out;
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::data
-
-#endif  // CAUSEWAY_DATA_IMPL_TOKEN_SHARD_IPP
-#endif
-
-// ---- causeway/data/shard_builder.hpp ----
-#ifndef CAUSEWAY_DATA_SHARD_BUILDER_HPP
-#define CAUSEWAY_DATA_SHARD_BUILDER_HPP
-
-// A token shard out of tokens that come bit by bit, nobody knows how many: they wait on disk, in a file beside the shard,
-// so that memory does not limit what can be written. The shard appears whole, when it is finished, or not at all.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
-
-/// Not safe to share between threads.
-class shard_builder {
- public:
-  /// The folder of `path` must be there. Needs as much room beside the shard as the shard itself.
-  CAUSEWAY_DECL static result<shard_builder> make(const std::string& path, token_width width);
-
-  shard_builder(shard_builder&& other) noexcept;
-  shard_builder& operator=(shard_builder&&) = delete;
-  /// Removes what was not finished.
-  ~shard_builder();
-
-  /// Appends. errc::invalid_argument: a token that the width does not hold.
-  CAUSEWAY_DECL result<void> add(std::span<const std::int32_t> tokens);
-
-  [[nodiscard]] std::int64_t size() const noexcept { return size_; }
-
-  /// Writes the shard under its name. Nothing can be added after that.
-  CAUSEWAY_DECL result<void> finish();
-
- private:
-  CAUSEWAY_DECL shard_builder(std::string path, std::string waiting, token_width width,
-                              io::posix_file_system::file_type file);
-
-  std::string path_;
-  std::string waiting_;  // where tokens wait; empty: nothing is left to remove
-  token_width width_;
-  std::optional<io::posix_file_system::file_type> file_;
-  std::int64_t size_ = 0;
-  std::vector<std::uint16_t> narrow_;
-  std::vector<std::uint32_t> wide_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::data
-
-#endif  // CAUSEWAY_DATA_SHARD_BUILDER_HPP
-
-// ---- causeway/data/impl/shard_builder.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_DATA_IMPL_SHARD_BUILDER_IPP
-#define CAUSEWAY_DATA_IMPL_SHARD_BUILDER_IPP
-
-// Bodies of data/shard_builder.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
-
 CAUSEWAY_DECL shard_builder::shard_builder(std::string path, std::string waiting, token_width width,
                                            io::posix_file_system::file_type file)
     : path_{std::move(path)}, waiting_{std::move(waiting)}, width_{width}, file_{std::move(file)} {}
@@ -5911,7 +5829,7 @@ CAUSEWAY_DECL result<void> shard_builder::finish() {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::data
 
-#endif  // CAUSEWAY_DATA_IMPL_SHARD_BUILDER_IPP
+#endif  // CAUSEWAY_DATA_IMPL_TOKEN_SHARD_IPP
 #endif
 
 // ---- causeway/kernels/cpu_features.hpp ----
@@ -8997,329 +8915,6 @@ class onednn_gemm {
 
 #endif  // CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
 
-// ---- causeway/tensor/parameters.hpp ----
-#ifndef CAUSEWAY_TENSOR_PARAMETERS_HPP
-#define CAUSEWAY_TENSOR_PARAMETERS_HPP
-
-// A model's parameters as one flat f32 buffer with named pieces, and the gradients beside it in the same layout.
-// Optimizers, codecs, collectives and checkpoints see the flat buffers; layers see their pieces. Every piece starts on a
-// 64-byte boundary; the padding between pieces is always zero.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// What a parameter is, as far as optimizers care.
-enum class parameter_kind : std::uint8_t {
-  matrix,     ///< a hidden layer's weight: decayed; Muon's business
-  embedding,  ///< token or position table, or the output head: decayed; never Muon's
-  vector,     ///< bias or gain: not decayed
-};
-
-/// One named piece: `rows` × `columns` row-major values starting at `offset`. A vector has one row.
-struct parameter_segment {
-  std::string name;
-  parameter_kind kind = parameter_kind::matrix;
-  std::int64_t rows = 1;
-  std::int64_t columns = 0;
-  std::int64_t offset = 0;
-  int block = -1;  ///< the transformer block it belongs to; -1 before the first, the number of blocks after the last
-
-  [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
-};
-
-/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
-struct low_precision_copies {
-  bf16* values = nullptr;
-  bool made = false;
-};
-
-/// What an optimizer works on: values and gradients of equal length, and how they are cut.
-struct parameter_view {
-  std::span<float> values;
-  std::span<float> gradients;
-  std::span<const parameter_segment> segments;
-  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
-};
-
-/// The values of a flat buffer of `length` that belong to no tensor.
-inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
-  std::vector<index_range> padding;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
-    const std::int64_t used = segments[i].offset + segments[i].size();
-    if (used < end) padding.push_back({used, end});
-  }
-  return padding;
-}
-
-/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
-struct parameter_row {
-  std::vector<std::span<float>> pieces;
-
-  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
-  template <class F>
-  void visit(std::size_t begin, std::size_t count, F&& f) const {
-    for (const std::span<float> piece : pieces) {
-      const std::size_t from = std::min(begin, piece.size());
-      const std::size_t size = std::min(count, piece.size() - from);
-      if (size > 0) f(piece.subspan(from, size));
-      begin -= from, count -= size;
-    }
-  }
-};
-
-/// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
-/// have one size.
-template <class F>
-  requires std::invocable<F&, const parameter_segment&, const parameter_segment&>
-void for_common_pieces(std::span<const parameter_segment> from, std::span<const parameter_segment> to, F&& f) {
-  for (const parameter_segment& t : to) {
-    const auto found = std::find_if(from.begin(), from.end(), [&](const auto& s) { return s.name == t.name; });
-    if (found != from.end()) f(*found, t);
-  }
-}
-
-/// Owns the buffers. Add all segments first, then `allocate()`. Not safe to share between threads.
-class parameter_store {
- public:
-  /// Adds a piece and returns its number.
-  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, int block = -1) {
-    segments_.push_back({std::move(name), kind, rows, columns, length_, block});
-    constexpr std::int64_t line = 64 / sizeof(float);
-    length_ += (rows * columns + line - 1) / line * line;
-    count_ += rows * columns;
-    return segments_.size() - 1;
-  }
-
-  /// Reserves both buffers, zeroed.
-  void allocate(const memory_source& source = {}) {
-    allocate_values(source);
-    gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
-  }
-  /// The values alone: frozen parameters, whose `gradient` is null.
-  void allocate_values(const memory_source& source = {}) {
-    values_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
-  }
-
-  [[nodiscard]] std::span<float> values() noexcept { return values_.span(); }
-  [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }
-  [[nodiscard]] std::span<float> gradients() noexcept { return gradients_.span(); }
-  [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
-  [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
-
-  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
-  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
-  /// The view of who touches the store right after a step, and changes no value between.
-  [[nodiscard]] parameter_view view_with_copies() noexcept {
-    copies_.made = false;
-    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
-  }
-
-  [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
-  [[nodiscard]] float* gradient(std::size_t segment) noexcept {
-    return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
-  }
-
-  /// Number of parameters, padding not counted.
-  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// Length of the flat buffers, padding counted.
-  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
-
-  /// Call after changing values from outside the model, so that low-precision copies are made anew.
-  void touch() noexcept {
-    ++version_;
-    if (std::exchange(copies_.made, false)) copied_version_ = version_;
-  }
-  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
-  /// Whether the copies are of the values of now.
-  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
-
-  /// A hash of names and shapes: equal on peers that can share a run.
-  [[nodiscard]] std::uint64_t layout_hash() const noexcept {
-    hasher h;
-    for (const auto& s : segments_) {
-      h.add_value(hash_text(s.name)).add_value(s.rows).add_value(s.columns).add_value(s.offset);
-    }
-    return h.finish();
-  }
-
- private:
-  std::vector<parameter_segment> segments_;
-  aligned_buffer<float> values_;
-  aligned_buffer<float> gradients_;
-  std::int64_t length_ = 0;
-  std::int64_t count_ = 0;
-  std::uint64_t version_ = 1;
-  low_precision_copies copies_;
-  std::uint64_t copied_version_ = 0;
-};
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TENSOR_PARAMETERS_HPP
-
-// ---- causeway/optim/optimizer.hpp ----
-#ifndef CAUSEWAY_OPTIM_OPTIMIZER_HPP
-#define CAUSEWAY_OPTIM_OPTIMIZER_HPP
-
-// What an optimizer is, and what all of them need: state beside the flat parameters, and a walk over the parameters that
-// knows which are decayed. An optimizer is a regular value; it sees the flat buffers and the segments, never the model.
-
-#include <stdexcept>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
-
-/// What changes from step to step.
-struct step_options {
-  float learning_rate = 1e-3F;
-  float gradient_scale = 1.0F;  ///< multiplies every gradient: one over the tokens, times the clipping factor
-  /// Where not empty, an optimizer with `reports_updates` adds what it subtracts from each value, before rounding it to the
-  /// size of the value.
-  std::span<float> update_sum{};
-};
-
-/// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
-/// `serialize` visits all that a checkpoint must keep.
-template <class O>
-concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
-  { O::name } -> ConvertibleTo<std::string_view>;
-  { o.reset(std::int64_t{}) } -> std::same_as<void>;
-  { o.step(pool, view, options) } -> std::same_as<void>;
-};
-
-/// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
-/// the sum.
-template <class O>
-inline constexpr bool is_linear = requires {
-  requires O::linear;
-};
-
-/// Whether `O` fills step_options::update_sum.
-template <class O>
-concept ReportsUpdates = Optimizer<O> && requires {
-  requires O::reports_updates;
-};
-
-/// Flat f32 state, zeroed, aligned as the parameters are.
-class state_buffer {
- public:
-  state_buffer() = default;
-  explicit state_buffer(std::int64_t length, const memory_source& source = {})
-      : source_{source}, values_{static_cast<std::size_t>(length), source} {}
-
-  [[nodiscard]] float* data() noexcept { return values_.data(); }
-  [[nodiscard]] const float* data() const noexcept { return values_.data(); }
-  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(values_.size()); }
-  [[nodiscard]] std::span<const float> span() const noexcept { return values_.span(); }
-
-  /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
-  template <class Archive>
-  void serialize(Archive& ar) {
-    if constexpr (requires { ar.view(std::span<float>{}); }) {
-      return ar.view(values_.span());  // an archive that refers to memory instead of copying it
-    }
-    std::uint64_t length = values_.size();
-    ar(length);
-    if constexpr (requires { ar.left(); }) {  // no more memory than there are bytes; the pieces notice what is missing
-      length = std::min<std::uint64_t>(length, ar.left() / sizeof(float));
-    }
-    if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length), source_};
-    constexpr std::size_t most = std::size_t{1} << 20U;
-    std::vector<float> piece;
-    for (std::size_t begin = 0; begin < values_.size(); begin += most) {
-      const std::size_t count = std::min(most, values_.size() - begin);
-      piece.assign(values_.data() + begin, values_.data() + begin + count);
-      ar(piece);
-      if (piece.size() != count) throw std::length_error{"a buffer is shorter than it says"};  // which from_bytes() catches
-      std::copy_n(piece.data(), count, values_.data() + begin);
-    }
-  }
-
- private:
-  memory_source source_;
-  aligned_buffer<float> values_;
-};
-
-namespace detail {
-
-/// Whether weight decay applies: to matrices and tables, not to biases and gains.
-constexpr bool decays(parameter_kind kind) noexcept { return kind != parameter_kind::vector; }
-
-/// Calls `f(begin, count, decays)` on the calling thread for the pieces of [part.begin, part.end) of the flat buffers,
-/// cut where decay starts or ends. A segment's padding belongs to it.
-template <class F>
-void for_pieces(std::span<const parameter_segment> segments, index_range part, F&& f) {
-  for (std::size_t s = 0; s < segments.size();) {
-    const bool decay = decays(segments[s].kind);
-    const std::int64_t begin = s == 0 ? 0 : segments[s].offset;
-    while (s < segments.size() && decays(segments[s].kind) == decay) ++s;
-    const std::int64_t end = s < segments.size() ? segments[s].offset : part.end;
-    const std::int64_t first = std::max(begin, part.begin);
-    const std::int64_t last = std::min(end, part.end);
-    if (first < last) f(first, last - first, decay);
-  }
-}
-
-/// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
-template <class F>
-void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
-  const auto length = static_cast<std::int64_t>(view.values.size());
-  const auto walk = [&](index_range part) {
-    if (view.segments.empty()) {
-      f(part.begin, part.size(), true);
-    } else {
-      for_pieces(view.segments, part, f);
-    }
-  };
-  constexpr std::int64_t smallest_share = 16384;  // fewer elements are not worth waking a second thread for
-  if (length <= smallest_share) {
-    if (length > 0) walk({0, length});
-  } else {
-    pool.for_range(length, 64, walk);
-  }
-}
-
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::optim
-
-#endif  // CAUSEWAY_OPTIM_OPTIMIZER_HPP
-
-// ---- causeway/optim/adam_state.hpp ----
-#ifndef CAUSEWAY_OPTIM_ADAM_STATE_HPP
-#define CAUSEWAY_OPTIM_ADAM_STATE_HPP
-
-// What Adam and its kin keep of each parameter; kernels/adamw_kernel.hpp has how a gradient moves it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim { namespace detail {
-
-/// Both moments, in the layout of the parameters, and the steps that were made. 8 bytes a parameter.
-template <class Clock>
-struct adam_state {
-  state_buffer first;
-  state_buffer second;
-  Clock clock;
-
-  void reset(std::int64_t length) {
-    first = state_buffer{length};
-    second = state_buffer{length};
-    clock = {};
-  }
-
-  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
-    const auto length = static_cast<std::size_t>(first.size());
-    return {std::span{first.data(), length}, std::span{second.data(), length}};
-  }
-
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first, second, clock);
-  }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::optim::detail
-
-#endif  // CAUSEWAY_OPTIM_ADAM_STATE_HPP
-
 // ---- causeway/kernels/attention_shape.hpp ----
 #ifndef CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
 #define CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
@@ -11985,6 +11580,313 @@ CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
 #endif  // CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 #endif
 
+// ---- causeway/tensor/parameters.hpp ----
+#ifndef CAUSEWAY_TENSOR_PARAMETERS_HPP
+#define CAUSEWAY_TENSOR_PARAMETERS_HPP
+
+// A model's parameters as one flat f32 buffer with named pieces, and the gradients beside it in the same layout.
+// Optimizers, codecs, collectives and checkpoints see the flat buffers; layers see their pieces. Every piece starts on a
+// 64-byte boundary; the padding between pieces is always zero.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// What a parameter is, as far as optimizers care.
+enum class parameter_kind : std::uint8_t {
+  matrix,     ///< a hidden layer's weight: decayed; Muon's business
+  embedding,  ///< token or position table, or the output head: decayed; never Muon's
+  vector,     ///< bias or gain: not decayed
+};
+
+/// One named piece: `rows` × `columns` row-major values starting at `offset`. A vector has one row.
+struct parameter_segment {
+  std::string name;
+  parameter_kind kind = parameter_kind::matrix;
+  std::int64_t rows = 1;
+  std::int64_t columns = 0;
+  std::int64_t offset = 0;
+  int block = -1;  ///< the transformer block it belongs to; -1 before the first, the number of blocks after the last
+
+  [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
+};
+
+/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
+struct low_precision_copies {
+  bf16* values = nullptr;
+  bool made = false;
+};
+
+/// What an optimizer works on: values and gradients of equal length, and how they are cut.
+struct parameter_view {
+  std::span<float> values;
+  std::span<float> gradients;
+  std::span<const parameter_segment> segments;
+  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
+};
+
+/// The values of a flat buffer of `length` that belong to no tensor.
+inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
+  std::vector<index_range> padding;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
+    const std::int64_t used = segments[i].offset + segments[i].size();
+    if (used < end) padding.push_back({used, end});
+  }
+  return padding;
+}
+
+/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
+struct parameter_row {
+  std::vector<std::span<float>> pieces;
+
+  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
+  template <class F>
+  void visit(std::size_t begin, std::size_t count, F&& f) const {
+    for (const std::span<float> piece : pieces) {
+      const std::size_t from = std::min(begin, piece.size());
+      const std::size_t size = std::min(count, piece.size() - from);
+      if (size > 0) f(piece.subspan(from, size));
+      begin -= from, count -= size;
+    }
+  }
+};
+
+/// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
+/// have one size.
+template <class F>
+  requires std::invocable<F&, const parameter_segment&, const parameter_segment&>
+void for_common_pieces(std::span<const parameter_segment> from, std::span<const parameter_segment> to, F&& f) {
+  for (const parameter_segment& t : to) {
+    const auto found = std::find_if(from.begin(), from.end(), [&](const auto& s) { return s.name == t.name; });
+    if (found != from.end()) f(*found, t);
+  }
+}
+
+/// Owns the buffers. Add all segments first, then `allocate()`. Not safe to share between threads.
+class parameter_store {
+ public:
+  /// Adds a piece and returns its number.
+  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, int block = -1) {
+    segments_.push_back({std::move(name), kind, rows, columns, length_, block});
+    constexpr std::int64_t line = 64 / sizeof(float);
+    length_ += (rows * columns + line - 1) / line * line;
+    count_ += rows * columns;
+    return segments_.size() - 1;
+  }
+
+  /// Reserves both buffers, zeroed.
+  void allocate(const memory_source& source = {}) {
+    allocate_values(source);
+    gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
+  }
+  /// The values alone: frozen parameters, whose `gradient` is null.
+  void allocate_values(const memory_source& source = {}) {
+    values_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
+  }
+
+  [[nodiscard]] std::span<float> values() noexcept { return values_.span(); }
+  [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }
+  [[nodiscard]] std::span<float> gradients() noexcept { return gradients_.span(); }
+  [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
+  [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
+
+  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
+  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
+  /// The view of who touches the store right after a step, and changes no value between.
+  [[nodiscard]] parameter_view view_with_copies() noexcept {
+    copies_.made = false;
+    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
+  }
+
+  [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
+  [[nodiscard]] float* gradient(std::size_t segment) noexcept {
+    return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
+  }
+
+  /// Number of parameters, padding not counted.
+  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+  /// Length of the flat buffers, padding counted.
+  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
+
+  /// Call after changing values from outside the model, so that low-precision copies are made anew.
+  void touch() noexcept {
+    ++version_;
+    if (std::exchange(copies_.made, false)) copied_version_ = version_;
+  }
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  /// Whether the copies are of the values of now.
+  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
+
+  /// A hash of names and shapes: equal on peers that can share a run.
+  [[nodiscard]] std::uint64_t layout_hash() const noexcept {
+    hasher h;
+    for (const auto& s : segments_) {
+      h.add_value(hash_text(s.name)).add_value(s.rows).add_value(s.columns).add_value(s.offset);
+    }
+    return h.finish();
+  }
+
+ private:
+  std::vector<parameter_segment> segments_;
+  aligned_buffer<float> values_;
+  aligned_buffer<float> gradients_;
+  std::int64_t length_ = 0;
+  std::int64_t count_ = 0;
+  std::uint64_t version_ = 1;
+  low_precision_copies copies_;
+  std::uint64_t copied_version_ = 0;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TENSOR_PARAMETERS_HPP
+
+// ---- causeway/optim/optimizer.hpp ----
+#ifndef CAUSEWAY_OPTIM_OPTIMIZER_HPP
+#define CAUSEWAY_OPTIM_OPTIMIZER_HPP
+
+// What an optimizer is, and what all of them need: state beside the flat parameters, and a walk over the parameters that
+// knows which are decayed. An optimizer is a regular value; it sees the flat buffers and the segments, never the model.
+
+#include <stdexcept>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+/// What changes from step to step.
+struct step_options {
+  float learning_rate = 1e-3F;
+  float gradient_scale = 1.0F;  ///< multiplies every gradient: one over the tokens, times the clipping factor
+  /// Where not empty, an optimizer with `reports_updates` adds what it subtracts from each value, before rounding it to the
+  /// size of the value.
+  std::span<float> update_sum{};
+};
+
+/// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
+/// `serialize` visits all that a checkpoint must keep.
+template <class O>
+concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
+  { O::name } -> ConvertibleTo<std::string_view>;
+  { o.reset(std::int64_t{}) } -> std::same_as<void>;
+  { o.step(pool, view, options) } -> std::same_as<void>;
+};
+
+namespace detail {
+/// Any argument of a constructor.
+struct anything {
+  template <class T>
+  operator T() const;  // NOLINT: that is what it is for
+};
+}  // namespace detail
+
+/// One with the same options and no state. An optimizer whose constructor takes more than its options says itself how, by
+/// `anew()`.
+template <class O>
+O anew(const O& optimizer) {
+  if constexpr (requires { optimizer.anew(); }) {
+    return optimizer.anew();
+  } else {
+    static_assert(
+        !std::is_constructible_v<O, decltype(optimizer.options()), detail::anything>,
+        "causeway-P12: this optimizer is made of more than its options, which a copy of it would be without; give "
+        "it `anew()`, which makes one with all of that and no state");
+    return O{optimizer.options()};
+  }
+}
+
+/// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
+/// the sum.
+template <class O>
+inline constexpr bool is_linear = requires {
+  requires O::linear;
+};
+
+/// Whether `O` fills step_options::update_sum.
+template <class O>
+concept ReportsUpdates = Optimizer<O> && requires {
+  requires O::reports_updates;
+};
+
+/// Flat f32 state, zeroed, aligned as the parameters are.
+class state_buffer {
+ public:
+  state_buffer() = default;
+  explicit state_buffer(std::int64_t length, const memory_source& source = {})
+      : source_{source}, values_{static_cast<std::size_t>(length), source} {}
+
+  [[nodiscard]] float* data() noexcept { return values_.data(); }
+  [[nodiscard]] const float* data() const noexcept { return values_.data(); }
+  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(values_.size()); }
+  [[nodiscard]] std::span<const float> span() const noexcept { return values_.span(); }
+
+  /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
+  void serialize(auto& ar) {
+    if constexpr (requires { ar.view(std::span<float>{}); }) {
+      return ar.view(values_.span());  // an archive that refers to memory instead of copying it
+    }
+    std::uint64_t length = values_.size();
+    ar(length);
+    if constexpr (requires { ar.left(); }) {  // no more memory than there are bytes; the pieces notice what is missing
+      length = std::min<std::uint64_t>(length, ar.left() / sizeof(float));
+    }
+    if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length), source_};
+    constexpr std::size_t most = std::size_t{1} << 20U;
+    std::vector<float> piece;
+    for (std::size_t begin = 0; begin < values_.size(); begin += most) {
+      const std::size_t count = std::min(most, values_.size() - begin);
+      piece.assign(values_.data() + begin, values_.data() + begin + count);
+      ar(piece);
+      if (piece.size() != count) throw std::length_error{"a buffer is shorter than it says"};  // which from_bytes() catches
+      std::copy_n(piece.data(), count, values_.data() + begin);
+    }
+  }
+
+ private:
+  memory_source source_;
+  aligned_buffer<float> values_;
+};
+
+namespace detail {
+
+/// Whether weight decay applies: to matrices and tables, not to biases and gains.
+constexpr bool decays(parameter_kind kind) noexcept { return kind != parameter_kind::vector; }
+
+/// Calls `f(begin, count, decays)` on the calling thread for the pieces of [part.begin, part.end) of the flat buffers,
+/// cut where decay starts or ends. A segment's padding belongs to it.
+void for_pieces(std::span<const parameter_segment> segments, index_range part, auto&& f) {
+  for (std::size_t s = 0; s < segments.size();) {
+    const bool decay = decays(segments[s].kind);
+    const std::int64_t begin = s == 0 ? 0 : segments[s].offset;
+    while (s < segments.size() && decays(segments[s].kind) == decay) ++s;
+    const std::int64_t end = s < segments.size() ? segments[s].offset : part.end;
+    const std::int64_t first = std::max(begin, part.begin);
+    const std::int64_t last = std::min(end, part.end);
+    if (first < last) f(first, last - first, decay);
+  }
+}
+
+/// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
+void for_all_pieces(thread_pool& pool, const parameter_view& view, auto&& f) {
+  const auto length = static_cast<std::int64_t>(view.values.size());
+  const auto walk = [&](index_range part) {
+    if (view.segments.empty()) {
+      f(part.begin, part.size(), true);
+    } else {
+      for_pieces(view.segments, part, f);
+    }
+  };
+  constexpr std::int64_t smallest_share = 16384;  // fewer elements are not worth waking a second thread for
+  if (length <= smallest_share) {
+    if (length > 0) walk({0, length});
+  } else {
+    pool.for_range(length, 64, walk);
+  }
+}
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_OPTIMIZER_HPP
+
 // ---- causeway/optim/adamw.hpp ----
 #ifndef CAUSEWAY_OPTIM_ADAMW_HPP
 #define CAUSEWAY_OPTIM_ADAMW_HPP
@@ -12027,16 +11929,38 @@ class adam_clock {
     while (steps_ < steps) advance(o, {});
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(steps_, power1_, power2_);
-  }
+  void serialize(auto& ar) { ar(steps_, power1_, power2_); }
 
  private:
   std::uint64_t steps_ = 0;
   double power1_ = 1.0;
   double power2_ = 1.0;
 };
+
+namespace detail {
+
+/// Both moments, in the layout of the parameters, and the steps that were made. 8 bytes a parameter.
+template <class Clock>
+struct adam_state {
+  state_buffer first;
+  state_buffer second;
+  Clock clock;
+
+  void reset(std::int64_t length) {
+    first = state_buffer{length};
+    second = state_buffer{length};
+    clock = {};
+  }
+
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first.size());
+    return {std::span{first.data(), length}, std::span{second.data(), length}};
+  }
+
+  void serialize(auto& ar) { ar(first, second, clock); }
+};
+
+}  // namespace detail
 
 /// m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²; p -= lr·(mhat / (sqrt(vhat) + epsilon) + wd·p). Moves 28 bytes a parameter,
 /// keeps 8.
@@ -12077,10 +12001,7 @@ class adamw {
     if (view.copies != nullptr) view.copies->made = true;
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_);
-  }
+  void serialize(auto& ar) { ar(state_); }
 
  private:
   adamw_options options_;
@@ -12574,10 +12495,7 @@ class delayed_nesterov {
     if (refresh) pushes_ = 0;
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(momentum_, buffer_, pushes_);
-  }
+  void serialize(auto& ar) { ar(momentum_, buffer_, pushes_); }
 
  private:
   [[nodiscard]] kernels::delayed_nesterov_coefficients coefficients(const step_options& step, bool refresh) const {
@@ -12918,10 +12836,7 @@ class dion {
     }
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first_, second_, right_, clock_);
-  }
+  void serialize(auto& ar) { ar(first_, second_, right_, clock_); }
 
  private:
   static constexpr std::int64_t padded(std::int64_t count) noexcept { return (count + 15) / 16 * 16; }
@@ -13017,9 +12932,8 @@ concept Divisible = Optimizer<O> && requires(O& o) {
 
 /// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
 /// once.
-template <Divisible O>
-void divide(O& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to, std::int64_t length,
-            std::uint64_t steps) {
+void divide(Divisible auto& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to,
+            std::int64_t length, std::uint64_t steps) {
   std::vector<std::vector<float>> before;
   for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
   inner.resume(length, steps);
@@ -13078,10 +12992,7 @@ class fed_adam {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first_, second_);
-  }
+  void serialize(auto& ar) { ar(first_, second_); }
 
  private:
   fed_adam_options options_;
@@ -13208,6 +13119,8 @@ class muon {
   explicit muon(muon_options options = {}, Gemm gemm = Gemm{}) : options_{options}, gemm_{std::move(gemm)} {}
 
   [[nodiscard]] const muon_options& options() const noexcept { return options_; }
+  [[nodiscard]] const Gemm& gemm() const noexcept { return gemm_; }
+  [[nodiscard]] muon anew() const { return muon{options_, gemm_}; }
 
   void reset(std::int64_t length) {
     first_ = state_buffer{length};
@@ -13235,10 +13148,7 @@ class muon {
     }
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first_, second_, clock_);
-  }
+  void serialize(auto& ar) { ar(first_, second_, clock_); }
 
  private:
   void step_matrix(thread_pool& pool, const parameter_view& view, const parameter_segment& s, const step_options& step) {
@@ -13380,10 +13290,7 @@ class nadam_clock {
 
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(steps_, warm_up_, product_, beta2_power_);
-  }
+  void serialize(auto& ar) { ar(steps_, warm_up_, product_, beta2_power_); }
 
  private:
   double next_mu(const nadam_options& o) noexcept {
@@ -13430,10 +13337,7 @@ class nadam {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_);
-  }
+  void serialize(auto& ar) { ar(state_); }
 
  private:
   nadam_options options_;
@@ -13485,10 +13389,7 @@ class nesterov {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(velocity_);
-  }
+  void serialize(auto& ar) { ar(velocity_); }
 
  private:
   nesterov_options options_;
@@ -13560,10 +13461,7 @@ class nesterov_in_parts {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(momentum_, buffer_, shares_);
-  }
+  void serialize(auto& ar) { ar(momentum_, buffer_, shares_); }
 
  private:
   nesterov_in_parts_options options_;
@@ -13600,10 +13498,7 @@ struct constant {
 
   [[nodiscard]] constexpr float at(std::uint64_t) const noexcept { return rate; }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(rate);
-  }
+  void serialize(auto& ar) { ar(rate); }
 };
 
 /// Linear from peak/warmup_steps at step 0 to `peak` at step warmup_steps - 1, then half a cosine down to
@@ -13627,10 +13522,7 @@ struct warmup_cosine {
     return static_cast<float>(static_cast<double>(peak) * (floor + (1.0 - floor) * cosine));
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(peak, warmup_steps, total_steps, final_fraction);
-  }
+  void serialize(auto& ar) { ar(peak, warmup_steps, total_steps, final_fraction); }
 };
 
 static_assert(Schedule<constant> && Schedule<warmup_cosine>);
@@ -13708,10 +13600,7 @@ class sgd {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(velocity_);
-  }
+  void serialize(auto& ar) { ar(velocity_); }
 
  private:
   static void reported_update(float* p, const float* g, float* velocity, float* sum, std::int64_t count,
@@ -13777,10 +13666,7 @@ class sign_sgd {
     });
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(velocity_);
-  }
+  void serialize(auto& ar) { ar(velocity_); }
 
  private:
   sign_sgd_options options_;
@@ -13823,6 +13709,7 @@ class snoo {
   }
 
   [[nodiscard]] const snoo_options& options() const noexcept { return options_; }
+  [[nodiscard]] snoo anew() const { return snoo{options_, optim::anew(inner_)}; }
   [[nodiscard]] const Inner& inner() const noexcept { return inner_; }
 
   void reset(std::int64_t length) {
@@ -13840,10 +13727,7 @@ class snoo {
     if (++steps_ % options_.local_steps == 0) step_outer(pool, view.values);
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(inner_, slow_, velocity_, steps_);
-  }
+  void serialize(auto& ar) { ar(inner_, slow_, velocity_, steps_); }
 
  private:
   void step_outer(thread_pool& pool, std::span<float> values) {
@@ -14009,44 +13893,52 @@ struct add_elements {
   }
 };
 
-template <class Element>
-std::size_t encode_as(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                      kernels::simd_level level) {
-  CAUSEWAY_EXPECT(room.size() >= values.size() * sizeof(Element));
-  auto* const to = reinterpret_cast<Element*>(room.data());
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
-  });
-  return values.size() * sizeof(Element);
-}
+/// The codec C that stores every value as an `Element`.
+template <class C, class Element>
+class element_codec {
+ public:
+  static constexpr bool raw = std::is_same_v<Element, float>;
 
-template <class Element>
-result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                       kernels::simd_level level, std::string_view codec) {
-  if (bytes.size() != values.size() * sizeof(Element)) {
-    return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
-  }
-  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  const auto count = static_cast<std::int64_t>(values.size());
-  if (!kernels::detail::look_for_finite(pool, level, count, from, values.data())) return not_finite(codec);
-  return {};
-}
+  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(Element); }
 
-/// Two passes over the bytes: nothing is added before all were found finite.
-template <class Element>
-result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                           kernels::simd_level level, std::string_view codec) {
-  if (bytes.size() != sum.size() * sizeof(Element)) {
-    return wrong_length(codec, bytes.size(), sum.size() * sizeof(Element));
+  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                            kernels::simd_level level = kernels::detect_simd_level()) {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    auto* const to = reinterpret_cast<Element*>(room.data());
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
+      kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
+    });
+    return encoded_size(values.size());
   }
-  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
-  const auto count = static_cast<std::int64_t>(sum.size());
-  if (!kernels::detail::look_for_finite(pool, level, count, from)) return not_finite(codec);
-  kernels::detail::for_elements(pool, count, [&](index_range r) {
-    kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
-  });
-  return {};
-}
+
+  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                             kernels::simd_level level = kernels::detect_simd_level()) {
+    return look(pool, bytes, values.size(), level, values.data());
+  }
+
+  /// Two passes over the bytes: nothing is added before all were found finite.
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    CAUSEWAY_TRY(look(pool, bytes, sum.size(), level));
+    const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(sum.size()), [&](index_range r) {
+      kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
+    });
+    return {};
+  }
+
+ private:
+  /// Whether there are so many values, all of them finite; with `to`, what they are in f32.
+  static result<void> look(thread_pool& pool, std::span<const std::byte> bytes, std::size_t n, kernels::simd_level level,
+                           auto... to) {
+    if (bytes.size() != encoded_size(n)) return wrong_length(C::name, bytes.size(), encoded_size(n));
+    const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+    const auto count = static_cast<std::int64_t>(n);
+    if (!kernels::detail::look_for_finite(pool, level, count, from, to...)) return not_finite(C::name);
+    return {};
+  }
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
@@ -14069,27 +13961,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 
 /// 2 n bytes, relative error at most 2^-8 (values below 2^-126: absolute error at most 2^-134). Values that round beyond
 /// the largest bf16, 3.39e38, become infinite, which decode refuses.
-class bf16 {
+class bf16 : public detail::element_codec<bf16, causeway::bf16> {
  public:
   static constexpr std::string_view name = "bf16";
   static constexpr codec_traits traits{.lossy = true};
-  static constexpr bool raw = false;
-
-  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
-  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * 2; }
-
-  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::encode_as<causeway::bf16>(pool, values, room, level);
-  }
-  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                             kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_as<causeway::bf16>(pool, bytes, values, level, name);
-  }
-  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                                 kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_add_as<causeway::bf16>(pool, bytes, sum, weight, level, name);
-  }
 };
 static_assert(AddingCodec<bf16>);
 
@@ -14242,6 +14117,18 @@ CAUSEWAY_ALWAYS_INLINE void to_floats(kernels::detail::f32x16& v, const kernels:
 /// Keeps the low eight bits.
 CAUSEWAY_ALWAYS_INLINE void narrow_codes(u8x16& codes, const kernels::detail::i32x16& wide) {
   codes = __builtin_convertvector(__builtin_convertvector(wide, kernels::detail::u16x16), u8x16);
+}
+
+/// `entry(lane)` of sixteen lanes, each read from memory. In four vectors of four: GCC would fill a wide one lane by lane,
+/// each waiting for the one before.
+template <class Vector, class Entry>
+CAUSEWAY_ALWAYS_INLINE void look_up(Vector& v, Entry&& entry) {
+  using quarter [[gnu::vector_size(16)]] = std::remove_reference_t<decltype(v[0])>;
+  const quarter a{entry(0), entry(1), entry(2), entry(3)}, b{entry(4), entry(5), entry(6), entry(7)};
+  const quarter c{entry(8), entry(9), entry(10), entry(11)}, d{entry(12), entry(13), entry(14), entry(15)};
+  v = __builtin_shufflevector(__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7),
+                              __builtin_shufflevector(c, d, 0, 1, 2, 3, 4, 5, 6, 7), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
+                              12, 13, 14, 15);
 }
 
 constexpr std::size_t packed_size(std::size_t codes, unsigned bits) noexcept { return (codes * bits + 7) / 8; }
@@ -14584,8 +14471,7 @@ CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t coun
 constexpr std::size_t blocks_of(std::size_t n, std::size_t block) noexcept { return (n + block - 1) / block; }
 
 /// Cuts [0, n) among the threads at multiples of a block, and of about 2048 values, so that they rarely share a cache line.
-template <class F>
-void for_blocks(thread_pool& pool, std::size_t n, std::size_t block, F&& f) {
+void for_blocks(thread_pool& pool, std::size_t n, std::size_t block, auto&& f) {
   const auto count = static_cast<std::int64_t>(n);
   if (count <= kernels::detail::smallest_share) {
     if (count > 0) f(index_range{0, count});
@@ -14623,10 +14509,7 @@ struct bits_options {
   bool stochastic = false;  ///< round up or down at random, so that the mean of many roundings is the value
   std::uint64_t seed = 0;   ///< of the random numbers
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(bucket, scale, scales, stochastic, seed);
-  }
+  void serialize(auto& ar) { ar(bucket, scale, scales, stochastic, seed); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -15492,19 +15375,28 @@ struct encode_buckets {
 template <unsigned Bits, class Sink>
 struct decode_buckets {
   static constexpr bool exact = true;
-  static constexpr std::int64_t tile = 256;
-
   CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* codebook, const std::byte* codes, float* to, std::int64_t count,
                                          Sink sink) {
     float table[codebook_of<Bits>::entries];
     std::memcpy(table, codebook, sizeof table);
     if constexpr (Bits == 2) {
       choose_among_four(table, codes, to, count, sink);
-    } else if constexpr (Bits == 8 && std::is_same_v<Sink, put>) {
-      const auto* const buckets = reinterpret_cast<const std::uint8_t*>(codes);
-      for (std::int64_t i = 0; i < count; ++i) to[i] = table[buckets[i]];
     } else {
-      look_up(table, codes, to, count, sink);
+      kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        constexpr bool whole = std::is_same_v<decltype(part), kernels::detail::whole>;
+        u8x16 code;
+        unpack<Bits>(code, codes + i / 8 * Bits, part);
+        const auto entry = [&](std::int64_t lane) CAUSEWAY_INLINE_LAMBDA {
+          return table[Bits == 8 && whole ? std::to_integer<unsigned>(codes[i + lane]) : unsigned{code[lane]}];
+        };
+        if constexpr (whole && std::is_same_v<Sink, put>) {
+          for (std::int64_t lane = 0; lane < kernels::detail::vector_lanes; ++lane) to[i + lane] = entry(lane);
+        } else {
+          kernels::detail::f32x16 v;
+          look_up(v, entry);
+          sink(to + i, v, part);
+        }
+      });
     }
   }
 
@@ -15525,25 +15417,6 @@ struct decode_buckets {
       const i32x16 bits = low ^ (upper & (low ^ high));
       sink(to + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
     });
-  }
-
-  /// In tiles, so that no vector is read right after its elements were written one by one.
-  CAUSEWAY_ALWAYS_INLINE static void look_up(const float* table, const std::byte* codes, float* to, std::int64_t count,
-                                             Sink sink) {
-    alignas(64) float looked_up[tile];
-    for (std::int64_t at = 0; at < count; at += tile) {
-      const std::int64_t length = std::min(tile, count - at);
-      kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        u8x16 code;
-        unpack<Bits>(code, codes + (at + i) / 8 * Bits, part);
-        for (int lane = 0; lane < 16; ++lane) looked_up[i + lane] = table[code[lane]];
-      });
-      kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, looked_up + i, part);
-        sink(to + at + i, v, part);
-      });
-    }
   }
 };
 
@@ -15604,6 +15477,9 @@ struct message_context {
   std::uint64_t own_seed = 0;                ///< of this exchange and peer
   std::uint64_t round = 0;                   ///< 0, 1, ...: for thresholds that shrink and masks that take turns
   std::span<const float> reference{};        ///< what the row is relative to (shared parameters): as long as it, or empty
+
+  /// Of another row of the same exchange, in which there are no matrices.
+  [[nodiscard]] message_context plain() const { return {.pool = pool, .seed = seed, .own_seed = own_seed, .round = round}; }
 };
 
 /// Requirements, for a row of n values:
@@ -15718,14 +15594,12 @@ class dense_message {
     return codec_.block() >= largest ? codec_.block() : largest / codec_.block() * codec_.block();
   }
 
-  template <class F>
-  void for_pieces(std::size_t n, F&& f) const {
+  void for_pieces(std::size_t n, auto&& f) const {
     const std::size_t piece = piece_of(n);
     for (std::size_t first = 0; first < n; first += std::min(piece, n - first)) f(first, std::min(piece, n - first));
   }
 
-  template <class F>
-  result<void> decode_pieces(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n, F&& f) const {
+  result<void> decode_pieces(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n, auto&& f) const {
     std::vector<float> values(std::min(piece_of(n), n));
     result<void> outcome;
     for_pieces(n, [&](std::size_t first, std::size_t count) {
@@ -15802,10 +15676,7 @@ struct chunking {
   std::uint32_t side = 64;  ///< largest side of a tile and length of a run: 2 to 64
   std::uint32_t run = 0;    ///< when not 0: matrices are ignored, and the row is cut in runs of so many values, to 65536
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(side, run);
-  }
+  void serialize(auto& ar) { ar(side, run); }
   friend bool operator==(const chunking&, const chunking&) = default;
 };
 
@@ -15923,8 +15794,7 @@ inline void scatter_chunk(const chunk_grid& grid, std::size_t index, const float
 }
 
 /// Calls f(range of chunk indices) for parts of the grid on the pool's threads. Parts begin at multiples of `grain` chunks.
-template <class F>
-void for_chunks(thread_pool& pool, const chunk_grid& grid, std::int64_t grain, F&& f) {
+void for_chunks(thread_pool& pool, const chunk_grid& grid, std::int64_t grain, auto&& f) {
   const auto count = static_cast<std::int64_t>(grid.count());
   if (count * grid.size() <= kernels::detail::smallest_share) {
     f(index_range{0, count});
@@ -15949,10 +15819,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 struct codebook_options {
   float range_in_deviations = 6.0F;  ///< width of all buckets together, in standard deviations: 1 to 64
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(range_in_deviations);
-  }
+  void serialize(auto& ar) { ar(range_in_deviations); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -16134,8 +16001,7 @@ class codebook_rows {
     return all;
   }
 
-  template <class F>
-  static void for_rows(const message_context& ctx, const piece& p, F&& f) {
+  static void for_rows(const message_context& ctx, const piece& p, auto&& f) {
     if (!p.coded) return;
     kernels::detail::for_rows(ctx.pool, static_cast<std::int64_t>(p.rows), p.width(), [&](index_range part) {
       for (std::int64_t r = part.begin; r < part.end; ++r) f(r);
@@ -16328,9 +16194,8 @@ class dct_tiles {
   }
 
   /// tile -> left · tile · right for each chunk, where `choose(basis, whether it is left)` picks the factor.
-  template <class Choose>
   void apply(const message_context& ctx, const float* from, std::span<float> to, kernels::simd_level level,
-             Choose&& choose) const {
+             auto&& choose) const {
     bases all(detail::tile_pitch + 1);
     for (chunk_grid grid : cut_into_chunks(chunks_, ctx.matrices, to.size())) {
       const detail::tile& right = choose(basis_of(all, grid.columns), false);
@@ -16491,38 +16356,6 @@ inline result<void> validate(const dynamic_int8_options& o) {
 
 namespace detail {
 
-/// Sixteen entries of a table. `at` lies in memory: to take lanes out of a vector costs more than to read them again.
-CAUSEWAY_ALWAYS_INLINE void look_up(kernels::detail::f32x16& v, const float* table, const std::uint8_t* at) {
-  v = kernels::detail::f32x16{table[at[0]],  table[at[1]],  table[at[2]],  table[at[3]], table[at[4]],  table[at[5]],
-                              table[at[6]],  table[at[7]],  table[at[8]],  table[at[9]], table[at[10]], table[at[11]],
-                              table[at[12]], table[at[13]], table[at[14]], table[at[15]]};
-}
-CAUSEWAY_ALWAYS_INLINE void look_up(kernels::detail::u32x16& v, const std::uint32_t* table, const std::uint16_t* at) {
-  v = kernels::detail::u32x16{table[at[0]],  table[at[1]],  table[at[2]],  table[at[3]], table[at[4]],  table[at[5]],
-                              table[at[6]],  table[at[7]],  table[at[8]],  table[at[9]], table[at[10]], table[at[11]],
-                              table[at[12]], table[at[13]], table[at[14]], table[at[15]]};
-}
-
-/// Which cell of the map a value is in, and the bits that say where in it.
-CAUSEWAY_ALWAYS_INLINE void cut_values(std::uint16_t* cells, std::uint32_t* within, const kernels::detail::f32x16& v) {
-  using kernels::detail::u32x16;
-  const u32x16 bits = reinterpret_cast<u32x16>(v);
-  const auto cell = __builtin_convertvector(bits >> dynamic_map::cut_bits, kernels::detail::u16x16);
-  const u32x16 negative = reinterpret_cast<u32x16>(reinterpret_cast<kernels::detail::i32x16>(v) >> 31);
-  const u32x16 rest = (bits ^ negative) & dynamic_map::cut_mask;
-  std::memcpy(cells, &cell, sizeof cell);
-  std::memcpy(within, &rest, sizeof rest);
-}
-
-CAUSEWAY_ALWAYS_INLINE void join_levels(u8x16& codes, const std::uint32_t* table, const std::uint16_t* cells,
-                                        const std::uint32_t* within) {
-  kernels::detail::u32x16 level, rest;
-  look_up(level, table, cells);
-  std::memcpy(&rest, within, sizeof rest);
-  level = (level + rest) >> dynamic_map::cut_bits;
-  narrow_codes(codes, reinterpret_cast<kernels::detail::i32x16>(level));
-}
-
 /// The levels of dynamic_map.hpp, for block_codec.
 struct dynamic_codes {
   static constexpr std::string_view name = "dynamic_int8";
@@ -16535,31 +16368,38 @@ struct dynamic_codes {
   const std::uint32_t* cells = dynamic_map::instance().cells();
   const float* levels = dynamic_map::instance().levels();
 
-  /// The cells of all values first: read at once, they would not be there yet.
+  /// All values over their scale first: those just written to memory could not be read again yet.
   CAUSEWAY_ALWAYS_INLINE void encode(const float* x, std::uint8_t* codes, std::int64_t count, float inverse) const {
-    std::uint16_t cell[most];
-    std::uint32_t within[most];
+    using kernels::detail::i32x16, kernels::detail::u32x16;
+    std::uint32_t scaled[most];
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
       kernels::detail::f32x16 v;
       kernels::detail::load(v, x + i, part);
-      cut_values(cell + i, within + i, v * inverse);
+      v *= inverse;
+      std::memcpy(scaled + i, &v, sizeof v);
     });
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      i32x16 bits;
+      std::memcpy(&bits, scaled + i, sizeof bits);
+      const auto within = reinterpret_cast<u32x16>((bits ^ (bits >> 31)) & std::int32_t{dynamic_map::cut_mask});
+      u32x16 level;
+      look_up(level,
+              [&](std::int64_t lane) CAUSEWAY_INLINE_LAMBDA { return cells[scaled[i + lane] >> dynamic_map::cut_bits]; });
+      level = (level + within) >> dynamic_map::cut_bits;
       u8x16 narrow;
-      join_levels(narrow, cells, cell + i, within + i);
+      narrow_codes(narrow, reinterpret_cast<i32x16>(level));
       store_codes(codes + i, narrow, part);
     });
   }
 
   CAUSEWAY_ALWAYS_INLINE void decode(kernels::detail::f32x16& v, const std::uint8_t* codes, kernels::detail::whole) const {
-    look_up(v, levels, codes);
+    look_up(v, [&](std::int64_t lane) CAUSEWAY_INLINE_LAMBDA { return levels[codes[lane]]; });
   }
   CAUSEWAY_ALWAYS_INLINE void decode(kernels::detail::f32x16& v, const std::uint8_t* codes,
                                      kernels::detail::tail part) const {
     std::uint8_t padded[16] = {};
     std::memcpy(padded, codes, static_cast<std::size_t>(part.count));
-    look_up(v, levels, padded);
+    decode(v, padded, kernels::detail::whole{});
   }
 };
 static_assert(encode_blocks<dynamic_codes>::tile <= dynamic_codes::most);
@@ -16608,10 +16448,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 struct e3m0_options {
   std::uint32_t block = 256;  ///< values that share a scale: 16 to 65536, a multiple of 16
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(block);
-  }
+  void serialize(auto& ar) { ar(block); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -16784,27 +16621,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 
 /// 2 n bytes, relative error at most 2^-11 for magnitudes of 6.1e-5 and more, absolute error at most 2^-25 below. Beyond
 /// 65504 values become infinite, which decode refuses: scale them, or use bf16.
-class fp16 {
+class fp16 : public detail::element_codec<fp16, causeway::f16> {
  public:
   static constexpr std::string_view name = "fp16";
   static constexpr codec_traits traits{.lossy = true};
-  static constexpr bool raw = false;
-
-  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
-  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * 2; }
-
-  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::encode_as<causeway::f16>(pool, values, room, level);
-  }
-  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                             kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_as<causeway::f16>(pool, bytes, values, level, name);
-  }
-  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                                 kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_add_as<causeway::f16>(pool, bytes, sum, weight, level, name);
-  }
 };
 static_assert(AddingCodec<fp16>);
 
@@ -16901,8 +16721,7 @@ inline void write_indices(bit_writer& out, const index_layout& layout, std::span
 namespace detail {
 
 /// Calls f(position) for every one among the bits [begin, end), until it returns false.
-template <class F>
-void for_ones(const bit_reader& in, std::size_t begin, std::size_t end, F&& f) {
+void for_ones(const bit_reader& in, std::size_t begin, std::size_t end, auto&& f) {
   for (std::size_t at = begin; at < end; at += 56) {
     const std::size_t width = std::min<std::size_t>(56, end - at);
     std::uint64_t word = in.window(at) & ((std::uint64_t{1} << width) - 1);
@@ -17020,8 +16839,7 @@ class coordinate_set {
   [[nodiscard]] std::span<std::uint64_t> words() noexcept { return words_; }
 
   /// Sets bit i where test(i), on the pool's threads.
-  template <class Test>
-  void fill(thread_pool& pool, Test&& test) {
+  void fill(thread_pool& pool, auto&& test) {
     kernels::detail::for_elements(pool, static_cast<std::int64_t>(n_), [&](index_range r) {
       for (std::int64_t first = r.begin; first < r.end; first += 64) {  // parts begin at multiples of 64
         const std::int64_t count = r.end - first < 64 ? r.end - first : 64;
@@ -17178,10 +16996,7 @@ struct shared_mask_options {
   mask_order order = mask_order::independent;
   std::uint64_t seed = 0;  ///< of sequential's and partitions' shuffles: equal on all peers, and for the whole run
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(share, order, seed);
-  }
+  void serialize(auto& ar) { ar(share, order, seed); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -17253,10 +17068,7 @@ static_assert(Sparsifier<shared_mask>);
 struct random_k_options {
   double share = 0.01;  ///< of the values
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(share);
-  }
+  void serialize(auto& ar) { ar(share); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -17324,27 +17136,10 @@ static_assert(Sparsifier<random_k>);
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 
 /// 4 n bytes. Loses nothing.
-class none {
+class none : public detail::element_codec<none, float> {
  public:
   static constexpr std::string_view name = "none";
   static constexpr codec_traits traits{.lossy = false};
-  static constexpr bool raw = true;
-
-  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
-  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * 4; }
-
-  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::encode_as<float>(pool, values, room, level);
-  }
-  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                             kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_as<float>(pool, bytes, values, level, name);
-  }
-  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                                 kernels::simd_level level = kernels::detect_simd_level()) {
-    return detail::decode_add_as<float>(pool, bytes, sum, weight, level, name);
-  }
 };
 static_assert(AddingCodec<none>);
 
@@ -17495,10 +17290,7 @@ struct sign_options {
   std::uint32_t bucket = 1024;  ///< values that share a scale: 16 to 65536, a multiple of 16
   bool scaled = true;           ///< false: values decode to +1 and -1
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(bucket, scaled);
-  }
+  void serialize(auto& ar) { ar(bucket, scaled); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -17817,8 +17609,7 @@ class sparse {
 
   /// Calls f(first, count) for the chosen values that are one row for the quantiser: all of them, or those of each tensor
   /// and of what lies between two. Sparsifiers choose from one tensor after another.
-  template <class F>
-  static void for_rows(const message_context& ctx, std::span<const std::uint32_t> kept, F&& f) {
+  static void for_rows(const message_context& ctx, std::span<const std::uint32_t> kept, auto&& f) {
     std::size_t first = 0;
     const auto up_to = [&](std::size_t end) {
       const std::size_t begin = first;
@@ -18049,10 +17840,7 @@ struct threshold_options {
   float least = 1.0F;
   threshold_unit unit = threshold_unit::rms;  ///< least · 1, · the row's largest magnitude, or · its root mean square
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(least, unit);
-  }
+  void serialize(auto& ar) { ar(least, unit); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -18101,10 +17889,7 @@ struct significant_options {
   float first = 0.01F;  ///< v_0: the threshold of round 0, relative to the parameter
   float floor = 1e-3F;  ///< a parameter smaller than this counts as this large
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first, floor);
-  }
+  void serialize(auto& ar) { ar(first, floor); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -18375,10 +18160,7 @@ struct top_k_options {
   chunking chunks{};
   index_form indices = index_form::smallest;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(k, chunks, indices);
-  }
+  void serialize(auto& ar) { ar(k, chunks, indices); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -22798,7 +22580,7 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
 #define CAUSEWAY_COLLECTIVE_GATHER_HPP
 
 // Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
-// than the caller's limit because somebody else says so.
+// than the caller's limit because somebody else says so. And whether all peers hold the same thing.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -22869,18 +22651,18 @@ result<void> gather_to(T& transport, const net::message_id& id, std::span<const 
 
 /// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
 /// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
-template <net::Transport T>
-result<void> gather(T& transport, const net::message_id& id, net::peer_index root, std::span<const std::byte> mine,
-                    std::size_t limit, std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+result<void> gather(net::Transport auto& transport, const net::message_id& id, net::peer_index root,
+                    std::span<const std::byte> mine, std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                    const collective_options& options = {}) {
   CAUSEWAY_EXPECT(root < transport.size());
   const auto wants = [root](net::peer_index p) { return p == root; };
   return detail::gather_to(transport, id, mine, limit, all, wants, options);
 }
 
 /// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
-template <net::Transport T>
-result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
-                        std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+result<void> all_gather(net::Transport auto& transport, const net::message_id& id, std::span<const std::byte> mine,
+                        std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                        const collective_options& options = {}) {
   const auto wants = [](net::peer_index) { return true; };
   return detail::gather_to(transport, id, mine, limit, all, wants, options);
 }
@@ -22907,6 +22689,19 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
     if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
   }
   for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
+result<void> all_equal(net::Transport auto& transport, const net::message_id& id, std::uint64_t own,
+                       const std::string& complaint, const collective_options& options = {}) {
+  if (transport.size() == 1) return {};
+  std::vector<std::uint64_t> all(transport.size());
+  CAUSEWAY_TRY(
+      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
+  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
+    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
+  }
   return {};
 }
 
@@ -23129,6 +22924,7 @@ class batch_by_speed {
   [[nodiscard]] std::uint32_t sequences() const noexcept { return sequences_; }
   /// Of the peers before it in the same step: where its part of a batch that all share begins.
   [[nodiscard]] std::uint32_t sequences_before() const noexcept { return before_; }
+  [[nodiscard]] index_range part_of_batch() const noexcept { return {before_, std::int64_t{before_} + sequences_}; }
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
@@ -23274,8 +23070,7 @@ class by_change {
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
   /// One inner step more. `is_busy(f)`: fragment f is under way.
-  template <class IsBusy>
-  void step(std::size_t count, IsBusy&& is_busy) {
+  void step(std::size_t count, auto&& is_busy) {
     turns_.resize(count);
     for (turn& t : turns_) ++t.since;
     chosen_ = none;
@@ -23506,14 +23301,23 @@ concept Content = C::decides == part::content&& requires {
   {bool{C::sums_updates}};
 };
 
-/// The gradient of the step, before the inner optimizer sees it.
-struct gradient {
+namespace detail {
+
+/// One tensor that is replaced by its mean, unless a content says more.
+struct plain_content {
   static constexpr part decides = part::content;
   static constexpr bool anchored = false;
-  static constexpr bool before_inner_step = true;
+  static constexpr bool before_inner_step = false;
   static constexpr std::size_t tensor_count = 1;
   static constexpr bool with_anchor = false;
   static constexpr bool sums_updates = false;
+};
+
+}  // namespace detail
+
+/// The gradient of the step, before the inner optimizer sees it.
+struct gradient : detail::plain_content {
+  static constexpr bool before_inner_step = true;
 };
 
 /// The gradient at θ − η·sign(x), where x is the row that this peer sent in the step before, with its residual, and η that
@@ -23525,13 +23329,8 @@ struct gradient_ahead : gradient {
 };
 
 /// Δ_m = θ − θ_m, by subtraction (DiLoCo, equation 1).
-struct pseudo_gradient {
-  static constexpr part decides = part::content;
+struct pseudo_gradient : detail::plain_content {
   static constexpr bool anchored = true;
-  static constexpr bool before_inner_step = false;
-  static constexpr std::size_t tensor_count = 1;
-  static constexpr bool with_anchor = false;
-  static constexpr bool sums_updates = false;
 };
 
 /// The same, as the sum of what the inner optimizer subtracted: one more buffer, rounds at the size of an update instead of
@@ -23546,18 +23345,8 @@ struct pseudo_gradient_and_anchor : pseudo_gradient {
 };
 
 /// The live parameters. With a codec that sends only some coordinates, only these are replaced (SPARTA).
-struct parameters {
-  static constexpr part decides = part::content;
-  static constexpr bool anchored = false;
-  static constexpr bool before_inner_step = false;
-  static constexpr std::size_t tensor_count = 1;
-  static constexpr bool with_anchor = false;
-  static constexpr bool sums_updates = false;
-
-  template <class Context>
-  [[nodiscard]] static std::vector<std::span<float>> tensors(Context& ctx) {
-    return {ctx.parameters()};
-  }
+struct parameters : detail::plain_content {
+  [[nodiscard]] static std::vector<std::span<float>> tensors(auto& ctx) { return {ctx.parameters()}; }
 };
 
 /// The live parameters and the inner optimizer's first and second moments, as fragments of their own: with a fragmenter of
@@ -23565,8 +23354,7 @@ struct parameters {
 struct parameters_and_moments : parameters {
   static constexpr std::size_t tensor_count = 3;
 
-  template <class Context>
-  [[nodiscard]] static std::vector<std::span<float>> tensors(Context& ctx) {
+  [[nodiscard]] static std::vector<std::span<float>> tensors(auto& ctx) {
     std::vector<std::span<float>> all{ctx.parameters()};
     for (const std::span<float> moment : ctx.inner().moments()) all.push_back(moment);
     return all;
@@ -23597,6 +23385,13 @@ struct exchange_port {
   net::any_transport& transport;      ///< of the group: self() and size() are within the group
   net::message_id id;                 ///< channel_stride channels from id.channel on are ours
   const collective_options& options;  ///< deadline of this call, workspace; the pool is the context's
+
+  /// For a second conversation at the same time, on the upper half of our channels; the first uses the lower one.
+  [[nodiscard]] exchange_port beside(net::any_transport& over) const {
+    net::message_id upper = id;
+    upper.channel += channel_stride / 2;
+    return {over, upper, options};
+  }
 };
 
 /// What is averaged. Spans must stay where they are until `finish` has returned.
@@ -23920,8 +23715,7 @@ concept RowCodec = requires(const C& c, std::span<float> row, std::span<const fl
 namespace detail {
 
 /// The codec that may keep rows: `codec`, or what it makes messages of.
-template <class C>
-const auto& row_codec(const C& codec) {
+const auto& row_codec(const auto& codec) {
   if constexpr (requires { codec.codec(); }) {
     return codec.codec();
   } else {
@@ -23992,6 +23786,27 @@ std::size_t encode_keeping(const C& codec, const X& ctx, std::span<const float> 
   return used;
 }
 
+/// A peer's own message about its row, and what that leaves out; its length. Who has nothing to say keeps all of it.
+std::size_t write_contribution(const auto& codec, const auto& ctx, const exchange_row& row, std::span<std::byte> room,
+                               net::peer_index self) {
+  if (write_own_header(room, row, row.values.size(), self)) {
+    const auto body = room.subspan(message_header_bytes);
+    return message_header_bytes + encode_keeping(codec, ctx, row.values, body, row.residual);
+  }
+  if (!row.residual.empty()) copy_row(codec, row.values, row.residual);
+  return message_header_bytes;
+}
+
+/// row = what the message says that all peers take, as values; or why there is none.
+std::optional<refusal> adopt_message(const auto& codec, const auto& ctx, const peer_message& m, std::span<float> row) {
+  if (m.bad) return m.bad;
+  clear(codec, ctx.pool, row);
+  const auto added = codec.decode_add(ctx, m.bytes, row, 1.0F, {});
+  if (!added) return refusal{m.peer, added.error().code};
+  invert(codec, ctx, row);
+  return std::nullopt;
+}
+
 /// Whether a sum that was encoded decodes to finite values. Who adds up says so before it sends, so that a receiver knows
 /// whose fault it is. `room` is overwritten.
 template <class C, class X>
@@ -24001,8 +23816,7 @@ bool is_finite(const C& codec, const X& ctx, std::span<const std::byte> bytes, s
 }
 
 /// Values may be cut at multiples of this without cutting what the codec keeps together.
-template <class C>
-std::size_t block_of(const C& codec) {
+std::size_t block_of(const auto& codec) {
   if constexpr (requires { codec.block(); }) {
     return codec.block();
   } else if constexpr (requires { codec.codec().block(); }) {
@@ -24216,8 +24030,7 @@ CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, floa
 /// out = weight · values, and zeros for a weight of 0, whatever the values; false when something is not finite.
 CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out);
 
-template <class F>
-void for_values(thread_pool& pool, std::size_t count, F&& f) {
+void for_values(thread_pool& pool, std::size_t count, auto&& f) {
   pool.for_range(static_cast<std::int64_t>(count), 1 << 14, [&](index_range r) {
     for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) f(i);
   });
@@ -24520,7 +24333,7 @@ class gather_mean {
     talk_.open(port, 2 * std::size_t{peers});
     slot_ = detail::message_slot(codec_.most_bytes(ctx, row.values.size()));
     if (memory_.size() < slot_ * peers) memory_ = aligned_buffer<std::byte>{slot_ * peers};
-    write_own(self, row, ctx);
+    own_bytes_ = detail::write_contribution(codec_, ctx, row, slot(self), self);
     for (std::uint32_t i = 1; i < peers; ++i) {
       const net::peer_index from = (self + peers - i) % peers;
       talk_.receive(from, from, part{}, slot(from));
@@ -24532,10 +24345,7 @@ class gather_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port&, const exchange_row&, const X&) {
-    return {};
-  }
+  result<void> turn(const exchange_port&, const exchange_row&, const MessageContext auto&) { return {}; }
 
   template <MessageContext X>
   result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
@@ -24566,19 +24376,6 @@ class gather_mean {
 
  private:
   [[nodiscard]] std::span<std::byte> slot(net::peer_index p) { return {memory_.data() + p * slot_, slot_}; }
-
-  template <class X>
-  void write_own(net::peer_index self, const exchange_row& row, const X& ctx) {
-    const std::span<std::byte> room = slot(self);
-    const bool has_content = detail::write_own_header(room, row, row.values.size(), self);
-    own_bytes_ = message_header_bytes;
-    if (has_content) {
-      const auto body = room.subspan(message_header_bytes);
-      own_bytes_ += detail::encode_keeping(codec_, ctx, row.values, body, row.residual);
-    } else if (!row.residual.empty()) {
-      detail::copy_row(codec_, row.values, row.residual);
-    }
-  }
 
   template <class X>
   std::optional<refusal> combine(const exchange_port& port, const exchange_row& row, const X& ctx, double total) {
@@ -25238,8 +25035,7 @@ class quantised_ring {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     for (std::size_t hop = 0; hop < hops() / 2; ++hop) {
       for (std::size_t chunk = 0; chunk < chunks; ++chunk) CAUSEWAY_TRY(pass_sum(port, hop, chunk, row, ctx));
@@ -25247,8 +25043,7 @@ class quantised_ring {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     if (peers_ == 1) return finish_alone(row, ctx);
     for (std::size_t hop = hops() / 2; hop < hops(); ++hop) {
@@ -25272,8 +25067,7 @@ class quantised_ring {
   [[nodiscard]] net::peer_index left() const { return (self_ + peers_ - 1) % peers_; }
   [[nodiscard]] std::size_t hops() const { return 2 * (std::size_t{peers_} - 1); }
 
-  // --- which values, which bytes
-  // ------------------------------------------------------------------------------------------
+  // --- which values, which bytes ------------------------------------------------------------------------------------
 
   /// Where chunk `chunk` of what this peer sends at `hop` lies in the row; at hop + 1 it sends what it received at hop.
   [[nodiscard]] index_range range(std::size_t hop, std::size_t chunk) const {
@@ -25320,8 +25114,7 @@ class quantised_ring {
     if (sum_.size() < largest_) sum_ = aligned_buffer<float>{largest_};
   }
 
-  // --- messages
-  // -------------------------------------------------------------------------------------------------------------
+  // --- messages -----------------------------------------------------------------------------------------------------
 
   void expect(std::size_t hop, std::size_t chunk) {
     talk_.receive(place(in, hop, chunk), left(), part{0, hop * chunks + chunk}, slot(in, hop, chunk));
@@ -25343,9 +25136,8 @@ class quantised_ring {
     return m;
   }
 
-  template <class X>
   result<void> pass_sum(const exchange_port& port, std::size_t hop, std::size_t chunk, const exchange_row& row,
-                        const X& ctx) {
+                        const auto& ctx) {
     CAUSEWAY_ASSIGN(const peer_message m, take(port, hop, chunk));
     encode_sum(hop + 1, chunk, row, ctx, m);
     send(hop + 1, chunk);
@@ -25380,8 +25172,7 @@ class quantised_ring {
   }
 
   /// sum_ = own values times their weight, and what came before.
-  template <class X>
-  std::optional<refusal> add_up(const X& part, std::span<const float> own, float weight, const peer_message& so_far) {
+  std::optional<refusal> add_up(const auto& part, std::span<const float> own, float weight, const peer_message& so_far) {
     const std::span<float> sum{sum_.data(), own.size()};
     if (!detail::weighted(part.pool, own, weight, sum)) return refusal{self_, errc::non_finite};
     if (so_far.weight == 0) return std::nullopt;
@@ -25390,8 +25181,7 @@ class quantised_ring {
     return refusal{so_far.peer, added.error().code};
   }
 
-  template <class X>
-  std::optional<refusal> divide(const X& part, std::size_t size, float weight) {
+  std::optional<refusal> divide(const auto& part, std::size_t size, float weight) {
     const float factor = detail::mean_factor(double{weight});
     if (factor == 0) return refusal{peers_, errc::invalid_argument};
     if (!detail::scale_finite(part.pool, {sum_.data(), size}, factor)) return refusal{peers_, errc::non_finite};
@@ -25399,9 +25189,8 @@ class quantised_ring {
   }
 
   /// Takes a mean, and passes its bytes on. The own one is adopted when the first one arrives: it has left by then.
-  template <class X>
   result<void> pass_mean(const exchange_port& port, std::size_t hop, std::size_t chunk, const exchange_row& row,
-                         const X& ctx) {
+                         const auto& ctx) {
     if (hop == hops() / 2) {
       const index_range r = range(hop, chunk);
       const auto own = slot(out, hop, chunk).first(size_of_out(hop, chunk));
@@ -25425,16 +25214,12 @@ class quantised_ring {
   template <class X>
   void adopt(const peer_message& m, const index_range& r, const exchange_row& row, const X& ctx) {
     if (m.bad) return;
-    const std::span<float> target = values(row.values, r);
-    kernels::zero(ctx.pool, target.data(), static_cast<std::int64_t>(target.size()));
     with_chunk(ctx, r, [&](const X& part) {
-      const auto added = codec_.decode_add(part, m.bytes, target, 1.0F, {});
-      if (!added) note(bad_, {m.peer, added.error().code});
+      if (const auto bad = detail::adopt_message(codec_, part, m, values(row.values, r))) note(bad_, *bad);
     });
   }
 
-  template <class X>
-  result<void> finish_alone(const exchange_row& row, const X& ctx) {
+  result<void> finish_alone(const exchange_row& row, const auto& ctx) {
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       encode_sum(0, chunk, row, ctx, peer_message{});
       const index_range r = range(0, chunk);
@@ -25488,10 +25273,7 @@ class server_residual {
   /// The try went through.
   void finish() noexcept { finished_ = true; }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(kept_.begin, kept_.values, next_.begin, next_.values, step_, finished_);
-  }
+  void serialize(auto& ar) { ar(kept_.begin, kept_.values, next_.begin, next_.values, step_, finished_); }
 
  private:
   struct piece {
@@ -25594,8 +25376,7 @@ class split_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row&, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row&, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     if (size_of(self_) == 0) return {};
     std::optional<refusal> bad;
@@ -25617,8 +25398,7 @@ class split_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     const time_point deadline = port.options.deadline;
     // First the own sends: one that failed would never be answered.
@@ -25643,10 +25423,7 @@ class split_mean {
   }
 
   /// What owners keep from round to round.
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(residual_);
-  }
+  void serialize(auto& ar) { ar(residual_); }
 
   void cancel() { talk_.close(); }
 
@@ -25685,8 +25462,7 @@ class split_mean {
     return f(detail::context_of_part(ctx, owner, cuts_[owner], cuts_[owner + 1], matrices));
   }
 
-  // --- places of operations, slots of bytes
-  // -------------------------------------------------------------------------------
+  // --- places of operations, slots of bytes -------------------------------------------------------------------------
 
   [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
   [[nodiscard]] std::span<std::byte> slot(kind what, net::peer_index p) {
@@ -25711,8 +25487,7 @@ class split_mean {
     if (memory_.size() < slots_.back()) memory_ = aligned_buffer<std::byte>{slots_.back()};
   }
 
-  // --- phases
-  // -------------------------------------------------------------------------------------------------------------
+  // --- phases -------------------------------------------------------------------------------------------------------
 
   void expect() {
     for (std::uint32_t i = 1; i < peers_; ++i) {
@@ -25726,19 +25501,12 @@ class split_mean {
   template <class X>
   void send_part(net::peer_index owner, const exchange_row& row, const X& ctx) {
     if (size_of(owner) == 0) return;
-    const std::span<float> mine = part_of(row.values, owner);
     const std::span<std::byte> room = slot(part_out, owner);
-    const std::span<float> lost = row.residual.empty() ? std::span<float>{} : part_of(row.residual, owner);
-    const bool has_content = detail::write_own_header(room, row, mine.size(), self_);
-    std::size_t bytes = message_header_bytes;
-    if (has_content) {
-      with_part(ctx, owner, [&](const X& part) {
-        const std::span<std::byte> body = room.subspan(message_header_bytes);
-        bytes += detail::encode_keeping(up_, part, mine, body, lost);
-      });
-    } else if (!lost.empty()) {
-      detail::copy_row(up_, mine, lost);
-    }
+    exchange_row own = row;
+    own.values = part_of(row.values, owner);
+    if (!row.residual.empty()) own.residual = part_of(row.residual, owner);
+    const std::size_t bytes =
+        with_part(ctx, owner, [&](const X& part) { return detail::write_contribution(up_, part, own, room, self_); });
     if (owner == self_) own_bytes_ = bytes;
     if (owner != self_) talk_.send(place(part_out, owner), owner, part{0}, room.first(bytes));
   }
@@ -25762,8 +25530,7 @@ class split_mean {
     return room.first(result_bytes_);
   }
 
-  template <class X>
-  std::optional<refusal> add_up(const X& part, std::span<float> sum) {
+  std::optional<refusal> add_up(const auto& part, std::span<float> sum) {
     kernels::zero(part.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
     double total = 0;
     for (const peer_message& m : messages_) {
@@ -25778,8 +25545,7 @@ class split_mean {
     return std::nullopt;
   }
 
-  template <class X>
-  std::size_t encode_mean(const X& part, std::span<float> mean, std::span<std::byte> room) {
+  std::size_t encode_mean(const auto& part, std::span<float> mean, std::span<std::byte> room) {
     if (!options_.server_residual) return down_.encode(part, mean, room);
     residual_.add_to(cuts_[self_], mean);
     return detail::encode_keeping(down_, part, mean, room, residual_.next(cuts_[self_], mean.size()));
@@ -26361,17 +26127,16 @@ class tree_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     return closing(take_up(port, row, ctx));
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     CAUSEWAY_TRY(closing(take_down(port.options.deadline)));
-    const std::optional<refusal> bad = adopt(row, ctx);
+    const peer_message m = detail::read_message(parent_, mean_message().first(mean_bytes_), count_, peers_);
+    const std::optional<refusal> bad = detail::adopt_message(down_, ctx, m, row.values);
     CAUSEWAY_TRY(closing(finish_sends(port.options.deadline)));
     if (bad) return to_error(*bad, peers_);
     return {};
@@ -26414,8 +26179,7 @@ class tree_mean {
     return outcome;
   }
 
-  // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
-  // -------------------------------------
+  // --- places of operations, slots of bytes: the own sum, the mean, the children's sums -----------------------------
 
   [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
   [[nodiscard]] std::span<std::byte> own_sum() { return {memory_.data(), up_slot_}; }
@@ -26431,8 +26195,7 @@ class tree_mean {
     relays_->note(to, talk_.send(place(what, to), to, message, direct), direct.size());
   }
 
-  template <class X>
-  void lay_out(std::size_t count, const X& ctx) {
+  void lay_out(std::size_t count, const auto& ctx) {
     up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
     down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
     const std::size_t bytes = (1 + children_.size()) * up_slot_ + down_slot_;
@@ -26442,11 +26205,9 @@ class tree_mean {
     sums_.clear();
   }
 
-  // --- up
-  // -------------------------------------------------------------------------------------------------------------------
+  // --- up -----------------------------------------------------------------------------------------------------------
 
-  template <class X>
-  result<void> take_up(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> take_up(const exchange_port& port, const exchange_row& row, const auto& ctx) {
     for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port.options.deadline, children_[i], i));
     if (is_root()) {
       make_mean(row, ctx);
@@ -26465,8 +26226,7 @@ class tree_mean {
   }
 
   /// sum_ = the own values and the children's sums, each as often as it counts; `weight` becomes how much that is.
-  template <class X>
-  std::optional<refusal> add_up(const exchange_row& row, const X& ctx, float& weight) {
+  std::optional<refusal> add_up(const exchange_row& row, const auto& ctx, float& weight) {
     const std::span<float> sum{sum_.data(), count_};
     std::optional<refusal> bad;
     for (const peer_message& m : sums_) {
@@ -26484,8 +26244,7 @@ class tree_mean {
     return bad;
   }
 
-  template <class X>
-  void send_sum(const exchange_row& row, const X& ctx) {
+  void send_sum(const exchange_row& row, const auto& ctx) {
     float weight = 0;
     std::optional<refusal> bad = add_up(row, ctx, weight);
     const std::span<std::byte> room = own_sum();
@@ -26500,11 +26259,9 @@ class tree_mean {
     send(sum_out, tree_way::up, parent_, room.first(used));
   }
 
-  // --- down
-  // -----------------------------------------------------------------------------------------------------------------
+  // --- down ---------------------------------------------------------------------------------------------------------
 
-  template <class X>
-  void make_mean(const exchange_row& row, const X& ctx) {
+  void make_mean(const exchange_row& row, const auto& ctx) {
     const std::span<float> mean{sum_.data(), count_};
     float weight = 0;
     std::optional<refusal> bad = add_up(row, ctx, weight);
@@ -26539,17 +26296,6 @@ class tree_mean {
     return {};
   }
 
-  template <class X>
-  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
-    const peer_message m = detail::read_message(parent_, mean_message().first(mean_bytes_), count_, peers_);
-    if (m.bad) return m.bad;
-    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count_));
-    const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
-    if (!added) return refusal{m.peer, added.error().code};
-    detail::invert(down_, ctx, row.values);
-    return std::nullopt;
-  }
-
   tree_options options_;
   UpCodec up_;
   DownCodec down_;
@@ -26582,9 +26328,31 @@ class tree_mean {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+using peer_group = std::vector<net::peer_index>;
+
 /// Whether each of `peers` peers is in one group, and no group is empty.
-CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups,
-                                               std::uint32_t peers);
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers);
+
+/// The first of each group.
+CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);
+
+/// The group of a peer: an empty one if it is in none.
+CAUSEWAY_DECL [[nodiscard]] peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer);
+
+/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
+using region_list = std::vector<peer_group>;
+
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct region_label {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
 
 /// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
 /// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
@@ -26635,7 +26403,7 @@ static_assert(net::Transport<group_view>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>& groups, std::uint32_t peers) {
+CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
   std::vector<net::peer_index> all;
   for (const auto& group : groups) {
     if (group.empty()) return false;
@@ -26646,6 +26414,36 @@ CAUSEWAY_DECL bool has_each_once(const std::vector<std::vector<net::peer_index>>
     if (all[i] != i) return false;
   }
   return all.size() == peers;
+}
+
+CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
+  peer_group hubs;
+  for (const peer_group& group : groups) hubs.push_back(group.front());
+  return hubs;
+}
+
+CAUSEWAY_DECL peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer) {
+  for (const peer_group& group : groups) {
+    if (std::find(group.begin(), group.end(), peer) != group.end()) return group;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
+  std::map<std::uint32_t, std::vector<net::peer_index>> named;
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) named[own[p]].push_back(p);
+  }
+  region_list all;
+  for (auto& [name, peers] : named) all.push_back(std::move(peers));
+  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) continue;
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
+  }
+  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
+  return all;
 }
 
 CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
@@ -26686,64 +26484,6 @@ CAUSEWAY_DECL bool group_view::are_distinct() const {
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
-#endif
-
-// ---- causeway/collective/region_label.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
-#define CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
-
-// Regions of peers that are near each other: listed by the peers' numbers, or as the peers say.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
-using region_list = std::vector<std::vector<net::peer_index>>;
-
-/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
-struct region_label {
-  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
-
-  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
-  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
-};
-
-/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
-/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
-CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_REGION_LABEL_HPP
-
-// ---- causeway/collective/impl/region_label.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
-
-// Bodies of collective/region_label.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
-  std::map<std::uint32_t, std::vector<net::peer_index>> named;
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != region_label::any) named[own[p]].push_back(p);
-  }
-  region_list all;
-  for (auto& [name, peers] : named) all.push_back(std::move(peers));
-  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != region_label::any) continue;
-    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
-  }
-  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
-  return all;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_REGION_LABEL_IPP
 #endif
 
 // ---- causeway/collective/two_level_mean.hpp ----
@@ -26822,7 +26562,7 @@ class two_level_mean {
     CAUSEWAY_TRY(find_region());
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
-    write_own(row, ctx);
+    own_bytes_ = detail::write_contribution(up_, ctx, row, from_member(0), self_);
     if (!is_hub()) {
       talk_.receive(place(result_in, hub()), hub(), part{1}, result_message());
       talk_.send(place(up_out, hub()), hub(), part{0}, from_member(0).first(own_bytes_));
@@ -26833,8 +26573,7 @@ class two_level_mean {
     return {};
   }
 
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> turn(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     if (!is_hub()) return {};
     messages_.clear();
@@ -26849,12 +26588,11 @@ class two_level_mean {
     std::vector<net::peer_index> hubs;
     for (const auto& r : regions_) hubs.push_back(r.front());
     hubs_.hold(group_view{port.transport, std::move(hubs)});
-    CAUSEWAY_TRY(closing(across_.begin(port_of_hubs(port), row_of_region(), ctx)));
-    return closing(across_.turn(port_of_hubs(port), row_of_region(), ctx));
+    CAUSEWAY_TRY(closing(across_.begin(port.beside(hubs_.get()), row_of_region(), ctx)));
+    return closing(across_.turn(port.beside(hubs_.get()), row_of_region(), ctx));
   }
 
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+  result<void> finish(const exchange_port& port, const exchange_row& row, const MessageContext auto& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
     const time_point deadline = port.options.deadline;
     if (is_hub()) {
@@ -26866,7 +26604,8 @@ class two_level_mean {
       CAUSEWAY_TRY(talk_.finish(place(up_out, hub()), hub(), deadline));
       CAUSEWAY_ASSIGN(result_bytes_, talk_.wait(place(result_in, hub()), hub(), deadline));
     }
-    const std::optional<refusal> bad = adopt(row, ctx);
+    const peer_message m = detail::read_message(hub(), result_message().first(result_bytes_), row.values.size(), peers_);
+    const std::optional<refusal> bad = detail::adopt_message(down_, ctx, m, row.values);
     for (const net::peer_index p : mine()) CAUSEWAY_TRY(talk_.finish(place(result_out, p), p, deadline));
     talk_.close();
     if (bad) return to_error(*bad, peers_);
@@ -26879,17 +26618,14 @@ class two_level_mean {
   }
 
   /// What `Across` keeps from round to round.
-  template <class Archive>
-  void serialize(Archive& ar) {
+  void serialize(auto& ar) {
     if constexpr (requires { across_.serialize(ar); }) across_.serialize(ar);
   }
 
  private:
   enum kind : std::size_t { up_out, up_in, result_in, result_out, kinds };
-  static constexpr std::uint32_t across_channel = channel_stride / 2;  // of ours, those that the hubs' exchange has
 
-  // --- regions
-  // ----------------------------------------------------------------------------------------------------------------
+  // --- regions ------------------------------------------------------------------------------------------------------
 
   result<void> find_region() {
     CAUSEWAY_ASSIGN(region_, detail::region_of(self_, regions_, peers_));
@@ -26899,8 +26635,7 @@ class two_level_mean {
   [[nodiscard]] net::peer_index hub() const { return mine().front(); }
   [[nodiscard]] bool is_hub() const { return hub() == self_; }
 
-  // --- places of operations, slots of bytes: the result, then messages of the region, the own one first
-  // -----------------------
+  // --- places of operations, slots of bytes: the result, then messages of the region, the own one first -------------
 
   [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
   [[nodiscard]] std::span<std::byte> result_message() { return {memory_.data(), down_slot_}; }
@@ -26908,8 +26643,7 @@ class two_level_mean {
     return {memory_.data() + down_slot_ + i * up_slot_, up_slot_};
   }
 
-  template <class X>
-  void lay_out(std::size_t count, const X& ctx) {
+  void lay_out(std::size_t count, const auto& ctx) {
     up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
     down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
     const std::size_t bytes = down_slot_ + (is_hub() ? mine().size() : 1) * up_slot_;
@@ -26917,24 +26651,10 @@ class two_level_mean {
     if (is_hub() && region_row_.size() != count) region_row_ = aligned_buffer<float>{count};
   }
 
-  template <class X>
-  void write_own(const exchange_row& row, const X& ctx) {
-    const std::span<std::byte> room = from_member(0), body = room.subspan(message_header_bytes);
-    const bool has_content = detail::write_own_header(room, row, row.values.size(), self_);
-    own_bytes_ = message_header_bytes;
-    if (has_content) {
-      own_bytes_ += detail::encode_keeping(up_, ctx, row.values, body, row.residual);
-    } else if (!row.residual.empty()) {
-      detail::copy_row(up_, row.values, row.residual);
-    }
-  }
-
-  // --- what a hub does
-  // ----------------------------------------------------------------------------------------------------------
+  // --- what a hub does ----------------------------------------------------------------------------------------------
 
   /// region_row_ and weight_ = the mean of the region and how much it counts; or bad_, what is wrong with it.
-  template <class X>
-  void reduce(const X& ctx) {
+  void reduce(const auto& ctx) {
     const std::span<float> sum = region_row_.span();
     kernels::zero(ctx.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
     bad_.reset();
@@ -26955,11 +26675,6 @@ class two_level_mean {
     if (!bad_) detail::invert(up_, ctx, sum);
   }
 
-  [[nodiscard]] exchange_port port_of_hubs(const exchange_port& port) {
-    net::message_id id = port.id;
-    id.channel += across_channel;
-    return {hubs_.get(), id, port.options};
-  }
   [[nodiscard]] exchange_row row_of_region() {
     return {.values = region_row_.span(), .weight = bad_ ? 0.0F : weight_, .refused = bad_ ? bad_->code : errc{}};
   }
@@ -26973,7 +26688,7 @@ class two_level_mean {
   /// Writes the message for the region: the mean of all, or why there is none.
   template <class X>
   result<void> finish_across(const exchange_port& port, const X& ctx) {
-    const auto outcome = across_.finish(port_of_hubs(port), row_of_region(), ctx);
+    const auto outcome = across_.finish(port.beside(hubs_.get()), row_of_region(), ctx);
     std::optional<refusal> bad = bad_;
     if (!outcome && !bad) bad = refused_by_hubs(outcome.error());
     if (!outcome && !bad) return closing(outcome);
@@ -26998,18 +26713,6 @@ class two_level_mean {
       (void)std::from_chars(e.where.data() + prefix.size(), e.where.data() + e.where.size(), rank);
     }
     return refusal{rank < regions_.size() ? regions_[rank].front() : peers_, e.code};
-  }
-
-  template <class X>
-  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
-    const std::size_t count = row.values.size();
-    const peer_message m = detail::read_message(hub(), result_message().first(result_bytes_), count, peers_);
-    if (m.bad) return m.bad;
-    detail::clear(down_, ctx.pool, row.values);
-    const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
-    if (!added) return refusal{m.peer, added.error().code};
-    detail::invert(down_, ctx, row.values);
-    return std::nullopt;
   }
 
   region_list regions_;
@@ -27301,8 +27004,8 @@ namespace detail {
 CAUSEWAY_DECL std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length);
 
 /// Puts every segment s into the fragment that `of(s)` names.
-template <class Of>
-std::vector<fragment> cut_by(std::span<const parameter_segment> segments, std::size_t length, std::size_t count, Of&& of) {
+std::vector<fragment> cut_by(std::span<const parameter_segment> segments, std::size_t length, std::size_t count,
+                             auto&& of) {
   std::vector<fragment> all(count);
   for (std::size_t s = 0; s < segments.size(); ++s) {
     all[of(s)].add(segments[s], end_of(segments, s, length));
@@ -28253,7 +27956,7 @@ class outer {
   explicit outer(float learning_rate = 0.7F, O optimizer = O{})
       : prototype_{std::move(optimizer)}, learning_rate_{learning_rate} {}
   // Copies have the options, not the state: buffers are not copied by accident.
-  outer(const outer& other) : outer{other.learning_rate_, anew(other.prototype_)} {}
+  outer(const outer& other) : outer{other.learning_rate_, optim::anew(other.prototype_)} {}
   outer(outer&&) noexcept = default;
   outer& operator=(const outer& other) { return *this = outer{other}; }
   outer& operator=(outer&&) noexcept = default;
@@ -28279,15 +27982,6 @@ class outer {
   void serialize(auto& ar) { ar(prototype_); }
 
  private:
-  /// One with the same options and no state: optimizers that need more than these for it have `anew`.
-  static O anew(const O& optimizer) {
-    if constexpr (requires { optimizer.anew(); }) {
-      return optimizer.anew();
-    } else {
-      return O{optimizer.options()};
-    }
-  }
-
   O prototype_;
   float learning_rate_;
 };
@@ -28326,8 +28020,7 @@ class gossip_nesterov {
   CAUSEWAY_DECL void step(thread_pool& pool, std::span<float> shared, std::span<float> mean,
                           std::span<const float> mean_shared);
   /// The same wherever the rows lie.
-  template <kernels::RowArithmetic R>
-  result<void> step_rows(const R& rows, std::span<float> shared, std::span<float> mean,
+  result<void> step_rows(const kernels::RowArithmetic auto& rows, std::span<float> shared, std::span<float> mean,
                          std::span<const float> mean_shared) {
     return rows.gossip(shared, velocity_, mean, mean_shared, options_);
   }
@@ -28366,55 +28059,6 @@ CAUSEWAY_DECL void gossip_nesterov::step(thread_pool& pool, std::span<float> sha
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_IMPL_OUTER_IPP
-#endif
-
-// ---- causeway/axis/peer_groups.hpp ----
-#ifndef CAUSEWAY_AXIS_PEER_GROUPS_HPP
-#define CAUSEWAY_AXIS_PEER_GROUPS_HPP
-
-// Peers of a fixed set in groups, by their numbers, the hub of each group first.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
-
-using peer_group = std::vector<net::peer_index>;
-
-using collective::has_each_once;
-
-/// The first of each group.
-CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);
-
-/// The group of a peer: an empty one if it is in none.
-CAUSEWAY_DECL [[nodiscard]] peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::axis
-
-#endif  // CAUSEWAY_AXIS_PEER_GROUPS_HPP
-
-// ---- causeway/axis/impl/peer_groups.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_AXIS_IMPL_PEER_GROUPS_IPP
-#define CAUSEWAY_AXIS_IMPL_PEER_GROUPS_IPP
-
-// Bodies of axis/peer_groups.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
-
-CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
-  peer_group hubs;
-  for (const peer_group& group : groups) hubs.push_back(group.front());
-  return hubs;
-}
-
-CAUSEWAY_DECL peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer) {
-  for (const peer_group& group : groups) {
-    if (std::find(group.begin(), group.end(), peer) != group.end()) return group;
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::axis
-
-#endif  // CAUSEWAY_AXIS_IMPL_PEER_GROUPS_IPP
 #endif
 
 // ---- causeway/axis/hubs.hpp ----
@@ -28487,7 +28131,7 @@ struct regions {
   std::uint64_t record_samples = 0;
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (has_each_once(members, peers) && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
+    if (collective::has_each_once(members, peers) && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
     return fail(errc::invalid_argument, "regions",
                 "every peer must be in one region, no region empty, `pushes` at least 1 and `upper_share` between 0 and 1");
   }
@@ -28500,7 +28144,7 @@ struct regions {
     return check_elastic_hubs("regions", label, record_samples);
   }
   [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
-    return {{.groups = members}, {.groups = {hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
+    return {{.groups = members}, {.groups = {collective::hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
   }
   [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
 };
@@ -28757,10 +28401,6 @@ class low_rank_exchange {
   std::span<float> right(const piece& p) { return std::span{right_}.subspan(p.right, p.shape.right_size()); }
   std::span<float> right_of_next(const piece& p) { return std::span{next_}.subspan(p.right, p.shape.right_size()); }
 
-  /// Factors are rows of their own, without matrices.
-  CAUSEWAY_DECL static compress::message_context plain(const compress::message_context& ctx);
-  CAUSEWAY_DECL static collective::exchange_port second(const collective::exchange_port& port);
-
   /// How a matrix is factored; rank 0: it travels whole.
   CAUSEWAY_DECL [[nodiscard]] kernels::low_rank_shape shape_of(const compress::matrix_range& m) const;
   CAUSEWAY_DECL void to_left_factors(std::span<const float> row, const compress::message_context& ctx);
@@ -28864,7 +28504,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_p
                                                     const compress::message_context& ctx) {
   to_left_factors(row.values, ctx);
   ended_ = false;
-  return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
+  return first_mean_.begin(port, {.values = first_, .weight = row.weight}, ctx.plain());
 }
 
 CAUSEWAY_DECL result<void> low_rank_exchange::turn_factors(std::span<const float> row, thread_pool& pool) {
@@ -28880,18 +28520,18 @@ CAUSEWAY_DECL result<void> low_rank_exchange::turn(const collective::exchange_po
                                                    const collective::exchange_row& row,
                                                    const compress::message_context& ctx) {
   const collective::exchange_row first{.values = first_, .weight = row.weight};
-  CAUSEWAY_TRY(first_mean_.turn(port, first, plain(ctx)));
-  CAUSEWAY_TRY(first_mean_.finish(port, first, plain(ctx)));
+  CAUSEWAY_TRY(first_mean_.turn(port, first, ctx.plain()));
+  CAUSEWAY_TRY(first_mean_.finish(port, first, ctx.plain()));
   CAUSEWAY_TRY(turn_factors(row.values, ctx.pool));
-  return second_mean_.begin(second(port), {.values = next_, .weight = row.weight}, plain(ctx));
+  return second_mean_.begin(port.beside(port.transport), {.values = next_, .weight = row.weight}, ctx.plain());
 }
 
 CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_port& port,
                                                      const collective::exchange_row& row,
                                                      const compress::message_context& ctx) {
   const collective::exchange_row factors{.values = next_, .weight = row.weight};
-  CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
-  CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
+  CAUSEWAY_TRY(second_mean_.turn(port.beside(port.transport), factors, ctx.plain()));
+  CAUSEWAY_TRY(second_mean_.finish(port.beside(port.transport), factors, ctx.plain()));
   expand_factors(row, ctx.pool);
   return {};
 }
@@ -28969,16 +28609,6 @@ CAUSEWAY_DECL void low_rank_exchange::cancel() {
 
 CAUSEWAY_DECL std::span<const float> low_rank_exchange::matrix(const piece& p, std::span<const float> row) {
   return row.subspan(p.offset, p.shape.matrix_size());
-}
-
-CAUSEWAY_DECL compress::message_context low_rank_exchange::plain(const compress::message_context& ctx) {
-  return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
-}
-
-CAUSEWAY_DECL collective::exchange_port low_rank_exchange::second(const collective::exchange_port& port) {
-  net::message_id id = port.id;
-  id.channel += 8;  // the first mean uses fewer
-  return {port.transport, id, port.options};
 }
 
 CAUSEWAY_DECL kernels::low_rank_shape low_rank_exchange::shape_of(const compress::matrix_range& m) const {
@@ -29073,9 +28703,8 @@ struct blocking {
   static constexpr bool own_is_fresh = false;
   static constexpr bool keeps_steps = true;
 
-  template <kernels::RowArithmetic R>
-  static result<void> apply(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
-                            std::span<const float> shared, std::span<const float>) {
+  static result<void> apply(const kernels::RowArithmetic auto& rows, std::span<const compress::matrix_range>,
+                            std::span<float> local, std::span<const float> shared, std::span<const float>) {
     return rows.copy(local, shared);
   }
 };
@@ -29092,9 +28721,8 @@ struct delayed {
   std::uint32_t steps = 1;   ///< τ
   float local_share = 0.5F;  ///< α
 
-  template <kernels::RowArithmetic R>
-  result<void> apply(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
-                     std::span<const float> shared, std::span<const float>) const {
+  result<void> apply(const kernels::RowArithmetic auto& rows, std::span<const compress::matrix_range>,
+                     std::span<float> local, std::span<const float> shared, std::span<const float>) const {
     return rows.blend(local, local_share, shared, 1.0F - local_share);
   }
 };
@@ -29110,9 +28738,8 @@ struct replayed {
 
   std::uint32_t steps = 1;  ///< τ
 
-  template <kernels::RowArithmetic R>
-  result<void> apply(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
-                     std::span<const float> shared, std::span<const float> at_send) const {
+  result<void> apply(const kernels::RowArithmetic auto& rows, std::span<const compress::matrix_range>,
+                     std::span<float> local, std::span<const float> shared, std::span<const float> at_send) const {
     CAUSEWAY_TRY(rows.add(local, 1.0F, shared));
     return rows.add(local, -1.0F, at_send);
   }
@@ -29133,9 +28760,8 @@ struct compensated {
   std::uint32_t steps = 1;  ///< τ
   float lambda = 1.0F;      ///< λ0
 
-  template <kernels::RowArithmetic R>
-  result<void> apply(const R& rows, std::span<const compress::matrix_range> tensors, std::span<float> local,
-                     std::span<const float> shared, std::span<const float> at_send) const {
+  result<void> apply(const kernels::RowArithmetic auto& rows, std::span<const compress::matrix_range> tensors,
+                     std::span<float> local, std::span<const float> shared, std::span<const float> at_send) const {
     for (const compress::matrix_range& t : tensors) {
       const std::size_t size = t.rows * t.columns;
       const auto y = local.subspan(t.offset, size);
@@ -29615,17 +29241,6 @@ inline double length_of(thread_pool& pool, std::span<const float> x) {
   return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
 }
 
-/// Rows of their own, without matrices.
-inline compress::message_context plain_rows(const compress::message_context& ctx) {
-  return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
-}
-
-inline collective::exchange_port second_talk(const collective::exchange_port& port) {
-  net::message_id id = port.id;
-  id.channel += 8;  // the first mean uses fewer
-  return {port.transport, id, port.options};
-}
-
 CAUSEWAY_DECL penalised_exchange::penalised_exchange(penalty_options options) : options_{options} {}
 
 CAUSEWAY_DECL result<void> penalised_exchange::check() const {
@@ -29671,7 +29286,7 @@ CAUSEWAY_DECL result<void> penalised_exchange::begin(const collective::exchange_
   CAUSEWAY_ASSIGN(const bool counts, judge(row, ctx));
   norms_.assign(port.transport.size(), 0.0F);
   norms_[port.transport.self()] = row.weight == 0 ? silent : counts ? static_cast<float>(norm_) : out;
-  return norm_mean_.begin(port, {.values = norms_}, plain_rows(ctx));
+  return norm_mean_.begin(port, {.values = norms_}, ctx.plain());
 }
 
 /// Of this peer's row in a mean over those that do not only listen: times their number.
@@ -29694,22 +29309,22 @@ CAUSEWAY_DECL result<void> penalised_exchange::turn(const collective::exchange_p
                                                     const collective::exchange_row& row,
                                                     const compress::message_context& ctx) {
   const collective::exchange_row norms{.values = norms_};
-  CAUSEWAY_TRY(norm_mean_.turn(port, norms, plain_rows(ctx)));
-  CAUSEWAY_TRY(norm_mean_.finish(port, norms, plain_rows(ctx)));
+  CAUSEWAY_TRY(norm_mean_.turn(port, norms, ctx.plain()));
+  CAUSEWAY_TRY(norm_mean_.finish(port, norms, ctx.plain()));
   for (float& norm : norms_) norm *= static_cast<float>(norms_.size());
   weighted_.assign(row.values.begin(), row.values.end());
   if (usable_) {
     kernels::scale(ctx.pool, weighted_.data(), weight_of(port.transport.self()),
                    static_cast<std::int64_t>(weighted_.size()));
   }
-  return row_mean_.begin(second_talk(port), weighted(row), plain_rows(ctx));
+  return row_mean_.begin(port.beside(port.transport), weighted(row), ctx.plain());
 }
 
 CAUSEWAY_DECL result<void> penalised_exchange::finish(const collective::exchange_port& port,
                                                       const collective::exchange_row& row,
                                                       const compress::message_context& ctx) {
-  CAUSEWAY_TRY(row_mean_.turn(second_talk(port), weighted(row), plain_rows(ctx)));
-  CAUSEWAY_TRY(row_mean_.finish(second_talk(port), weighted(row), plain_rows(ctx)));
+  CAUSEWAY_TRY(row_mean_.turn(port.beside(port.transport), weighted(row), ctx.plain()));
+  CAUSEWAY_TRY(row_mean_.finish(port.beside(port.transport), weighted(row), ctx.plain()));
   std::copy(weighted_.begin(), weighted_.end(), row.values.begin());
   clip(row.values, ctx.pool);
   return {};
@@ -29891,7 +29506,8 @@ class arrival_rules {
 #ifndef CAUSEWAY_COMM_COMMON_STEPS_HPP
 #define CAUSEWAY_COMM_COMMON_STEPS_HPP
 
-// Where a newcomer's count of inner steps begins, among peers each of which has taken another number of them.
+// How peers that go at their own pace between two records count their steps, and how those do who make the same ones, in a
+// swarm: when a record is due, and where a newcomer's count begins after it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -29901,6 +29517,17 @@ CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::u
 
 /// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
 [[nodiscard]] bool is_in_swarm(auto& ctx) { return ctx.exchanges_at_once() && !ctx.moves_blocks(); }
+
+/// `steps`: at the last record. In a swarm the first step is followed by one: so those who begin the run together talk from
+/// then on.
+[[nodiscard]] bool record_is_due(auto& ctx, std::uint64_t steps) {
+  return ctx.announce_samples() || (steps == 0 && is_in_swarm(ctx));
+}
+
+/// The steps at which a newcomer begins after a record: those of the stages, where all have made the same.
+[[nodiscard]] std::uint64_t steps_after_record(auto& ctx, std::vector<std::uint64_t> said, std::uint64_t before) {
+  return ctx.exchanges_at_once() ? ctx.step() + 1 : common_steps(std::move(said), before);
+}
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
@@ -30363,16 +29990,14 @@ CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_la
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// Where the state of an optimizer lies, in parts.
-template <class Outer>
-std::vector<std::span<std::byte>> parts_of(Outer& outer) {
+std::vector<std::span<std::byte>> parts_of(auto& outer) {
   membership::image_collector parts;
   parts(outer);
   return parts.parts();
 }
 
 /// Which of its parts have a value for each parameter: those that are as long as what it is for.
-template <class Outer>
-std::vector<std::size_t> rows_of(Outer outer) {
+std::vector<std::size_t> rows_of(auto outer) {
   constexpr std::size_t length = 1021;  // which no count of steps is
   outer.reset(static_cast<std::int64_t>(length));
   const auto parts = parts_of(outer);
@@ -30384,8 +30009,7 @@ std::vector<std::size_t> rows_of(Outer outer) {
 }
 
 /// Rows as at the beginning; what is no row, such as a count of steps, stays. In place.
-template <class Outer>
-void reset_rows(Outer& outer, std::size_t length) {
+void reset_rows(auto& outer, std::size_t length) {
   std::vector<std::vector<std::byte>> kept;
   for (const std::span<std::byte> part : parts_of(outer)) kept.emplace_back(part.begin(), part.end());
   for (const std::size_t row : rows_of(outer)) kept[row].clear();
@@ -30442,6 +30066,25 @@ class kept_rows {
 
  private:
   std::vector<std::vector<float>> old_;
+};
+
+/// Memory as it is now, to be put back.
+class memory_as_it_was {
+ public:
+  explicit memory_as_it_was(std::vector<std::span<std::byte>> parts) : parts_{std::move(parts)} {
+    for (const auto part : parts_) bytes_.insert(bytes_.end(), part.begin(), part.end());
+  }
+  void put_back() const {
+    auto from = bytes_.begin();
+    for (const auto part : parts_) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    }
+  }
+
+ private:
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::byte> bytes_;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -30567,8 +30210,7 @@ struct hub_copies {
   }
 
   /// Calls `f` with each, that of the hub of hubs first.
-  template <class F>
-  void visit(F&& f) {
+  void visit(auto&& f) {
     for (auto& c : top) f(c);
     for (auto& c : regions) f(c);
   }
@@ -30874,8 +30516,7 @@ struct answer_header {
   std::uint32_t code = 0;    ///< why it was refused; of an answer: why the push could not be used, 0 where it was
 };
 
-template <class Header>
-std::vector<std::byte> with_header(const Header& h, std::size_t payload) {
+std::vector<std::byte> with_header(const auto& h, std::size_t payload) {
   std::vector<std::byte> bytes(sizeof h + payload);
   std::memcpy(bytes.data(), &h, sizeof h);
   return bytes;
@@ -31209,9 +30850,8 @@ class server_client {
   // ---- pushing ----------------------------------------------------------------------------------------------------------
 
   /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
-  template <axis::Residual R>
-  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
-                                 std::span<const float> live, bool wants_answer) {
+  std::vector<std::byte> compose(const auto& rules, const axis::Residual auto& residual, float rate, const hub_terms& terms,
+                                 std::size_t f, std::span<const float> live, bool wants_answer) {
     hub_leg& leg = legs_[f];
     row_.resize(live.size());
     axis::gather(terms.cuts[f], anchor_, row_);
@@ -31551,9 +31191,8 @@ class hub_record {
 
  public:
   /// A run begins: with so many regions, of which this peer is in `region`; `outers`: of each level.
-  template <class Outers>
   void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, std::size_t regions,
-             std::size_t region, const Outers& outers) {
+             std::size_t region, const auto& outers) {
     region_ = region;
     kept_.resize(regions);
     copies_.found(cuts, parameters, regions, outers);
@@ -31567,7 +31206,10 @@ class hub_record {
   [[nodiscard]] hub_copies<outer_type, top_type>& copies() noexcept { return copies_; }
   [[nodiscard]] bool is_founded() const noexcept { return !copies_.regions.empty(); }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
-  void shared(auto& ar) { ar(copies_, steps_, reign_, reign_before_, kept_); }
+  void shared(auto& ar) {
+    ar(copies_, steps_, reign_, reign_before_, kept_);
+    if constexpr (has_upper && requires { ar.own(region_); }) ar.own(region_);  // for when this peer comes back
+  }
 
   /// The lines of the reign under way; none before the first record, and when the hub is lost.
   [[nodiscard]] net::any_transport* lines() const noexcept { return lines_; }
@@ -31575,8 +31217,7 @@ class hub_record {
   [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
 
   /// The record, and what was pushed since. Who goes on from a checkpoint is no hub, and pushes all of it again.
-  template <class Outers>
-  void serialize(auto& ar, auto& tier, std::size_t regions, const Outers& outers) {
+  void serialize(auto& ar, auto& tier, std::size_t regions, const auto& outers) {
     std::uint64_t fragments = is_founded() ? copies_.regions.front().outers.size() : 0;
     ar(fragments);
     if (fragments == 0) return;
@@ -31607,8 +31248,7 @@ class hub_record {
 
   /// Where blocks move: after a record a reign begins with the attempt that follows, of those who hold the same blocks in
   /// it. The first of them is the hub. In all stages that is the same replica: so no hub waits for one that waits for it.
-  template <class TermsOn>
-  result<void> open_lines(auto& ctx, auto& tier, std::size_t most, const TermsOn& terms_on) {
+  result<void> open_lines(auto& ctx, auto& tier, std::size_t most, const auto& terms_on) {
     hang_up(tier);
     const auto with = ctx.membership().lines();
     if (!with) return {};
@@ -31672,8 +31312,7 @@ class hub_record {
   }
 
   /// What has arrived is applied; what is on its way is pushed again in the record.
-  template <class TermsOn>
-  void end_reign(auto& tier, const auto& rules, const TermsOn& terms_on) {
+  void end_reign(auto& tier, const auto& rules, const auto& terms_on) {
     auto alone = net::any_transport{};
     const auto terms = terms_on(lines_ ? *lines_ : alone);
     const auto end = [&](auto& server) {
@@ -31743,9 +31382,8 @@ class hub_record {
   // ---- a record -------------------------------------------------------------------------------------------------------
 
   /// next_ ← what the hubs have come to with all that was pushed.
-  template <class Flush>
   result<void> settle(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
-                      const hub_terms& terms, const Flush& flush) {
+                      const hub_terms& terms, const auto& flush) {
     CAUSEWAY_TRY(claims_of_all(ctx));
     names_ = ctx.entry().identities;
     roles_ = hub_roles::of(claims_, names_, copies_.regions.size(), ctx.attempt());
@@ -31773,9 +31411,8 @@ class hub_record {
     return {};
   }
 
-  template <class Flush>
   result<void> talk(auto& ctx, auto& tier, const auto& rules, const auto& residual, std::size_t most,
-                    const hub_terms& terms, const Flush& flush) {
+                    const hub_terms& terms, const auto& flush) {
     CAUSEWAY_TRY(set_groups(tier, terms, most));
     CAUSEWAY_TRY(push_to(tier, own_hub().peer == ctx.self(), rules, terms, flush));
     if constexpr (has_upper) {
@@ -31789,9 +31426,8 @@ class hub_record {
   }
 
   /// All of one level push what their hub does not have.
-  template <class Flush>
-  result<void> push_to(auto& tier, bool is_hub, const auto& rules, const hub_terms& terms, const Flush& flush) {
-    if (is_hub) tier.server().tell_taken();
+  result<void> push_to(auto& tier, bool is_hub, const auto& rules, const hub_terms& terms, const auto& flush) {
+    if (is_hub) tier.server().clients().tell_taken();
     CAUSEWAY_ASSIGN(const auto taken, tier.hear_taken(terms));
     tier.resume_from(taken, terms);
     CAUSEWAY_TRY(flush());
@@ -31856,7 +31492,7 @@ class hub_record {
   void note_reign(auto& ctx) {
     std::vector<std::uint64_t> steps;
     for (const hub_claim& c : claims_) steps.push_back(c.steps);
-    steps_ = is_in_swarm(ctx) ? ctx.step() + 1 : common_steps(std::move(steps), steps_);
+    steps_ = steps_after_record(ctx, std::move(steps), steps_);
     for (std::size_t r = 0; r < kept_.size(); ++r) kept_[r] = roles_.regions[r].time;
     reign_before_ = std::exchange(reign_, ctx.attempt());
     was_in_ = reign_;
@@ -31889,8 +31525,7 @@ class hub_record {
 
   // See hub_claim.
   std::size_t region_ = 0;
-  std::uint64_t serves_ = 0;
-  std::uint64_t follows_ = 0;
+  std::uint64_t serves_ = 0, follows_ = 0;
   std::uint64_t serves_hubs_ = 0, follows_hubs_ = 0;
   std::uint64_t hubs_ = 0;
 
@@ -32060,6 +31695,7 @@ class elastic_pushes {
   /// What all hold alike was replaced. What was not pushed yet moves along with it; where there is no `previous`, nothing
   /// was.
   void adopt(auto& ctx, Core& c, std::span<const float> previous) {
+    if (c.hubs.label.own < c.hubs.label.fewest) (void)record_.move_to(c.hubs.label.own);  // whatever was on disk
     if (previous.empty()) {
       record_.begin_anew(c.tiers, c.cuts.size());
       std::copy(record_.own().begin(), record_.own().end(), ctx.parameters().begin());
@@ -32087,8 +31723,7 @@ class elastic_pushes {
                                       "): this peer trains on, and pushes again at the next record");
       }
     }
-    const bool is_first = is_in_swarm(ctx) && record_.steps() == 0;  // whoever begins there pushes from then on
-    return is_first || ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+    return record_is_due(ctx, record_.steps()) ? make_record(ctx, c) : result<void>{};
   }
 
   /// In a step, where peers make steps together: a hub answers, or it would wait for whom it keeps waiting.
@@ -32360,8 +31995,7 @@ class hub_clients {
   /// Ends all lines; the clients stay known.
   CAUSEWAY_DECL void hang_up();
 
-  // ---- what is said to them
-  // ----------------------------------------------------------------------------------------------
+  // ---- what is said to them ----------------------------------------------------------------------------------------
 
   CAUSEWAY_DECL void reply(std::uint32_t c, std::vector<std::byte> bytes);
   /// Which of its pushes were taken: to one of them, to all.
@@ -32375,8 +32009,7 @@ class hub_clients {
   /// Answers to this peer itself.
   [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return own_answers_; }
 
-  // ---- how far they are
-  // --------------------------------------------------------------------------------------------------
+  // ---- how far they are --------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool listens_to(std::uint32_t c) const {
     return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
@@ -32772,12 +32405,8 @@ class parameter_server {
     level_ = level;
     clients_.regroup(terms, level, group, pushes_.fragments(), most_bytes);
   }
-  /// Ends all lines; the clients stay known.
-  void hang_up() { clients_.hang_up(); }
-
-  /// Tells each client which of its pushes were taken.
-  void tell_taken() { clients_.tell_taken(); }
-  [[nodiscard]] const std::vector<std::uint64_t>& taken_of(std::uint32_t c) const { return clients_[c].taken; }
+  [[nodiscard]] hub_clients& clients() noexcept { return clients_; }
+  [[nodiscard]] const hub_clients& clients() const noexcept { return clients_; }
 
   /// Takes all that the clients say until each is done.
   result<void> hear_out(const hub_terms& terms) {
@@ -32843,18 +32472,12 @@ class parameter_server {
   /// Sends the shared parameters to all that are still here, for good.
   void dismiss(const hub_terms& terms) { clients_.dismiss(terms, shared_); }
 
-  /// A client that is still there, to have something to wait for; none: the peer's own index.
-  [[nodiscard]] net::peer_index somebody(net::peer_index self) const { return clients_.somebody(self); }
-
   [[nodiscard]] std::span<float> shared() noexcept { return shared_; }
   [[nodiscard]] std::span<const float> shared() const noexcept { return shared_; }
-  /// Answers to this peer itself.
-  [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return clients_.own_answers(); }
   /// Pushes applied to fragment f, and the samples behind them, since the last call.
   [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> take_applied(std::size_t f) {
     return {std::exchange(applied_[f], 0U), std::exchange(samples_[f], std::uint64_t{0})};
   }
-  [[nodiscard]] std::uint32_t index_of(net::peer_index peer) const { return clients_.index_of(peer); }
 
   void serialize(auto& ar) {
     std::uint64_t fragments = pushes_.fragments();
@@ -33140,7 +32763,7 @@ class hub_tier<Outer, Upper...> {
     is_hub_ = group->front() == self;
     if (!is_hub_) return {};
     CAUSEWAY_TRY(server_.open(terms, level, *group, values, most_bytes));
-    own_ = server_.index_of(self);
+    own_ = server_.clients().index_of(self);
     return upper_.open(terms, levels.subspan(1), level + 1, server_.shared(), most_bytes);
   }
 
@@ -33160,19 +32783,19 @@ class hub_tier<Outer, Upper...> {
     is_hub_ = own.hub == terms.transport.self();
     if (!is_hub_) return {};
     server_.set_clients(terms, level, own, most_bytes);
-    own_ = server_.index_of(own.hub);
+    own_ = server_.clients().index_of(own.hub);
     has_above_ = true;  // again
     return upper_.set_groups(terms, groups.subspan(1), level + 1, server_.shared(), most_bytes);
   }
   void hang_up() {
     client_.hang_up();
-    server_.hang_up();
+    server_.clients().hang_up();
     upper_.hang_up();
     has_above_ = false;
   }
   /// Which of this peer's pushes the hub has taken.
   result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms) {
-    if (is_hub_) return server_.taken_of(own_);
+    if (is_hub_) return server_.clients()[own_].taken;
     return client_.hear_taken(terms);
   }
   /// To the hub, which applies nothing yet.
@@ -33297,7 +32920,7 @@ class hub_tier<Outer, Upper...> {
   /// Another peer that this one still has a line to; `self`: there is none.
   [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
     if (!is_hub_) return client_.hub();
-    const net::peer_index client = server_.somebody(self);
+    const net::peer_index client = server_.clients().somebody(self);
     return client != self || !has_above_ ? client : upper_.somebody(self);
   }
 
@@ -33323,9 +32946,10 @@ class hub_tier<Outer, Upper...> {
   }
 
   result<void> hear_own(const hub_terms& terms) {
-    while (!server_.own_answers().empty()) {
-      const auto bytes = std::move(server_.own_answers().front());
-      server_.own_answers().pop_front();
+    auto& answers = server_.clients().own_answers();
+    while (!answers.empty()) {
+      const auto bytes = std::move(answers.front());
+      answers.pop_front();
       CAUSEWAY_TRY(client_.hear(terms, bytes));
     }
     return {};
@@ -33652,10 +33276,16 @@ struct comm_traits {
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool trains_paths = false;     ///< a newcomer is given a path through modules (`admit`), or its pipeline is (`follow`)
+  bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
+  bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
   bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   bool looks_ahead = false;      ///< gradients are taken at parameters of each peer's own, by its hook `compute`
+  bool replays = false;          ///< a round that this peer missed can be made again from its mean (`replay`)
+  bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
+  bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
+  bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
+  bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -33668,6 +33298,7 @@ struct parallel_traits {
   bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's, which must be exchanged in every step
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -33696,6 +33327,9 @@ struct archive {
   template <class... Ts>
   void operator()(Ts&...);
 };
+
+/// What `meet_holders` is told: parallel::block_holders.
+struct holders;
 
 struct context {
   [[nodiscard]] net::peer_index self() const;
@@ -33740,8 +33374,8 @@ struct context {
 #ifndef CAUSEWAY_POLICY_CONCEPTS_HPP
 #define CAUSEWAY_POLICY_CONCEPTS_HPP
 
-// What a policy is: a movable value with a name, traits, all hooks of its kind, and `serialize` for its run state. No base
-// class, nothing virtual, no optional hooks: a misspelt hook is an error, not silence.
+// What a policy is: a movable value with a name, traits, all hooks of its kind and of its traits, and `serialize` for its
+// run state. No base class, nothing virtual, no optional hooks: a misspelt hook is an error, not silence.
 //
 // Two promises that no concept can check, and that the conformance suite does:
 // - a hook that returns an error has left the policy and the parameters as they were, so that it can be called again;
@@ -33766,9 +33400,7 @@ concept PolicyOf = Movable<P> && DefaultInitializable<P> && Stateful<P> && requi
 /// after a committed round, as `serialize` does it, the shared parameters first; a peer that joins is given it. `adopt`:
 /// the shared state was replaced by the committed one of a later round; `previous` is what the shared parameters were
 /// before, so that local progress can be kept, or empty where it must not be. `catch_up`: take part in an exchange with
-/// what there is, nothing for a peer that has just joined, and commit the round. Optional, `result<void> replay(ctx)`: the
-/// gradients are what ctx.mean gave in a round; do to the shared state what that round did, bit for bit. With it a peer can
-/// join where rounds are shorter than the transfer of the state.
+/// what there is, nothing for a peer that has just joined, and commit the round.
 template <class P, class Context = archetype::context>
 concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std::span<const float> previous) {
   p.shared(ar);
@@ -33776,19 +33408,166 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
   { p.catch_up(ctx) } -> std::same_as<result<void>>;
 };
 
-/// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
-/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together. Where
-/// `looks_ahead`, `result<double> compute(ctx, pass)`: pass() makes the gradients and gives the loss; the parameters may be
-/// others while it does, and are then as they were. It may be called again in the step; `bool looks_ahead()`: whether it is
-/// needed.
+/// With comm_traits::looks_ahead. `compute`: pass() makes the gradients and gives the loss; the parameters may be others
+/// while it does, and are then as they were. It may be called again in the step. `looks_ahead`: whether it is needed.
 template <class P, class Context = archetype::context>
-concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
-    (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {
+concept LooksAhead = requires(P& p, Context& ctx, result<double> (*pass)()) {
+  { p.looks_ahead() } -> std::same_as<bool>;
+  { p.compute(ctx, pass) } -> std::same_as<result<double>>;
+};
+
+/// With comm_traits::replays. `replay`: the gradients are what ctx.mean gave in a round; do to the shared state what that
+/// round did, bit for bit. So a peer can join where rounds are shorter than the transfer of the state. `replays`: whether
+/// it can.
+template <class P, class Context = archetype::context>
+concept Replays = requires(P& p, Context& ctx) {
+  { p.replays() } -> std::same_as<bool>;
+  { p.replay(ctx) } -> std::same_as<result<void>>;
+};
+
+/// With comm_traits::draws_peers. `trains`: whether this peer computes in the next step, or only counts it.
+template <class P, class Context = archetype::context>
+concept DrawsPeers = requires(P& p, Context& ctx) {
+  { p.trains(ctx) } -> std::same_as<bool>;
+};
+
+/// With comm_traits::divides_batches. `part_of_batch`: the sequences of each batch that are this peer's in the next step,
+/// or none where all have as many. `parts_for`: of pipelines of these speeds (0: unknown), each one's part of a batch in
+/// micro-batches; nothing where all have as many.
+template <class P>
+concept DividesBatches = requires(P& p, const std::vector<double>& speeds) {
+  { p.part_of_batch() } -> ConvertibleTo<std::optional<index_range>>;
+  { p.parts_for(speeds) } -> std::same_as<std::vector<std::size_t>>;
+};
+
+/// With comm_traits::talks_between. `stand_by`: before `catch_up`, as long as others still train: serves them.
+/// `meanwhile`: what to do while this peer waits for others in a step; empty: nothing. `meet_holders`: where blocks move,
+/// an attempt has begun in which these peers hold the same blocks.
+template <class P, class Context = archetype::context>
+concept TalksBetween = requires(P& p, Context& ctx, const archetype::holders& who) {
+  p.stand_by(ctx);
+  { p.meanwhile(ctx) } -> std::same_as<std::function<void()>>;
+  { p.meet_holders(ctx, who) } -> std::same_as<result<void>>;
+};
+
+/// With comm_traits::takes_turns, for comm::stacked. `turn_part`: the parts of its turn. `followed`: what all hold alike,
+/// which the live parameters follow. `count_step`: one inner step more.
+template <class P, class Context = archetype::context>
+concept TakesTurns = requires(P& p, Context& ctx) {
+  p.turn_part();
+  { p.followed() } -> std::same_as<std::span<const float>>;
+  p.count_step(ctx);
+};
+
+/// With paths or regions. `follow`: this peer has that one from now on, or none; whether it is another than before, whose
+/// shared parameters the live ones are to become. `parameters_of`: the shared parameters of any.
+template <class P, class Context = archetype::context>
+concept FollowsPaths = requires(P& p, Context& ctx, std::optional<std::uint32_t> path, std::span<float> to) {
+  { p.follow(ctx, path) } -> std::same_as<bool>;
+  p.parameters_of(std::uint32_t{}, to);
+};
+
+/// With comm_traits::trains_paths. `admit`: a round in which nobody has anything to give; who is there for the first time
+/// gets a path. `paths`: how many there are to share out, each with an equal part of each batch.
+template <class P, class Context = archetype::context>
+concept TrainsPaths = FollowsPaths<P> && requires(P& p, Context& ctx) {
+  { p.admit(ctx) } -> std::same_as<result<void>>;
+  { p.paths() } -> ConvertibleTo<std::size_t>;
+};
+
+/// With comm_traits::in_regions. `regions`: how many pipelines share out, all with the same batches.
+template <class P>
+concept InRegions = FollowsPaths<P> && requires(P& p) {
+  { p.regions() } -> ConvertibleTo<std::size_t>;
+};
+
+/// With comm_traits::moves_with_blocks. `block_rows`: what is kept for each parameter, the shared parameters first.
+/// `divide`: the model has another part than `before`. `memory`: what an exchange remembers of the one before; `forget`:
+/// begins without it. `exchanges_next`: whether an exchange comes after the step under way. `row_waits`: where results are
+/// a round late, whether a row waits for the next exchange.
+template <class P, class Context = archetype::context>
+concept MovesWithBlocks = requires(P& p, Context& ctx, std::span<const parameter_segment> before) {
+  { p.block_rows() } -> std::same_as<std::vector<parameter_row>>;
+  { p.divide(ctx, before) } -> std::same_as<result<void>>;
+  { p.memory() } -> std::same_as<std::vector<std::span<std::byte>>>;
+  { p.forget(ctx) } -> std::same_as<result<void>>;
+  { p.exchanges_next() } -> std::same_as<bool>;
+  { p.row_waits() } -> std::same_as<std::optional<bool>>;
+};
+
+/// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
+/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
+template <class P, class Context = archetype::context>
+concept HasCommunicationHooks = PolicyOf<P, comm_traits> && requires(P& p, Context& ctx) {
   { p.start(ctx) } -> std::same_as<result<void>>;
   { p.before_inner_step(ctx) } -> std::same_as<result<void>>;
   { p.after_inner_step(ctx) } -> std::same_as<result<void>>;
   { p.finish(ctx) } -> std::same_as<result<void>>;
 };
+
+namespace detail {
+
+/// Whether a policy has the hooks that go with each of its traits.
+template <class P>
+struct hooks_of_traits {
+  static constexpr comm_traits t = P::traits;
+  static constexpr bool elastic = t.tolerates == peers::fixed || ElasticPolicy<P>;
+  static constexpr bool looks_ahead = !t.looks_ahead || LooksAhead<P>;
+  static constexpr bool replays = !t.replays || Replays<P>;
+  static constexpr bool draws_peers = !t.draws_peers || DrawsPeers<P>;
+  static constexpr bool divides_batches = !t.divides_batches || DividesBatches<P>;
+  static constexpr bool talks_between = !t.talks_between || TalksBetween<P>;
+  static constexpr bool takes_turns = !t.takes_turns || TakesTurns<P>;
+  static constexpr bool trains_paths = !t.trains_paths || TrainsPaths<P>;
+  static constexpr bool in_regions = !t.in_regions || InRegions<P>;
+  static constexpr bool moves_with_blocks = !t.moves_with_blocks || MovesWithBlocks<P>;
+  static constexpr bool all = elastic && looks_ahead && replays && draws_peers && divides_batches && talks_between &&
+                              takes_turns && trains_paths && in_regions && moves_with_blocks;
+};
+
+/// One error for each trait whose hooks are missing.
+template <class P, bool IsPolicy>
+struct promised {};
+template <class P>
+struct promised<P, true> {
+  using has = hooks_of_traits<P>;
+  static_assert(has::elastic,
+                "causeway-P11: the traits of this communication policy say `tolerates = peers::elastic`, but it lacks "
+                "`shared`, `adopt` or `catch_up`. docs/reference/rules.md#p11");
+  static_assert(has::looks_ahead,
+                "causeway-P11: the traits of this communication policy say `looks_ahead`, but it lacks "
+                "`looks_ahead()` or `compute`. docs/reference/rules.md#p11");
+  static_assert(has::replays,
+                "causeway-P11: the traits of this communication policy say `replays`, but it lacks "
+                "`replays()` or `replay`. docs/reference/rules.md#p11");
+  static_assert(has::draws_peers,
+                "causeway-P11: the traits of this communication policy say `draws_peers`, but it lacks "
+                "`trains`. docs/reference/rules.md#p11");
+  static_assert(has::divides_batches,
+                "causeway-P11: the traits of this communication policy say `divides_batches`, but it lacks "
+                "`part_of_batch` or `parts_for`. docs/reference/rules.md#p11");
+  static_assert(has::talks_between,
+                "causeway-P11: the traits of this communication policy say `talks_between`, but it lacks "
+                "`stand_by`, `meanwhile` or `meet_holders`. docs/reference/rules.md#p11");
+  static_assert(has::takes_turns,
+                "causeway-P11: the traits of this communication policy say `takes_turns`, but it lacks "
+                "`turn_part`, `followed` or `count_step`. docs/reference/rules.md#p11");
+  static_assert(has::trains_paths,
+                "causeway-P11: the traits of this communication policy say `trains_paths`, but it lacks "
+                "`admit`, `paths`, `follow` or `parameters_of`. docs/reference/rules.md#p11");
+  static_assert(has::in_regions,
+                "causeway-P11: the traits of this communication policy say `in_regions`, but it lacks "
+                "`regions`, `follow` or `parameters_of`. docs/reference/rules.md#p11");
+  static_assert(has::moves_with_blocks,
+                "causeway-P11: the traits of this communication policy say `moves_with_blocks`, but it lacks "
+                "`block_rows`, `divide`, `memory`, `forget`, `exchanges_next` or `row_waits`. docs/reference/rules.md#p11");
+};
+
+}  // namespace detail
+
+/// With all hooks that its traits promise.
+template <class P>
+concept CommunicationPolicy = HasCommunicationHooks<P> && detail::hooks_of_traits<P>::all;
 
 /// `start`: once, before the communication policy's. `forward_backward`: adds the gradient of the mean loss over the batch;
 /// gives that mean. Cuts the batch as it likes. `norm`: the gradient is exchanged; completes what peers share of it, and
@@ -33859,6 +33638,8 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .rounds_over_stages = true,
                                       .allows_late_steps = true,
                                       .moves_with_blocks = true,
+                                      .in_regions = has_regions,
+                                      .talks_between = true,
                                       .rounds_at_hand = rounds_at_hand};
   static constexpr std::uint32_t state_version = has_regions ? 6 : 5;
 
@@ -33957,13 +33738,16 @@ class async_parameter_server : arrival_rules<Axes...> {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() const { return {}; }
   result<void> forget(auto&) const { return {}; }
   [[nodiscard]] bool exchanges_next() const noexcept { return false; }  ///< it is not known before
+  [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
 
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
   void stand_by(auto& ctx) { elastic_.stand_by(ctx, core_); }
 
-  /// In a step of a swarm, while this peer waits; and whether that is needed.
-  [[nodiscard]] static constexpr bool answers_peers() noexcept { return true; }
-  void meanwhile(auto& ctx) { elastic_.meanwhile(ctx, core_); }
+  /// In a step of a swarm, while this peer waits.
+  [[nodiscard]] std::function<void()> meanwhile(auto& ctx) {
+    return [this, &ctx] { elastic_.meanwhile(ctx, core_); };
+  }
+  result<void> meet_holders(auto&, const auto&) { return {}; }  ///< hubs open their lines themselves
 
  private:
   template <class... Given>
@@ -34198,6 +33982,13 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   const bool each_step = m.waits_at_once || m.waits_a_round;
   if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
+}
+
+/// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
+/// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
+constexpr bool takes_turns(round_mix m) {
+  const bool late = m.waits_a_round || !rows_stay(m);
+  return elastic(m) && !late && !m.before_inner_step && !own_parameters(m) && !m.meets && !by_path(m);
 }
 
 }  // namespace rules
@@ -34471,8 +34262,7 @@ class block_rows {
     return of_states(version, [part](state& s) { return reinterpret_cast<float*>(parts_of(s.outer)[part].data()); });
   }
   /// Of all fragments, in the order of the parameters.
-  template <class Values>
-  [[nodiscard]] parameter_row of_states(std::size_t version, Values&& values_of) const {
+  [[nodiscard]] parameter_row of_states(std::size_t version, auto&& values_of) const {
     row_of_fragments row;
     for (std::size_t i = 0; i < core_.states.size(); ++i) {
       state& s = core_.states[i];
@@ -34982,9 +34772,8 @@ result<void> one_shot(T& transport, const net::message_id& id, std::span<float> 
 }
 
 /// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
-template <net::SumsItself T>
-result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
-                     collective_workspace& workspace) {
+result<void> own_sum(net::SumsItself auto& transport, std::span<float> data, float factor,
+                     const collective_options& options, collective_workspace& workspace) {
   if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
   if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
   thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
@@ -35024,15 +34813,13 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
 ///
 /// errc::timeout, errc::peer_lost and errc::wrong_parent name the peer that was waited for. errc::non_finite names a peer
 /// whose values hold NaN or infinity, and is given by all peers alike (in a ring the culprit alone is told its name).
-template <net::Transport T>
-result<void> all_reduce_sum(T& transport, const net::message_id& id, std::span<float> data,
+result<void> all_reduce_sum(net::Transport auto& transport, const net::message_id& id, std::span<float> data,
                             const collective_options& options = {}) {
   return detail::all_reduce(transport, id, data, 1.0F, options);
 }
 
 /// As all_reduce_sum, then times 1/n (as f32), before the sums are sent round.
-template <net::Transport T>
-result<void> all_reduce_mean(T& transport, const net::message_id& id, std::span<float> data,
+result<void> all_reduce_mean(net::Transport auto& transport, const net::message_id& id, std::span<float> data,
                              const collective_options& options = {}) {
   return detail::all_reduce(transport, id, data, 1.0F / static_cast<float>(transport.size()), options);
 }
@@ -35295,7 +35082,7 @@ class periodic {
 
  public:
   static constexpr std::string_view name = "periodic";
-  static constexpr comm_traits traits{.tolerates = peers::elastic, .allows_late_steps = true};
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .allows_late_steps = true, .replays = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
@@ -35352,6 +35139,7 @@ class periodic {
   }
 
   /// The gradients are the mean of a round: the outer step that the others took with it. `adopt` moves the live parameters.
+  [[nodiscard]] static constexpr bool replays() noexcept { return true; }
   result<void> replay(auto& ctx) {
     step_anchor(ctx);
     return {};
@@ -35449,10 +35237,7 @@ class site_context {
   void commit_round() { all_.commit_round(); }
   void commit_round(std::span<const float> shared) { all_.commit_round(shared); }
 
-  template <class Codec>
-  result<void> mean(const Codec& codec, std::span<float> data) {
-    return owner_.mean_of_sites(all_, codec, data);
-  }
+  result<void> mean(const auto& codec, std::span<float> data) { return owner_.mean_of_sites(all_, codec, data); }
 
  private:
   Context& all_;
@@ -35519,8 +35304,7 @@ class by_site {
 
   /// data ← the mean over the sites, where the members of a site hold the same values. Equal bits on all peers. After an
   /// error the data is garbage unless ctx.keeps_inputs().
-  template <class Codec>
-  result<void> mean_of_sites(auto& ctx, const Codec& codec, std::span<float> data) {
+  result<void> mean_of_sites(auto& ctx, const auto& codec, std::span<float> data) {
     if (options_.sites.size() == 1) return {};
     return keeping(ctx, data, [&]() -> result<void> {
       const pieces cut{data, static_cast<std::int64_t>(codec.block()), pieces_};
@@ -35547,19 +35331,14 @@ class by_site {
     if (options_.sites.empty()) {
       for (net::peer_index p = 0; p < peers; ++p) options_.sites.push_back({p});
     }
-    std::vector<net::peer_index> all;
     pieces_ = peers;
     for (std::size_t s = 0; s < options_.sites.size(); ++s) {
       const auto& of_site = options_.sites[s];
-      all.insert(all.end(), of_site.begin(), of_site.end());
       pieces_ = std::min(pieces_, static_cast<std::uint32_t>(of_site.size()));
       const auto found = std::find(of_site.begin(), of_site.end(), self);
       if (found != of_site.end()) site_ = s, rank_ = static_cast<std::uint32_t>(found - of_site.begin());
     }
-    std::sort(all.begin(), all.end());
-    bool good = all.size() == peers && pieces_ > 0;
-    for (net::peer_index p = 0; good && p < peers; ++p) good = all[p] == p;
-    if (!good)
+    if (!collective::has_each_once(options_.sites, peers))
       return fail(errc::invalid_argument, "by_site", "sites must name every peer of the run once, and none be empty");
     if (close_ && (close_->size() != members().size() || close_->rank() != rank_)) {
       return fail(errc::invalid_argument, "by_site",
@@ -35594,8 +35373,7 @@ class by_site {
   }
 
   /// f() on `data`, which comes back where f fails and the fault policy may ask for it again.
-  template <class F>
-  result<void> keeping(auto& ctx, std::span<float> data, F&& f) {
+  result<void> keeping(auto& ctx, std::span<float> data, auto&& f) {
     if (!ctx.keeps_inputs()) return f();
     const std::vector<float> kept{data.begin(), data.end()};
     auto outcome = f();
@@ -35603,8 +35381,7 @@ class by_site {
     return outcome;
   }
 
-  template <class F>
-  result<void> in_site(auto& ctx, F&& f) {
+  result<void> in_site(auto& ctx, auto&& f) {
     if (close_) return f(*close_);
     collective::transport_site here{ctx.transport(), members(), ctx.exchange_id(collective::channels::site),
                                     options_of(ctx)};
@@ -35612,8 +35389,7 @@ class by_site {
   }
 
   /// Averages this member's piece with those of its rank at the other sites; nothing where it has none.
-  template <class Codec>
-  result<void> exchange_piece(auto& ctx, const Codec& codec, const pieces& cut) {
+  result<void> exchange_piece(auto& ctx, const auto& codec, const pieces& cut) {
     if (rank_ >= pieces_) return {};
     const std::span<float> mine = cut[rank_];
     const auto weight = static_cast<float>(members().size() * options_.sites.size()) / static_cast<float>(ctx.peers());
@@ -35687,7 +35463,8 @@ class every_step {
   static constexpr comm_traits traits{.tolerates = peers::elastic,
                                       .exchanges_gradients = true,
                                       .sums_gradients = std::is_same_v<Codec, compress::none>,
-                                      .moves_with_blocks = !std::is_same_v<Codec, compress::none>};
+                                      .moves_with_blocks = !std::is_same_v<Codec, compress::none>,
+                                      .replays = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -35707,6 +35484,7 @@ class every_step {
   void shared(auto& ar) { ar(steps_); }
   void adopt(auto& ctx, std::span<const float> previous) { ctx.resume_at(steps_, !previous.empty()); }
   /// The gradients are the mean of a round: the step that the others took with it.
+  [[nodiscard]] static constexpr bool replays() noexcept { return true; }
   result<void> replay(auto& ctx) {
     CAUSEWAY_TRY(ctx.inner_step());
     ctx.resume_at(++steps_);
@@ -35720,6 +35498,7 @@ class every_step {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
   result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
   [[nodiscard]] static bool exchanges_next() requires(traits.moves_with_blocks) { return true; }
+  [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
 
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();
@@ -36005,37 +35784,6 @@ struct late_rows {
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_LATE_ROWS_HPP
-
-// ---- causeway/comm/memory_as_it_was.hpp ----
-#ifndef CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
-#define CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
-
-// A copy of memory in several places, for who changes it, looks at what comes of that, and takes it back.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-/// Memory as it is now, to be put back.
-class memory_as_it_was {
- public:
-  explicit memory_as_it_was(std::vector<std::span<std::byte>> parts) : parts_{std::move(parts)} {
-    for (const auto part : parts_) bytes_.insert(bytes_.end(), part.begin(), part.end());
-  }
-  void put_back() const {
-    auto from = bytes_.begin();
-    for (const auto part : parts_) {
-      std::copy_n(from, part.size(), part.begin());
-      from += static_cast<std::ptrdiff_t>(part.size());
-    }
-  }
-
- private:
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::byte> bytes_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
 
 // ---- causeway/comm/own_parameters.hpp ----
 #ifndef CAUSEWAY_COMM_OWN_PARAMETERS_HPP
@@ -36549,7 +36297,8 @@ class post_local {
                                       .identical_replicas = Rounds::traits.identical_replicas,
                                       .rounds_by_steps = Rounds::traits.rounds_by_steps,
                                       .rounds_over_stages = Rounds::traits.rounds_over_stages,
-                                      .rounds_by_clock = Rounds::traits.rounds_by_clock};
+                                      .rounds_by_clock = Rounds::traits.rounds_by_clock,
+                                      .draws_peers = Rounds::traits.draws_peers};
   static constexpr std::uint32_t state_version = 1;
 
   explicit post_local(Rounds rounds = Rounds{}, post_local_options options = {})
@@ -36576,8 +36325,7 @@ class post_local {
   /// A run that ends before its first round has equal parameters everywhere.
   result<void> finish(auto& ctx) { return synchronous() ? result<void>{} : rounds_.finish(ctx); }
 
-  [[nodiscard]] bool trains(auto& ctx) const requires requires(const Rounds& r) { r.trains(ctx); }
-  { return synchronous() || rounds_.trains(ctx); }
+  [[nodiscard]] bool trains(auto& ctx) const requires(traits.draws_peers) { return synchronous() || rounds_.trains(ctx); }
 
   void serialize(auto& ar) { ar(rounds_, done_); }
 
@@ -37225,8 +36973,7 @@ struct round_state {
   }
 
   /// Reduces what has arrived and sends it on; waits for it where it has not.
-  template <class Context>
-  result<void> turn(Context& ctx) {
+  result<void> turn(auto& ctx) {
     if constexpr (!axis::by_context<Recipe>) {
       if (talks() && !ctx.result_is_known()) {
         CAUSEWAY_TRY(failing(ctx, exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
@@ -37238,8 +36985,7 @@ struct round_state {
 
   /// Leaves the mean in `row`. Alone, that is what this peer put in, unless the exchange does something to one row, too.
   /// `where`: the parts of the gradient that the row is of, if it is of that.
-  template <class Context>
-  result<void> finish(Context& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
+  result<void> finish(auto& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
@@ -37265,8 +37011,7 @@ struct round_state {
   }
 
   // Who is in the result left out of its row what it left out then; who is not put nothing in.
-  template <class Context>
-  result<void> begin_at_result(Context& ctx, bool wants_residual, bool wants_counts) {
+  result<void> begin_at_result(auto& ctx, bool wants_residual, bool wants_counts) {
     std::vector<float> sent;
     if constexpr (has_factors) sent.assign(row.begin(), row.end());  // if that attempt did not come to its end here
     row.resize(input.size());
@@ -37279,8 +37024,7 @@ struct round_state {
     return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);
   }
 
-  template <class Context>
-  result<void> take_result(Context& ctx, std::vector<float> sent) {
+  result<void> take_result(auto& ctx, std::vector<float> sent) {
     if constexpr (axis::by_context<Recipe>) {
       return ctx.rows().copy(row, input);  // which takes it
     } else {
@@ -37296,15 +37040,13 @@ struct round_state {
     }
   }
 
-  template <class Context>
-  result<void> failing(Context& ctx, result<void> outcome) {
+  result<void> failing(auto& ctx, result<void> outcome) {
     outcome = ctx.or_unusable(ctx.or_device_error(std::move(outcome)));
     if (!outcome) begun = false;
     return outcome;
   }
 
-  template <class Context>
-  result<void> mean_by_context(Context& ctx, const Recipe& recipe) {
+  result<void> mean_by_context(auto& ctx, const Recipe& recipe) {
     if (row.empty()) return ctx.left_exchange(row);
     if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
@@ -37318,8 +37060,7 @@ struct round_state {
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
-  template <class Context>
-  result<void> find_residual(Context& ctx, const Recipe& recipe) {
+  result<void> find_residual(auto& ctx, const Recipe& recipe) {
     const compress::as_message<decltype(recipe.codec)> codec{recipe.codec};
     const auto about = message_context(ctx);
     std::vector<std::byte> room(codec.most_bytes(about, row.size()));
@@ -37333,16 +37074,14 @@ struct round_state {
     }
   }
 
-  template <class Context>
-  void open_group(Context& ctx) {
+  void open_group(auto& ctx) {
     group = &ctx.transport();
     if (terms.members.size() == ctx.peers()) return;
     view = std::make_unique<net::any_transport>(collective::group_view{ctx.transport(), terms.members});
     group = view.get();
   }
 
-  template <class Context>
-  collective::exchange_port port(Context& ctx) {
+  collective::exchange_port port(auto& ctx) {
     options = ctx.exchange_options();
     return {*group, terms.id, options};
   }
@@ -37351,8 +37090,7 @@ struct round_state {
     return {.values = row, .residual = next_residual, .weight = terms.contributes ? terms.weight : 0.0F, .counts = counts};
   }
 
-  template <class Context>
-  [[nodiscard]] compress::message_context message_context(Context& ctx) const {
+  [[nodiscard]] compress::message_context message_context(auto& ctx) const {
     return {.pool = ctx.pool(),
             .matrices = matrices,
             .seed = terms.seed,
@@ -37411,6 +37149,7 @@ struct round_core {
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
+  static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
       merge_rule_type::keeps_departure && laws::mix.anchored && !rows_type::keeps_in_parameters;
@@ -37584,11 +37323,8 @@ struct round_core {
 
   /// Whether this peer computes for the next exchange.
   [[nodiscard]] bool trains(auto& ctx) const {
-    if constexpr (requires { participation_type::only_drawn_train; }) {
-      const auto drawn = [&](const state& s) { return participation.contributes(question(ctx, s)); };
-      return ctx.elastic() || std::any_of(states.begin(), states.end(), drawn);
-    }
-    return true;
+    const auto drawn = [&](const state& s) { return participation.contributes(question(ctx, s)); };
+    return ctx.elastic() || std::any_of(states.begin(), states.end(), drawn);
   }
 
   /// Sends `input`, for the first time or again.
@@ -37677,8 +37413,7 @@ struct round_core {
   }
 
   /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
-  template <class Hear>
-  static result<double> ask_first(auto& ctx, Hear&& hear) {
+  static result<double> ask_first(auto& ctx, auto&& hear) {
     return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
   }
 
@@ -37906,8 +37641,7 @@ class round_turns {
   }
   /// Calls `then` with the live parameters as they will be once what was received has been applied, and takes it back. Only
   /// where nothing is applied a round late. Memory meanwhile: what is applied, again.
-  template <class Then>
-  result<void> ahead(auto& ctx, Core& c, const due_list& due, Then&& then) {
+  result<void> ahead(auto& ctx, Core& c, const due_list& due, auto&& then) {
     if (due.empty()) return then();
     membership::image_collector changing;
     c.rows.visit_applied(ctx, changing);
@@ -38119,12 +37853,21 @@ class round_turns {
 
 #endif  // CAUSEWAY_COMM_ROUND_TURNS_HPP
 
-// ---- causeway/comm/turn_part.hpp ----
-#ifndef CAUSEWAY_COMM_TURN_PART_HPP
-#define CAUSEWAY_COMM_TURN_PART_HPP
+// ---- causeway/comm/stacked_turns.hpp ----
+#ifndef CAUSEWAY_COMM_STACKED_TURNS_HPP
+#define CAUSEWAY_COMM_STACKED_TURNS_HPP
 
-// A policy of comm::rounds as comm::stacked sees it, among peers that come and go: when it is due, and the parts of its
-// turn.
+// The order of things where two policies of comm::rounds exchange among peers that come and go. What is due first is a
+// turn, of one of them or of both; a turn is one attempt of the membership and one record, and the last turn of a run is of
+// everything. In a turn of both the second policy's rows are made of parameters that the first one's results have been
+// applied to, as among fixed peers. These have not been applied yet: nothing that all hold alike moves before all exchanges
+// of the attempt went through. So they are applied, the rows are made, and it is taken back.
+//
+// A row that is made before its result is wanted waits until then, and is sent in the turn in which it is applied. So what
+// peers hold is what it is among fixed ones, and the exchange overlaps with nothing.
+//
+// Both policies move the live parameters. What all hold alike of these is a row of its own: where a newcomer begins, and
+// what the progress of a peer that missed a turn is moved along with.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -38150,9 +37893,100 @@ struct turn_part {
   }
 };
 
+/// Of two policies, which are given to each call.
+class stacked_turns {
+ public:
+  /// The first part holds what all have alike of the live parameters.
+  void shared(auto& ar) { ar(alike_); }
+
+  void serialize(auto& ar) { ar(alike_); }
+
+  /// When a run begins, or goes on from a checkpoint.
+  void found(auto& ctx, auto first, auto second) {
+    move_to(ctx.memory(), alike_);
+    if (alike_.empty()) alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
+    second.core.first_part = first.core.states.size() + 1;  // its messages have other names
+  }
+
+  /// After an inner step.
+  result<void> visit(auto& ctx, auto first, auto second) {
+    if (first.core.at >= next(first, second) || ctx.run_ends()) return exchange(ctx, first, second);
+    CAUSEWAY_TRY(first.set_aside(ctx, first.core.at));
+    return second.set_aside(ctx, first.core.at);
+  }
+
+  /// A turn. By a peer that made no step for it, too.
+  result<void> exchange(auto& ctx, auto first, auto second) {
+    CAUSEWAY_ASSIGN(const std::uint64_t step, enter(ctx, first, second));
+    const bool last = ctx.is_last_exchange();
+    const auto a = first.due(step, last);
+    const auto b = second.due(step, last);
+    if (last) CAUSEWAY_TRY(first.prepare(ctx, a));
+    ctx.in_parts(first.turns.parts(ctx, a) + second.turns.parts(ctx, b));
+    CAUSEWAY_TRY(first.talk(ctx, a));
+    if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
+    CAUSEWAY_TRY(second.talk(ctx, b));
+    return apply(ctx, first, a, second, b, ctx.exchanges_at_once() ? first.core.at : step);
+  }
+
+  result<void> catch_up(auto& ctx, auto first, auto second) {
+    CAUSEWAY_TRY(exchange(ctx, first, second));
+    first.core.at = second.core.at = std::max(first.core.at, first.turns.committed_at());
+    ctx.resume_at(first.core.at);
+    return {};
+  }
+
+  /// What goes with the blocks of the model: where who gets one begins.
+  [[nodiscard]] std::span<float> alike() { return {alike_.data(), alike_.size()}; }
+  /// The model has another part than `before`, and its parameters are there.
+  void divide(auto& ctx, std::span<const parameter_segment> before) {
+    const std::vector<float> old{alike_.begin(), alike_.end()};
+    alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
+    for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
+      std::copy_n(old.data() + from.offset, to.size(), alike_.data() + to.offset);
+    });
+  }
+
+  /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
+  void follow(auto& ctx, std::span<const float> previous) {
+    const auto local = ctx.parameters();
+    for (std::size_t i = 0; i < previous.size(); ++i) local[i] += alike_[i] - previous[i];
+    if (previous.empty()) std::copy(alike_.begin(), alike_.end(), local.begin());
+    ctx.parameters_changed();
+  }
+
+ private:
+  [[nodiscard]] static std::uint64_t next(auto first, auto second) { return std::min(first.next(), second.next()); }
+
+  /// Lets this peer in, with the rows that go out first. The step of the turn: while this peer waits it may take the
+  /// others' state over, and then another turn may be due, of other rows.
+  result<std::uint64_t> enter(auto& ctx, auto first, auto second) {
+    for (;;) {
+      const std::uint64_t adopted = first.turns.adoptions();
+      const std::uint64_t step = next(first, second);
+      const auto a = first.due(step, false);
+      CAUSEWAY_TRY(a.empty() ? second.prepare(ctx, second.due(step, false)) : first.prepare(ctx, a));
+      if (first.turns.adoptions() == adopted) return step;
+    }
+  }
+
+  result<void> apply(auto& ctx, auto first, const auto& a, auto second, const auto& b, std::uint64_t step) {
+    CAUSEWAY_TRY(first.turns.apply(ctx, first.core, a, alike_));
+    CAUSEWAY_TRY(first.set_aside(ctx, step));
+    CAUSEWAY_TRY(second.turns.apply(ctx, second.core, b, alike_));
+    CAUSEWAY_TRY(second.set_aside(ctx, step));
+    first.turns.passed(step);
+    second.turns.passed(step);
+    ctx.commit_round();
+    return {};
+  }
+
+  source_vector<float> alike_;  ///< of the live parameters
+};
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
-#endif  // CAUSEWAY_COMM_TURN_PART_HPP
+#endif  // CAUSEWAY_COMM_STACKED_TURNS_HPP
 
 // ---- causeway/comm/rounds.hpp ----
 #ifndef CAUSEWAY_COMM_ROUNDS_HPP
@@ -38187,10 +38021,7 @@ class rounds : round_rules<Axes...> {
   using content_type = typename core_type::content_type;
   using merge_rule_type = typename core_type::merge_rule_type;
   static constexpr bool accumulates = core_type::accumulates;
-  static constexpr bool chooses = core_type::chooses;
-  static constexpr bool overlaps = core_type::overlaps;
   static constexpr bool measures_speed = core_type::measures_speed;
-  static constexpr bool parted = rules::by_path(laws::mix);  // peers have different models, for good
 
  public:
   static constexpr std::string_view name = "rounds";
@@ -38206,18 +38037,15 @@ class rounds : round_rules<Axes...> {
                                       .gathers_samples = accumulates,
                                       .rounds_by_clock = laws::mix.meets,
                                       .looks_ahead = core_type::looks_ahead,
+                                      .draws_peers = core_type::draws_peers,
+                                      .divides_batches = laws::mix.tells && !laws::mix.meets,
+                                      .takes_turns = rules::takes_turns(laws::mix),
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
       (laws::own_parameters || core_type::by_path                                             ? 5
        : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
                                                                                               : 3) +
       (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0);
-
-  /// Whether its exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
-  /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
-  static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
-                                      !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters &&
-                                      !core_type::meets && !core_type::by_path;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -38260,7 +38088,13 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Whether this peer computes in the next inner step: not where it was not drawn for the next exchange.
-  [[nodiscard]] bool trains(auto& ctx) const { return core_.trains(ctx); }
+  [[nodiscard]] bool trains(auto& ctx) const requires(traits.draws_peers) { return core_.trains(ctx); }
+
+  /// Of each batch this peer's sequences in the next step; of replicas of these speeds each one's part, in multiples.
+  [[nodiscard]] index_range part_of_batch() const requires(traits.divides_batches) { return core_.trigger.part_of_batch(); }
+  [[nodiscard]] auto parts_for(const std::vector<double>& speeds) const requires(traits.divides_batches) {
+    return core_.trigger.parts_for(speeds);
+  }
 
   result<void> before_inner_step(auto& ctx) {
     if constexpr (accumulates) {
@@ -38292,7 +38126,7 @@ class rounds : round_rules<Axes...> {
       if (s.pending) CAUSEWAY_TRY(fixed::complete(ctx, core_, s));
       if (s.since > 0) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
     }
-    if constexpr (!laws::identical && !parted) {
+    if constexpr (!laws::identical && !rules::by_path(laws::mix)) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
       CAUSEWAY_TRY(ctx.rows().copy(core_.rows.anchor(), ctx.parameters().first(core_.rows.anchor().size())));
       ctx.commit_round(ctx.parameters());
@@ -38395,7 +38229,7 @@ class rounds : round_rules<Axes...> {
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
   /// For comm::stacked.
-  [[nodiscard]] auto turn_part() requires takes_turns { return detail::turn_part<core_type>{core_, turns_}; }
+  [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
   /// One inner step more.
@@ -38409,7 +38243,7 @@ class rounds : round_rules<Axes...> {
       s.compute_seconds += computed;
       s.waited += s.pending ? 1 : 0;
     }
-    if constexpr (chooses) {
+    if constexpr (core_type::chooses) {
       if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
     }
     ++core_.at;
@@ -38535,119 +38369,6 @@ rounds(Axes...) -> rounds<Axes...>;
 
 #endif  // CAUSEWAY_COMM_ROUNDS_HPP
 
-// ---- causeway/comm/stacked_turns.hpp ----
-#ifndef CAUSEWAY_COMM_STACKED_TURNS_HPP
-#define CAUSEWAY_COMM_STACKED_TURNS_HPP
-
-// The order of things where two policies of comm::rounds exchange among peers that come and go. What is due first is a
-// turn, of one of them or of both; a turn is one attempt of the membership and one record, and the last turn of a run is of
-// everything. In a turn of both the second policy's rows are made of parameters that the first one's results have been
-// applied to, as among fixed peers. These have not been applied yet: nothing that all hold alike moves before all exchanges
-// of the attempt went through. So they are applied, the rows are made, and it is taken back.
-//
-// A row that is made before its result is wanted waits until then, and is sent in the turn in which it is applied. So what
-// peers hold is what it is among fixed ones, and the exchange overlaps with nothing.
-//
-// Both policies move the live parameters. What all hold alike of these is a row of its own: where a newcomer begins, and
-// what the progress of a peer that missed a turn is moved along with.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-/// Of two policies, which are given to each call.
-class stacked_turns {
- public:
-  /// The first part holds what all have alike of the live parameters.
-  void shared(auto& ar) { ar(alike_); }
-
-  void serialize(auto& ar) { ar(alike_); }
-
-  /// When a run begins, or goes on from a checkpoint.
-  void found(auto& ctx, auto first, auto second) {
-    move_to(ctx.memory(), alike_);
-    if (alike_.empty()) alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
-    second.core.first_part = first.core.states.size() + 1;  // its messages have other names
-  }
-
-  /// After an inner step.
-  result<void> visit(auto& ctx, auto first, auto second) {
-    if (first.core.at >= next(first, second) || ctx.run_ends()) return exchange(ctx, first, second);
-    CAUSEWAY_TRY(first.set_aside(ctx, first.core.at));
-    return second.set_aside(ctx, first.core.at);
-  }
-
-  /// A turn. By a peer that made no step for it, too.
-  result<void> exchange(auto& ctx, auto first, auto second) {
-    CAUSEWAY_ASSIGN(const std::uint64_t step, enter(ctx, first, second));
-    const bool last = ctx.is_last_exchange();
-    const auto a = first.due(step, last);
-    const auto b = second.due(step, last);
-    if (last) CAUSEWAY_TRY(first.prepare(ctx, a));
-    ctx.in_parts(first.turns.parts(ctx, a) + second.turns.parts(ctx, b));
-    CAUSEWAY_TRY(first.talk(ctx, a));
-    if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
-    CAUSEWAY_TRY(second.talk(ctx, b));
-    return apply(ctx, first, a, second, b, ctx.exchanges_at_once() ? first.core.at : step);
-  }
-
-  result<void> catch_up(auto& ctx, auto first, auto second) {
-    CAUSEWAY_TRY(exchange(ctx, first, second));
-    first.core.at = second.core.at = std::max(first.core.at, first.turns.committed_at());
-    ctx.resume_at(first.core.at);
-    return {};
-  }
-
-  /// What goes with the blocks of the model: where who gets one begins.
-  [[nodiscard]] std::span<float> alike() { return {alike_.data(), alike_.size()}; }
-  /// The model has another part than `before`, and its parameters are there.
-  void divide(auto& ctx, std::span<const parameter_segment> before) {
-    const std::vector<float> old{alike_.begin(), alike_.end()};
-    alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
-    for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
-      std::copy_n(old.data() + from.offset, to.size(), alike_.data() + to.offset);
-    });
-  }
-
-  /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
-  void follow(auto& ctx, std::span<const float> previous) {
-    const auto local = ctx.parameters();
-    for (std::size_t i = 0; i < previous.size(); ++i) local[i] += alike_[i] - previous[i];
-    if (previous.empty()) std::copy(alike_.begin(), alike_.end(), local.begin());
-    ctx.parameters_changed();
-  }
-
- private:
-  [[nodiscard]] static std::uint64_t next(auto first, auto second) { return std::min(first.next(), second.next()); }
-
-  /// Lets this peer in, with the rows that go out first. The step of the turn: while this peer waits it may take the
-  /// others' state over, and then another turn may be due, of other rows.
-  result<std::uint64_t> enter(auto& ctx, auto first, auto second) {
-    for (;;) {
-      const std::uint64_t adopted = first.turns.adoptions();
-      const std::uint64_t step = next(first, second);
-      const auto a = first.due(step, false);
-      CAUSEWAY_TRY(a.empty() ? second.prepare(ctx, second.due(step, false)) : first.prepare(ctx, a));
-      if (first.turns.adoptions() == adopted) return step;
-    }
-  }
-
-  result<void> apply(auto& ctx, auto first, const auto& a, auto second, const auto& b, std::uint64_t step) {
-    CAUSEWAY_TRY(first.turns.apply(ctx, first.core, a, alike_));
-    CAUSEWAY_TRY(first.set_aside(ctx, step));
-    CAUSEWAY_TRY(second.turns.apply(ctx, second.core, b, alike_));
-    CAUSEWAY_TRY(second.set_aside(ctx, step));
-    first.turns.passed(step);
-    second.turns.passed(step);
-    ctx.commit_round();
-    return {};
-  }
-
-  source_vector<float> alike_;  ///< of the live parameters
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_STACKED_TURNS_HPP
-
 // ---- causeway/comm/stacked.hpp ----
 #ifndef CAUSEWAY_COMM_STACKED_HPP
 #define CAUSEWAY_COMM_STACKED_HPP
@@ -38658,18 +38379,6 @@ class stacked_turns {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
 namespace detail {
-
-/// Whether a policy's exchanges can be put under one record with those of another.
-template <class P>
-inline constexpr bool takes_turns = false;
-template <class P>
-  requires requires { P::takes_turns; }
-inline constexpr bool takes_turns<P> = P::takes_turns;
-
-template <class P>
-inline constexpr bool divides_batches = requires(const P& p) {
-  p.trigger().sequences_before();
-};
 
 template <class T>
 [[nodiscard]] std::vector<T> joined(std::vector<T> all, std::vector<T> more) {
@@ -38683,19 +38392,19 @@ template <class T>
 /// so that their messages cannot be mistaken for each other. Replicas are identical where the second's are, after its
 /// rounds. Bytes, rounds and state: the sum. A hook that failed goes on where it stopped.
 ///
-/// Peers may come and go if both policies are comm::rounds that let them (rounds::takes_turns): see comm/stacked_turns.hpp.
-/// That takes 4 more bytes a value, and in a turn of both, while it lasts, what the first one is applied to again. Rows
-/// count by the samples since the last record, of whichever policy.
+/// Peers may come and go if both policies are comm::rounds that let them (comm_traits::takes_turns): see
+/// comm/stacked_turns.hpp. That takes 4 more bytes a value, and in a turn of both, while it lasts, what the first one is
+/// applied to again. Rows count by the samples since the last record, of whichever policy.
 template <class First, class Second>
 class stacked {
   static_assert(!First::traits.looks_ahead && !Second::traits.looks_ahead,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
-  static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
+  static constexpr bool elastic = First::traits.takes_turns && Second::traits.takes_turns;
   template <class P>
   static constexpr bool in_stages = P::traits.rounds_by_steps || P::traits.rounds_over_stages;
   // Parts of batches by speed are those of one turn: rows of the other policy would be of several.
   template <class P>
-  static constexpr bool moves = P::traits.moves_with_blocks && !detail::divides_batches<P>;
+  static constexpr bool moves = P::traits.moves_with_blocks && !P::traits.divides_batches;
 
  public:
   static constexpr std::string_view name = "stacked";
@@ -38777,6 +38486,7 @@ class stacked {
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) {
     return first_.exchanges_next() || second_.exchanges_next();
   }
+  [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
 
  private:
   result<void> take_turns(auto& ctx) {
@@ -38789,8 +38499,7 @@ class stacked {
     counted_ = false;
     return {};
   }
-  template <class Hook>
-  result<void> both(Hook&& hook) {
+  result<void> both(auto&& hook) {
     if (!first_done_) CAUSEWAY_TRY(hook(first_));
     first_done_ = true;
     CAUSEWAY_TRY(hook(second_));
@@ -39368,6 +39077,35 @@ using step_observer = std::function<void(const step_report&)>;
 
 #endif  // CAUSEWAY_TRAIN_OBSERVER_HPP
 
+// ---- causeway/policy/executor.hpp ----
+#ifndef CAUSEWAY_POLICY_EXECUTOR_HPP
+#define CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// What runs a parallelism in a trainer. A program names a parallelism, how peers exchange and what becomes of lost ones,
+// each once; which class computes the steps follows from the three.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// A parallelism runs itself, unless this is specialised for it: train/pipeline_executors.hpp and
+/// train/swarm_executors.hpp do so for fault::quorum.
+///
+/// `type`: a parallelism policy, which the trainer holds and the rules are asked about.
+/// `check`: what is wrong with the values that were given; the trainer's start says so.
+/// `make`: of the parallelism as it was given. May change `env`, and move from `fault` what the executor is to have.
+template <class Parallel, class Comm, class Fault>
+struct executor {
+  using type = Parallel;
+  static result<void> check(const Parallel&, const Fault&) { return {}; }
+  static type make(Parallel&& p, Fault&, auto& /*env*/) { return std::move(p); }
+};
+
+template <class Parallel, class Comm, class Fault>
+using executor_of = typename executor<Parallel, Comm, Fault>::type;
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_EXECUTOR_HPP
+
 // ---- causeway/policy/pick.hpp ----
 #ifndef CAUSEWAY_POLICY_PICK_HPP
 #define CAUSEWAY_POLICY_PICK_HPP
@@ -39522,6 +39260,9 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
   return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
+/// A mean of rows is of the same parameters in each; a sum of gradients can be made block by block.
+constexpr bool c8(comm_traits c, parallel_traits p) { return !p.cut_apart || c.sums_gradients; }
+
 }  // namespace rules
 
 namespace detail {
@@ -39533,7 +39274,8 @@ struct compatible {
                 "Use comm::periodic, or fault::fail_stop. docs/reference/rules.md#c1");
   static_assert(rules::c2(Parallel::traits, Fault::traits),
                 "causeway-C2: a lost peer would leave a pipeline stage without an owner. "
-                "Use a parallelism that reroutes, or a fault policy that refills stages. docs/reference/rules.md#c2");
+                "Include causeway/pipelines.hpp for pipelines under fault::quorum, or use a parallelism that reroutes. "
+                "docs/reference/rules.md#c2");
   static_assert(
       rules::c3(Comm::traits, Parallel::traits),
       "causeway-C3: stages run on their own time here, but with this communication policy the peers of a stage exchange "
@@ -39560,6 +39302,11 @@ struct compatible {
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
                 "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or "
                 "comm::async_parameter_server. docs/reference/rules.md#c7");
+  static_assert(rules::c8(Comm::traits, Parallel::traits),
+                "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "
+                "own: the rows that holders of a stage exchange would be of other parameters at each. Use "
+                "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, or comm::every_step "
+                "without a codec. docs/reference/rules.md#c8");
 };
 
 struct unchecked {};
@@ -39568,32 +39315,6 @@ struct unchecked {};
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_POLICY_RULES_HPP
-
-// ---- causeway/collective/agreement.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
-#define CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
-
-// Whether all peers hold the same thing, by a number that names it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
-template <net::Transport T>
-result<void> all_equal(T& transport, const net::message_id& id, std::uint64_t own, const std::string& complaint,
-                       const collective_options& options = {}) {
-  if (transport.size() == 1) return {};
-  std::vector<std::uint64_t> all(transport.size());
-  CAUSEWAY_TRY(
-      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
-  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
-    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
 
 // ---- causeway/collective/pairs.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_PAIRS_HPP
@@ -40127,8 +39848,8 @@ struct exchange_state {
   /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
   /// same.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
-  std::uint32_t paths = 0;   ///< through modules, or regions, which pipelines share out; 0: there are none
-  std::uint32_t splits = 0;  ///< equal parts of a global batch, one for each path; 0: all share all of it
+  std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
+  std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
   /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
   /// parameters are not what the live ones began from.
   std::function<bool(std::optional<std::uint32_t> path)> follow{};
@@ -40146,7 +39867,8 @@ class step_group {
   virtual result<step_attempt> begin_attempt() = 0;
   /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
   virtual result<void> propose(const step_record& next) = 0;
-  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another.
+  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another. `why`: none
+  /// would.
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
@@ -40203,10 +39925,8 @@ struct shared_state {
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
   std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
-  /// So many paths, or regions, are shared out over pipelines, or paths over the peers of a swarm's stage; this one's takes
-  /// one (see exchange_state).
-  std::uint32_t paths = 0;
-  std::uint32_t splits = 0;
+  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
+  std::uint32_t batch_parts = 0;  ///< as exchange_state's
   std::function<bool(std::optional<std::uint32_t>)> follow{};
   std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
   /// Results are a round late: whether a row waits for the next exchange.
@@ -40230,7 +39950,7 @@ void follow_with(shared_state& state, Comm& comm, Context& ctx) {
 /// And one with comm_traits::trains_paths.
 template <class Comm, class Context>
 void share_paths(shared_state& state, Comm& comm, Context& ctx) {
-  state.paths = state.splits = static_cast<std::uint32_t>(comm.paths());
+  state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
   follow_with(state, comm, ctx);
 }
 
@@ -40242,24 +39962,21 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
-  using speeds_type = const std::vector<double>&;
-  if constexpr (requires(speeds_type speeds) { comm.trigger().parts_for(speeds); }) {
-    state.parts_for = [&comm](speeds_type speeds) { return comm.trigger().parts_for(speeds); };
-  } else if constexpr (requires(speeds_type speeds) { comm.parts_for(speeds); }) {
-    state.parts_for = [&comm](speeds_type speeds) { return comm.parts_for(speeds); };
+  state.row_waits = [&comm] { return comm.row_waits(); };
+  if constexpr (Comm::traits.divides_batches) {
+    state.parts_for = [&comm](const std::vector<double>& speeds) { return comm.parts_for(speeds); };
   }
   using gradient_pass = std::function<result<double>()>;
-  if constexpr (requires { comm.row_waits(); }) state.row_waits = [&comm] { return comm.row_waits(); };
   if constexpr (Comm::traits.looks_ahead) {
     if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
-  if constexpr (requires { comm.regions(); }) {
+  if constexpr (Comm::traits.in_regions) {
     if (comm.regions() > 0) {
       state.paths = static_cast<std::uint32_t>(comm.regions());
       follow_with(state, comm, ctx);
     }
   }
-  if constexpr (requires(const parallel::block_holders& who) { comm.meet_holders(ctx, who); }) {
+  if constexpr (Comm::traits.talks_between) {
     state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
   }
 }
@@ -40377,6 +40094,9 @@ class elastic_group {
   /// Whether every sample of the run's budget is in a commit.
   [[nodiscard]] virtual bool budget_used() const = 0;
 
+  /// The group of elastic pipelines that this is, if it is one.
+  [[nodiscard]] virtual parallel::step_group* steps() noexcept { return nullptr; }
+
   /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
   /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
   /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.
@@ -40458,9 +40178,9 @@ class inner_steps {
   [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }  ///< of the last step
   [[nodiscard]] float learning_rate() const noexcept { return rate_; }           ///< of the last step
   [[nodiscard]] float next_learning_rate(const trainer_options& options, std::uint64_t step) const {
-    return rate_factor_ * options.learning_rate.at(scheduled_at_.value_or(step));
+    return rate_factor_ * stage_factor_ * options.learning_rate.at(scheduled_at_.value_or(step));
   }
-  void multiply_learning_rate(float factor) noexcept { rate_factor_ = factor; }
+  void multiply_learning_rate(float factor, bool of_stage) noexcept { (of_stage ? stage_factor_ : rate_factor_) = factor; }
   void schedule_at(std::uint64_t step) noexcept { scheduled_at_ = step; }
 
   /// See training_context.
@@ -40502,7 +40222,7 @@ class inner_steps {
 
   Inner inner_;
   std::span<float> updates_;
-  float gradient_norm_ = 0, rate_ = 0, rate_factor_ = 1;
+  float gradient_norm_ = 0, rate_ = 0, rate_factor_ = 1, stage_factor_ = 1;
   std::optional<std::uint64_t> scheduled_at_;
   std::uint32_t without_gradient_ = 0;  // steps in a row
   bool skip_ = false;
@@ -40895,12 +40615,12 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   state.round_samples = ctx.contribution().round_samples();
   state.by_pace = ctx.contribution().by_pace();
   state.stage_sums = ctx.stages().most_asked();
-  if constexpr (requires { comm.replay(ctx); }) {
-    state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
+  if constexpr (Comm::traits.replays) {
+    if (comm.replays()) {
+      state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
+    }
   }
-  if constexpr (requires { comm.meanwhile(ctx); }) {
-    if (comm.answers_peers()) state.meanwhile = [&] { comm.meanwhile(ctx); };
-  }
+  if constexpr (Comm::traits.talks_between) state.meanwhile = comm.meanwhile(ctx);
   if constexpr (Comm::traits.trains_paths) share_paths(state, comm, ctx);
   if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, ctx);
   return state;
@@ -41289,9 +41009,9 @@ class training_context {
     return {.channel = channel, .step = entry().round | part << 40U, .parent = entry().parent};
   }
 
-  /// Of the inner step that comes next.
+  /// Of the inner step that comes next; its factors, the policy's and a stage's, are not in a checkpoint.
   [[nodiscard]] float next_learning_rate() const { return inner_.next_learning_rate(options_, step_); }
-  void multiply_learning_rate(float factor) noexcept { inner_.multiply_learning_rate(factor); }  ///< not in a checkpoint
+  void multiply_learning_rate(float by, bool of_stage = false) noexcept { inner_.multiply_learning_rate(by, of_stage); }
   /// Where the schedule of the learning rate is, whatever the steps: where the inner optimizer moves once a round.
   void schedule_at(std::uint64_t step) noexcept { inner_.schedule_at(step); }
 
@@ -41466,8 +41186,9 @@ template <Model M, optim::Optimizer Inner, class Comm, class Parallel, class Fau
 class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && ParallelismPolicy<Parallel> && FaultPolicy<Fault>,
                                          Comm, Parallel, Fault> {
   static_assert(
-      CommunicationPolicy<Comm>,
+      HasCommunicationHooks<Comm>,
       "causeway-P1: not a communication policy; the note below names the missing hook. docs/reference/rules.md#p1");
+  [[maybe_unused]] static constexpr detail::promised<Comm, HasCommunicationHooks<Comm>> promised{};
   static_assert(ParallelismPolicy<Parallel>,
                 "causeway-P2: not a parallelism policy; the note below names the missing hook. docs/reference/rules.md#p2");
   static_assert(FaultPolicy<Fault>,
@@ -41478,15 +41199,17 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   using comm_type = Comm;
 
   explicit basic_trainer(M model, environment env = {}, trainer_options options = {}, Inner inner = Inner{},
-                         Comm comm = Comm{}, Parallel parallel = Parallel{}, Fault fault = Fault{})
+                         Comm comm = Comm{}, Parallel parallel = Parallel{}, Fault fault = Fault{}, result<void> given = {})
       : ctx_{std::move(model), std::move(inner), std::move(env), std::move(options), Fault::traits.retries},
         comm_{std::move(comm)},
         parallel_{std::move(parallel)},
-        fault_{std::move(fault)} {}
+        fault_{std::move(fault)},
+        given_{std::move(given)} {}
 
   /// Call once before the first step, on all peers, also after restoring a checkpoint: checks that all start alike.
   result<void> start() {
     if constexpr (valid) {
+      CAUSEWAY_TRY(given_);
       CAUSEWAY_TRY(parallel_.start(ctx_));
       if (!ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start(restored_, Comm::traits.identical_replicas));
       CAUSEWAY_TRY(comm_.start(ctx_));
@@ -41589,7 +41312,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> attend() {
     for (;;) {
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
-      if constexpr (requires { comm_.stand_by(ctx_); }) comm_.stand_by(ctx_);
+      if constexpr (Comm::traits.talks_between) comm_.stand_by(ctx_);
       const auto admit = [&] {
         if constexpr (Comm::traits.trains_paths) return comm_.admit(ctx_);
         return result<void>{};
@@ -41664,7 +41387,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> compute(const batch& b) {
     report_.loss = 0;
     report_.tokens = 0;
-    if constexpr (requires { comm_.trains(ctx_); }) {
+    if constexpr (Comm::traits.draws_peers) {
       if (!comm_.trains(ctx_)) {
         ctx_.skip_inner_step();
         return {};
@@ -41703,6 +41426,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   Comm comm_;
   Parallel parallel_;
   Fault fault_;
+  result<void> given_;  // whether the policies' values go together
   phase phase_ = phase::compute;
   bool restored_ = false;
   step_report report_;
@@ -41710,13 +41434,22 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   opened_group opened_;  // last, so that it goes first: others may be fetching from the memory of all that is above
 };
 
+namespace detail {
+
+/// With the executor of the three policies in the place of the parallelism.
+template <class M, class Inner, class Comm, class Parallel, class Fault>
+using trainer_of = basic_trainer<M, Inner, Comm, executor_of<Parallel, Comm, Fault>, Fault>;
+
+}  // namespace detail
+
 /// A trainer of `M` with any of an inner optimizer, a communication, a parallelism and a fault policy, in any order; the
 /// rest are AdamW, periodic averaging, data parallelism and fail-stop.
 template <class M, class... Policies>
-using trainer = basic_trainer<detail::claimed<M, Policies...>, detail::pick<detail::kind::inner, optim::adamw, Policies...>,
-                              detail::pick<detail::kind::comm, comm::periodic<>, Policies...>,
-                              detail::pick<detail::kind::parallel, parallel::data_parallel, Policies...>,
-                              detail::pick<detail::kind::fault, fault::fail_stop, Policies...>>;
+using trainer =
+    detail::trainer_of<detail::claimed<M, Policies...>, detail::pick<detail::kind::inner, optim::adamw, Policies...>,
+                       detail::pick<detail::kind::comm, comm::periodic<>, Policies...>,
+                       detail::pick<detail::kind::parallel, parallel::data_parallel, Policies...>,
+                       detail::pick<detail::kind::fault, fault::fail_stop, Policies...>>;
 
 /// The function form, for policies with options: `make_trainer(model, env, options, comm::periodic<>{{.local_steps =
 /// 50}})`.
@@ -41733,13 +41466,16 @@ template <class M, class... Policies>
       "trainer will own it. docs/reference/rules.md#p10");
   using type = trainer<typename given_model::type, std::remove_cvref_t<Policies>...>;
   auto own = detail::given<M>(model);
-  return type{given_model::take(own),
-              std::move(env),
-              std::move(options),
-              detail::take<detail::kind::inner, optim::adamw, Policies...>(policies...),
-              detail::take<detail::kind::comm, comm::periodic<>, Policies...>(policies...),
-              detail::take<detail::kind::parallel, parallel::data_parallel, Policies...>(policies...),
-              detail::take<detail::kind::fault, fault::fail_stop, Policies...>(policies...)};
+  auto comm = detail::take<detail::kind::comm, comm::periodic<>, Policies...>(policies...);
+  auto parallel = detail::take<detail::kind::parallel, parallel::data_parallel, Policies...>(policies...);
+  auto fault = detail::take<detail::kind::fault, fault::fail_stop, Policies...>(policies...);
+  using run_by = executor<decltype(parallel), decltype(comm), decltype(fault)>;
+  const result<void> given = run_by::check(parallel, fault);
+  auto runs = run_by::make(std::move(parallel), fault, env);
+  return type{given_model::take(own), std::move(env),
+              std::move(options),     detail::take<detail::kind::inner, optim::adamw, Policies...>(policies...),
+              std::move(comm),        std::move(runs),
+              std::move(fault),       given};
 }
 
 }}  // namespace causeway::CAUSEWAY_ABI

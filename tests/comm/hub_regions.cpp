@@ -122,33 +122,6 @@ TEST_CASE("hub regions: peers that do not know their region are divided", "[comm
   }
 }
 
-TEST_CASE("hub regions: who does not know its region comes back to where it was", "[comm][fast]") {
-  for (const std::uint32_t given : {unknown, 0U}) {  // to the second peer, when it comes back
-    CAPTURE(given);
-    regional_run r;
-    r.regions = {unknown, unknown, unknown, unknown};  // 0, 1, 0, 1, by their numbers
-    r.options.rounds = 16;
-    r.during = [&](support::elastic_run& cluster) {
-      cluster.run(1020ms);
-      for (const std::uint32_t host : {1U, 2U}) cluster.world().kill(host);
-      cluster.run(1500ms);
-      r.regions[1] = given;
-      for (const std::uint32_t host : {1U, 2U}) cluster.world().restart(host);
-      cluster.run(3500ms);
-      cluster.world().kill(0);
-    };
-    r.run();
-    const std::string heir = given == unknown ? "host 2" : "host 1";
-    const auto is_heir = [&](const std::string& l) {
-      return l.find(heir) != std::string::npos && l.find("this peer is the hub of region 0") != std::string::npos;
-    };
-    CHECK(std::count_if(r.lines.begin(), r.lines.end(), is_heir) == 1);
-    if (r.said("this peer is the hub of region 0") != 2)
-      for (const auto& l : r.lines) UNSCOPED_INFO(l);
-    CHECK(r.said("this peer is the hub of region 0") == 2);
-  }
-}
-
 TEST_CASE("hub regions: between records regions push, and nothing counts twice", "[comm][fast]") {
   regional_run often, never;
   often.pushes = 2;

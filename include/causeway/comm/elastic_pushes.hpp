@@ -84,7 +84,6 @@ class elastic_pushes {
   /// What all hold alike was replaced. What was not pushed yet moves along with it; where there is no `previous`, nothing
   /// was.
   void adopt(auto& ctx, Core& c, std::span<const float> previous) {
-    if (c.hubs.label.own < c.hubs.label.fewest) (void)record_.move_to(c.hubs.label.own);  // whatever was on disk
     if (previous.empty()) {
       record_.begin_anew(c.tiers, c.cuts.size());
       std::copy(record_.own().begin(), record_.own().end(), ctx.parameters().begin());

@@ -293,20 +293,3 @@ TEST_CASE("local swarm: two policies go on whoever is lost, and let others in", 
   lets_newcomers_in<preset_rounds<two_policies>>();
   goes_on_from_checkpoints<preset_rounds<two_policies>>(0.5);
 }
-
-TEST_CASE("local swarm: who comes back while a round ends takes the next state at once, and holds nobody up",
-          "[parallel][fast]") {
-  auto o = support::two_stages();
-  o.steps = 30, o.victim = 4, o.once_committed = true, o.back_after = 200ms;
-  for (o.dies_at = 20; o.dies_at < 180; o.dies_at += 16) {
-    INFO("killed at its network call " << o.dies_at);
-    local_swarm_of<diloco_rounds> swarm{o};
-    swarm.boot();
-    swarm.run(2min);
-    stages_agree(swarm);
-    const auto& ends = swarm.at(0).ends;
-    duration longest{0};
-    for (std::size_t i = 1; i < ends.size(); ++i) longest = std::max(longest, ends[i] - ends[i - 1]);
-    CHECK(longest < 2s);
-  }
-}

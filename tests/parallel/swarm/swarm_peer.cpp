@@ -139,7 +139,7 @@ TEST_CASE("swarm peer: what cannot be decoded is refused, its sender sent away, 
   CHECK(text.find("peer 1 is sent away: micro-batch 3") != std::string::npos);
 }
 
-TEST_CASE("swarm peer: who trains another number of paths is sent away, and told so", "[parallel][fast]") {
+TEST_CASE("swarm peer: who trains another number of paths is sent away", "[parallel][fast]") {
   sim::world world{{.seed = 1}};
   for (int h = 0; h < 2; ++h) (void)world.add_host();
   std::string text;
@@ -157,7 +157,6 @@ TEST_CASE("swarm peer: who trains another number of paths is sent away, and told
   }
   world.run_until(time_point{20s});
   CHECK(text.find("peer 2 is sent away: it trains 3 paths, and this peer 2") != std::string::npos);
-  CHECK(text.find("peer 1 is sent away: it trains 2 paths, and this peer 3") != std::string::npos);
 }
 
 TEST_CASE("swarm peer: another codec or number of micro-batches is another run", "[parallel][fast]") {

@@ -25859,7 +25859,6 @@ CAUSEWAY_LAZY void basic_member<Whole>::hold(const membership::commit_record& re
                                              const std::optional<membership::ledger>& samples) {
   waits_.stop_waiting();
   in_step_ = true;
-  if (options_.enters_afresh) in_vain_ = 0;  // others wait for its work: no round begins that it could ask time of
   if (contributed_ > 0) unusable_.end();
   held_.hold(record, samples);
 }

@@ -11517,10 +11517,7 @@ class hub_record {
   [[nodiscard]] hub_copies<outer_type, top_type>& copies() noexcept { return copies_; }
   [[nodiscard]] bool is_founded() const noexcept { return !copies_.regions.empty(); }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
-  void shared(auto& ar) {
-    ar(copies_, steps_, reign_, reign_before_, kept_);
-    if constexpr (has_upper && requires { ar.own(region_); }) ar.own(region_);  // for when this peer comes back
-  }
+  void shared(auto& ar) { ar(copies_, steps_, reign_, reign_before_, kept_); }
 
   /// The lines of the reign under way; none before the first record, and when the hub is lost.
   [[nodiscard]] net::any_transport* lines() const noexcept { return lines_; }
@@ -11836,7 +11833,8 @@ class hub_record {
 
   // See hub_claim.
   std::size_t region_ = 0;
-  std::uint64_t serves_ = 0, follows_ = 0;
+  std::uint64_t serves_ = 0;
+  std::uint64_t follows_ = 0;
   std::uint64_t serves_hubs_ = 0, follows_hubs_ = 0;
   std::uint64_t hubs_ = 0;
 
@@ -12006,7 +12004,6 @@ class elastic_pushes {
   /// What all hold alike was replaced. What was not pushed yet moves along with it; where there is no `previous`, nothing
   /// was.
   void adopt(auto& ctx, Core& c, std::span<const float> previous) {
-    if (c.hubs.label.own < c.hubs.label.fewest) (void)record_.move_to(c.hubs.label.own);  // whatever was on disk
     if (previous.empty()) {
       record_.begin_anew(c.tiers, c.cuts.size());
       std::copy(record_.own().begin(), record_.own().end(), ctx.parameters().begin());

@@ -129,7 +129,7 @@ TEST_CASE("block ownership: what another block is made up of are the shared para
   held.begin(part, 4, {});
   const parallel::step_record taken{.step = 21, .state = 70, .updates = 7};
   held.moved_to(taken.state, {});
-  t.context().inner().resume(shared.size(), 7);
+  t.context().inner().resume(std::ssize(shared), 7);
   for (const auto& moment : t.context().inner().moments()) std::fill(moment.begin(), moment.end(), 2.0F);
 
   const auto sources = held.sources(blocks, 2);

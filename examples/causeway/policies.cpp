@@ -102,10 +102,10 @@ std::size_t most_fragments(const settings& s) {
 }
 
 causeway::result<void> check_policy(const settings& s) {
-  const bool cut = sets_by_itself(s.comm.policy, "comm.fragments");
-  if (cut && (s.comm.fragments == 0 || s.comm.fragments > fewest_tensors(s))) {
+  const std::size_t tensors = sets_by_itself(s.comm.policy, "comm.fragments") ? fewest_tensors(s) : 0;
+  if (tensors > 0 && (s.comm.fragments == 0 || s.comm.fragments > tensors)) {
     return causeway::fail(causeway::errc::invalid_argument, "comm.fragments",
-                          std::to_string(s.comm.fragments) + " of " + std::to_string(fewest_tensors(s)) +
+                          std::to_string(s.comm.fragments) + " of " + std::to_string(tensors) +
                               " tensors, which is what the model, or a peer's part of it, has; use 1 to " +
                               std::to_string(most_fragments(s)) + ", or leave it out");
   }

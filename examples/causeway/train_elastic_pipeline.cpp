@@ -66,25 +66,21 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, tra
   const auto in_order = [&](auto schedule) {
     return causeway::parallel::pipeline{cut, std::move(schedule), forgetful_of(s, width)};
   };
-  const chosen_schedule schedule{p.schedule};
   // Recoveries that have an order of their own are those by their types.
   using causeway::stage::one_f_one_b;
-  const recovery::swapped_neighbours swaps{neighbours_of(s)};
-  if (steps_alone(s)) {
-    chosen_comm<of_local_steps> exchange{std::move(comm)};
-    if (joins_ends(s)) return train(std::move(exchange), in_order(one_f_one_b{}), swaps);
-    if (!is_async_pipeline(s)) return train(std::move(exchange), in_order(schedule), chosen_alike{s});
+  const auto train_pipeline = [&](auto exchange, auto layouts) {
+    if (!joins_ends(s)) return train(std::move(exchange), in_order(chosen_schedule{p.schedule}), std::move(layouts));
+    return train(std::move(exchange), in_order(one_f_one_b{}), recovery::swapped_neighbours{neighbours_of(s)});
+  };
+  if (is_async_pipeline(s)) {
     const causeway::parallel::async_pipeline_options late{.cut = cut, .stashing = p.stashing, .ahead = p.ahead};
-    return train(std::move(exchange), causeway::parallel::async_pipeline{late, forgetful_of(s, width)}, chosen_alike{s});
+    return train(chosen_comm<of_local_steps>{std::move(comm)},
+                 causeway::parallel::async_pipeline{late, forgetful_of(s, width)}, chosen_alike{s});
   }
-  if (exchanges_gradients(s)) {
-    chosen_comm<by_blocks> exchange{std::move(comm)};
-    if (joins_ends(s)) return train(std::move(exchange), in_order(one_f_one_b{}), swaps);
-    return train(std::move(exchange), in_order(schedule), chosen_alike{s});
-  }
+  if (steps_alone(s)) return train_pipeline(chosen_comm<of_local_steps>{std::move(comm)}, chosen_alike{s});
+  if (exchanges_gradients(s)) return train_pipeline(chosen_comm<by_blocks>{std::move(comm)}, chosen_alike{s});
   const causeway::comm::every_step<> sum;
-  if (joins_ends(s)) return train(sum, in_order(one_f_one_b{}), swaps);
-  if (p.recovery != "redundant_forward") return train(sum, in_order(schedule), chosen_recovery{s});
+  if (p.recovery != "redundant_forward") return train_pipeline(sum, chosen_recovery{s});
   return train(sum, in_order(one_f_one_b{}), recovery::redundant_forward{stages_wanted(s)});
 }
 

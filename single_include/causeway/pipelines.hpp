@@ -12722,7 +12722,7 @@ O anew(const O& optimizer) {
     static_assert(
         !std::is_constructible_v<O, decltype(optimizer.options()), detail::anything>,
         "causeway-P12: this optimizer is made of more than its options, which a copy of it would be without; give "
-        "it `anew()`, which makes one with all of that and no state");
+        "it `anew()`, which makes one with all of that and no state. docs/reference/rules.md#p12");
     return O{optimizer.options()};
   }
 }
@@ -30253,7 +30253,7 @@ struct pipeline_peer {
                                    std::uint32_t chunks) const;
   /// Whether the model's ends are one block, and have to be.
   CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
-  /// And whether the schedule is one that the recovery policy can do with.
+  /// All of these, and whether the schedule is one that the recovery policy can do with.
   template <class Recovery, class Schedule>
   result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) const {
     CAUSEWAY_TRY(check(who, ctx.elastic(), micro_batches, chunks));
@@ -30359,13 +30359,13 @@ struct pipeline_peer {
     return held.count_steps(blocks, record());
   }
 
-  /// Where replicas take steps of their own, how far an exchange moved the shared parameters stands for the gradient of a
-  /// step: from here, before it is applied,
+  /// An exchange is about to be applied, after which comes `note_movement`.
   void note_shared(auto& ctx) {
     const auto now = shared_blocks{ctx, group->state()}.parameters();
     shared_before.assign(now.begin(), now.end());
   }
-  /// to here.
+  /// Where replicas take steps of their own, how far an exchange moved the shared parameters stands for the gradient of a
+  /// step: its squares are those by which a lost block is made up. Nothing without a `note_shared` before.
   void note_movement(auto& ctx) {
     shared_blocks blocks{ctx, group->state()};
     const std::span<const float> now = blocks.parameters();
@@ -42778,27 +42778,27 @@ inline std::shared_ptr<parallel::step_group> step_group_in(auto& env) {
   return made;
 }
 
+/// What lays pipelines out. Where no recovery was given they regroup, in pipeline_options::ranks stages (0: 2).
+template <class Recovery>
+Recovery recovery_from(Recovery& given, const parallel::pipeline_options&) {
+  return std::move(given);
+}
+inline stage::recovery::regroup recovery_from(fault::no_recovery&, const parallel::pipeline_options& o) {
+  return o.ranks == 0 ? stage::recovery::regroup{} : stage::recovery::regroup{o.ranks};
+}
+template <class Recovery>
+using recovery_for = decltype(recovery_from(std::declval<Recovery&>(), std::declval<const parallel::pipeline_options&>()));
+
 /// Under fault::quorum a recovery lays pipelines out anew all the time.
-inline result<void> check_cut(const parallel::pipeline_options& o, bool has_recovery) {
-  const bool placed = !o.placement.empty() || !o.cuts.empty() || o.random_routes;
-  if (!placed && (!has_recovery || o.ranks == 0)) return {};
+template <class Recovery>
+result<void> check_cut(const parallel::pipeline_options& o) {
+  const bool may_say_ranks = o.ranks == 0 || std::is_same_v<Recovery, fault::no_recovery>;
+  if (may_say_ranks && o.placement.empty() && o.cuts.empty() && !o.random_routes) return {};
   return fail(
       errc::invalid_argument, "pipeline under fault::quorum",
       "the recovery says which peer has which blocks: leave out pipeline_options::placement, cuts and random_routes, "
       "and give the number of stages to the recovery");
 }
-
-/// Without a recovery pipelines regroup, in pipeline_options::ranks stages (0: 2).
-template <class Recovery>
-auto recovery_from(Recovery& given, const parallel::pipeline_options& o) {
-  if constexpr (std::is_same_v<Recovery, fault::no_recovery>) {
-    return o.ranks == 0 ? stage::recovery::regroup{} : stage::recovery::regroup{o.ranks};
-  } else {
-    return std::move(given);
-  }
-}
-template <class Recovery>
-using recovery_for = std::conditional_t<std::is_same_v<Recovery, fault::no_recovery>, stage::recovery::regroup, Recovery>;
 
 /// elastic_pipeline_options or local_pipeline_options.
 template <class Options>
@@ -42822,7 +42822,7 @@ struct executor<parallel::pipeline<Schedule, Codec>, Comm, fault::quorum<Recover
                                   parallel::local_pipeline<detail::recovery_for<Recovery>, Schedule, Codec>>;
 
   static result<void> check(const parallel_type& p, const fault::quorum<Recovery>&) {
-    return detail::check_cut(p.options(), !std::is_same_v<Recovery, fault::no_recovery>);
+    return detail::check_cut<Recovery>(p.options());
   }
   static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
     const auto& o = p.options();
@@ -42838,7 +42838,7 @@ struct executor<parallel::async_pipeline<Codec>, Comm, fault::quorum<Recovery>> 
   using type = parallel::local_async_pipeline<detail::recovery_for<Recovery>, Codec>;
 
   static result<void> check(const parallel_type& p, const fault::quorum<Recovery>&) {
-    return detail::check_cut(p.options().cut, !std::is_same_v<Recovery, fault::no_recovery>);
+    return detail::check_cut<Recovery>(p.options().cut);
   }
   static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
     const auto& o = p.options();

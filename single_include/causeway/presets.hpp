@@ -8291,7 +8291,7 @@ O anew(const O& optimizer) {
     static_assert(
         !std::is_constructible_v<O, decltype(optimizer.options()), detail::anything>,
         "causeway-P12: this optimizer is made of more than its options, which a copy of it would be without; give "
-        "it `anew()`, which makes one with all of that and no state");
+        "it `anew()`, which makes one with all of that and no state. docs/reference/rules.md#p12");
     return O{optimizer.options()};
   }
 }
@@ -39857,7 +39857,7 @@ struct pipeline_peer {
                                    std::uint32_t chunks) const;
   /// Whether the model's ends are one block, and have to be.
   CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
-  /// And whether the schedule is one that the recovery policy can do with.
+  /// All of these, and whether the schedule is one that the recovery policy can do with.
   template <class Recovery, class Schedule>
   result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) const {
     CAUSEWAY_TRY(check(who, ctx.elastic(), micro_batches, chunks));
@@ -39963,13 +39963,13 @@ struct pipeline_peer {
     return held.count_steps(blocks, record());
   }
 
-  /// Where replicas take steps of their own, how far an exchange moved the shared parameters stands for the gradient of a
-  /// step: from here, before it is applied,
+  /// An exchange is about to be applied, after which comes `note_movement`.
   void note_shared(auto& ctx) {
     const auto now = shared_blocks{ctx, group->state()}.parameters();
     shared_before.assign(now.begin(), now.end());
   }
-  /// to here.
+  /// Where replicas take steps of their own, how far an exchange moved the shared parameters stands for the gradient of a
+  /// step: its squares are those by which a lost block is made up. Nothing without a `note_shared` before.
   void note_movement(auto& ctx) {
     shared_blocks blocks{ctx, group->state()};
     const std::span<const float> now = blocks.parameters();

@@ -58,7 +58,7 @@ O anew(const O& optimizer) {
     static_assert(
         !std::is_constructible_v<O, decltype(optimizer.options()), detail::anything>,
         "causeway-P12: this optimizer is made of more than its options, which a copy of it would be without; give "
-        "it `anew()`, which makes one with all of that and no state");
+        "it `anew()`, which makes one with all of that and no state. docs/reference/rules.md#p12");
     return O{optimizer.options()};
   }
 }

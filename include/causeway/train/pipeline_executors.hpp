@@ -39,27 +39,27 @@ inline std::shared_ptr<parallel::step_group> step_group_in(auto& env) {
   return made;
 }
 
+/// What lays pipelines out. Where no recovery was given they regroup, in pipeline_options::ranks stages (0: 2).
+template <class Recovery>
+Recovery recovery_from(Recovery& given, const parallel::pipeline_options&) {
+  return std::move(given);
+}
+inline stage::recovery::regroup recovery_from(fault::no_recovery&, const parallel::pipeline_options& o) {
+  return o.ranks == 0 ? stage::recovery::regroup{} : stage::recovery::regroup{o.ranks};
+}
+template <class Recovery>
+using recovery_for = decltype(recovery_from(std::declval<Recovery&>(), std::declval<const parallel::pipeline_options&>()));
+
 /// Under fault::quorum a recovery lays pipelines out anew all the time.
-inline result<void> check_cut(const parallel::pipeline_options& o, bool has_recovery) {
-  const bool placed = !o.placement.empty() || !o.cuts.empty() || o.random_routes;
-  if (!placed && (!has_recovery || o.ranks == 0)) return {};
+template <class Recovery>
+result<void> check_cut(const parallel::pipeline_options& o) {
+  const bool may_say_ranks = o.ranks == 0 || std::is_same_v<Recovery, fault::no_recovery>;
+  if (may_say_ranks && o.placement.empty() && o.cuts.empty() && !o.random_routes) return {};
   return fail(
       errc::invalid_argument, "pipeline under fault::quorum",
       "the recovery says which peer has which blocks: leave out pipeline_options::placement, cuts and random_routes, "
       "and give the number of stages to the recovery");
 }
-
-/// Without a recovery pipelines regroup, in pipeline_options::ranks stages (0: 2).
-template <class Recovery>
-auto recovery_from(Recovery& given, const parallel::pipeline_options& o) {
-  if constexpr (std::is_same_v<Recovery, fault::no_recovery>) {
-    return o.ranks == 0 ? stage::recovery::regroup{} : stage::recovery::regroup{o.ranks};
-  } else {
-    return std::move(given);
-  }
-}
-template <class Recovery>
-using recovery_for = std::conditional_t<std::is_same_v<Recovery, fault::no_recovery>, stage::recovery::regroup, Recovery>;
 
 /// elastic_pipeline_options or local_pipeline_options.
 template <class Options>
@@ -83,7 +83,7 @@ struct executor<parallel::pipeline<Schedule, Codec>, Comm, fault::quorum<Recover
                                   parallel::local_pipeline<detail::recovery_for<Recovery>, Schedule, Codec>>;
 
   static result<void> check(const parallel_type& p, const fault::quorum<Recovery>&) {
-    return detail::check_cut(p.options(), !std::is_same_v<Recovery, fault::no_recovery>);
+    return detail::check_cut<Recovery>(p.options());
   }
   static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
     const auto& o = p.options();
@@ -99,7 +99,7 @@ struct executor<parallel::async_pipeline<Codec>, Comm, fault::quorum<Recovery>> 
   using type = parallel::local_async_pipeline<detail::recovery_for<Recovery>, Codec>;
 
   static result<void> check(const parallel_type& p, const fault::quorum<Recovery>&) {
-    return detail::check_cut(p.options().cut, !std::is_same_v<Recovery, fault::no_recovery>);
+    return detail::check_cut<Recovery>(p.options().cut);
   }
   static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
     const auto& o = p.options();

@@ -99,7 +99,7 @@ struct pipeline_peer {
                                    std::uint32_t chunks) const;
   /// Whether the model's ends are one block, and have to be.
   CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
-  /// And whether the schedule is one that the recovery policy can do with.
+  /// All of these, and whether the schedule is one that the recovery policy can do with.
   template <class Recovery, class Schedule>
   result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) const {
     CAUSEWAY_TRY(check(who, ctx.elastic(), micro_batches, chunks));
@@ -205,13 +205,13 @@ struct pipeline_peer {
     return held.count_steps(blocks, record());
   }
 
-  /// Where replicas take steps of their own, how far an exchange moved the shared parameters stands for the gradient of a
-  /// step: from here, before it is applied,
+  /// An exchange is about to be applied, after which comes `note_movement`.
   void note_shared(auto& ctx) {
     const auto now = shared_blocks{ctx, group->state()}.parameters();
     shared_before.assign(now.begin(), now.end());
   }
-  /// to here.
+  /// Where replicas take steps of their own, how far an exchange moved the shared parameters stands for the gradient of a
+  /// step: its squares are those by which a lost block is made up. Nothing without a `note_shared` before.
   void note_movement(auto& ctx) {
     shared_blocks blocks{ctx, group->state()};
     const std::span<const float> now = blocks.parameters();

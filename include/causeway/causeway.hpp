@@ -43,6 +43,7 @@
 #include <causeway/net/link_transport.hpp>
 #include <causeway/net/memory_budget.hpp>
 #include <causeway/net/memory_transport.hpp>
+#include <causeway/net/mpi_options.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/shared_rings.hpp>

@@ -439,76 +439,120 @@ CAUSEWAY_DECL result<endpoint> parse_endpoint(std::string_view text) {
 #endif  // CAUSEWAY_NET_IMPL_ENDPOINT_IPP
 #endif
 
-// ---- causeway/net/asio_ask.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_ASK_HPP
-#define CAUSEWAY_NET_ASIO_ASK_HPP
+// ---- causeway/core/hash.hpp ----
+#ifndef CAUSEWAY_CORE_HASH_HPP
+#define CAUSEWAY_CORE_HASH_HPP
 
-// What somebody can ask at the address of a run before he is a peer of it, and knows more than that address: which run it
-// is, and what its program has to say to newcomers, in pieces. One frame asks for one piece, the other side answers with
-// it, and this again and again on one connection. A host of fixed peers and a fabric answer alike.
+// A fast 64-bit checksum over bytes, the same on every machine. It finds torn files and replicas that differ; it is no
+// defence against somebody who wants a collision.
 
-#include <atomic>
+#include <array>
 #include <cstddef>
+#include <cstring>
 #include <span>
-#include <vector>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+namespace causeway { inline namespace CAUSEWAY_ABI {
 
-/// The most bytes of one piece.
-inline constexpr std::size_t max_piece_bytes = std::size_t{60} << 10U;
+namespace detail {
 
-/// Gives the bytes of `item` from `offset` on: as many as it likes, at most max_piece_bytes. None where there is nothing:
-/// the other side takes that for the end. Called in the event loop of the run: it must not block for long.
-using piece_source = std::function<std::vector<std::byte>(std::uint32_t item, std::uint64_t offset)>;
+constexpr std::uint64_t hash_prime = 0x9E3779B97F4A7C15U;
 
-struct inquiry_options {
-  time_point deadline = no_deadline;        ///< for an answer to come; dials again until then
-  const std::atomic<bool>* stop = nullptr;  ///< set it to give up (errc::cancelled)
-  bool once = false;                        ///< dial once, and end with errc::unreachable if nobody listens
-};
+constexpr std::uint64_t scramble(std::uint64_t x) noexcept {  // the finaliser of SplitMix64
+  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31U);
+}
 
-/// A connection on which one asks. Blocks the calling thread; not thread-safe.
-class inquiry {
+using hash_lanes = std::array<std::uint64_t, 8>;
+
+/// Where the lanes begin.
+constexpr hash_lanes first_lanes(std::uint64_t seed) noexcept {
+  return {seed ^ 0x243F6A8885A308D3U, seed ^ 0x13198A2E03707344U, seed ^ 0xA4093822299F31D0U, seed ^ 0x082EFA98EC4E6C89U,
+          seed ^ 0x452821E638D01377U, seed ^ 0xBE5466CF34E90C6CU, seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U};
+}
+
+/// What a lane makes of its word of a stripe.
+constexpr std::uint64_t mixed_in(std::uint64_t lane, std::uint64_t word) noexcept {
+  lane = (lane ^ word) * hash_prime;
+  return lane ^ (lane >> 29U);
+}
+
+/// The checksum of the lanes and the number of bytes that they were fed.
+constexpr std::uint64_t joined(const std::uint64_t (&lanes)[8], std::uint64_t length) noexcept {
+  std::uint64_t h = length * hash_prime;
+  for (const std::uint64_t lane : lanes) h = scramble(h ^ lane) + hash_prime;
+  return scramble(h);
+}
+
+inline std::uint64_t load64(const std::byte* p) noexcept {
+  std::uint64_t v = 0;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+}  // namespace detail
+
+/// Feeds bytes piece by piece; `finish` gives the checksum of everything fed. The cut into pieces matters only if a piece's
+/// length is not a multiple of 64 bytes (each piece is closed by its length).
+class hasher {
  public:
-  /// Dials `address` and asks for the first piece of item 0. errc::unreachable or errc::timeout if nobody answers, else
-  /// what the other side says against it.
-  CAUSEWAY_DECL static result<inquiry> open(const endpoint& address, const inquiry_options& options);
+  constexpr explicit hasher(std::uint64_t seed = 0) noexcept : lanes_{detail::first_lanes(seed)} {}
 
-  inquiry(inquiry&&) noexcept;
-  inquiry& operator=(inquiry&&) noexcept;
-  ~inquiry();
+  hasher& add(std::span<const std::byte> bytes) noexcept {
+    if (length_ % 64 != 0) lanes_[0] = detail::scramble(lanes_[0] ^ length_);  // closes a piece that ended inside a stripe
+    std::size_t at = 0;
+    auto lanes = lanes_;  // a copy that no pointer into `bytes` can point at, so that it stays in registers
+    for (; at + 64 <= bytes.size(); at += 64) stripe(lanes, bytes.data() + at, std::make_index_sequence<8>{});
+    if (at < bytes.size()) {
+      std::array<std::byte, 64> tail{};
+      std::memcpy(tail.data(), bytes.data() + at, bytes.size() - at);
+      stripe(lanes, tail.data(), std::make_index_sequence<8>{});
+    }
+    lanes_ = lanes;
+    length_ += bytes.size();
+    return *this;
+  }
 
-  CAUSEWAY_DECL [[nodiscard]] std::uint64_t run_id() const noexcept;
-  /// Item 0, of one piece.
-  [[nodiscard]] const std::vector<std::byte>& about() const noexcept { return about_; }
+  template <class T>
+  hasher& add_values(std::span<const T> values) noexcept {
+    return add(std::as_bytes(values));
+  }
 
-  /// Reads `length` bytes of `item` from `offset` on, in order, and gives them to `sink`. errc::corrupt if there are fewer.
-  /// Item 0 has one piece, however long.
-  CAUSEWAY_DECL result<void> read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
-                                  const std::function<result<void>(std::span<const std::byte>)>& sink);
+  template <class T>
+  hasher& add_value(const T& value) noexcept {
+    return add(std::as_bytes(std::span{&value, 1}));
+  }
+
+  [[nodiscard]] std::uint64_t finish() const noexcept {
+    std::uint64_t lanes[8];
+    for (std::size_t i = 0; i < 8; ++i) lanes[i] = lanes_[i];
+    return detail::joined(lanes, length_);
+  }
 
  private:
-  struct state;  // what handlers point at: stays where it is when the inquiry moves
+  using lane_array = detail::hash_lanes;
 
-  CAUSEWAY_DECL inquiry(endpoint address, const inquiry_options& options);
+  // Eight independent multiply-rotate lanes, unrolled by hand: GCC's -O2 does not.
+  template <std::size_t... I>
+  static void stripe(lane_array& to, const std::byte* p, std::index_sequence<I...>) noexcept {
+    ((to[I] = detail::mixed_in(to[I], detail::load64(p + 8 * I))), ...);
+  }
 
-  CAUSEWAY_DECL result<void> connect();
-
-  CAUSEWAY_DECL void ask(std::uint32_t item, std::uint64_t offset);
-
-  CAUSEWAY_DECL result<std::vector<std::byte>> next_answer();
-
-  CAUSEWAY_DECL result<void> run_until(const std::function<bool()>& done, time_point deadline);
-
-  endpoint address_;
-  inquiry_options options_;
-  std::unique_ptr<state> state_;
-  std::vector<std::byte> about_;
+  lane_array lanes_;
+  std::uint64_t length_ = 0;
 };
 
-}}}  // namespace causeway::CAUSEWAY_ABI::net
+inline std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept {
+  return hasher{seed}.add(bytes).finish();
+}
 
-#endif  // CAUSEWAY_NET_ASIO_ASK_HPP
+inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) noexcept {
+  return hash_bytes(std::as_bytes(std::span{text.data(), text.size()}), seed);
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_HASH_HPP
 
 // ---- causeway/net/codec.hpp ----
 #ifndef CAUSEWAY_NET_CODEC_HPP
@@ -519,7 +563,7 @@ class inquiry {
 // remembers its first failure: a decoder reads everything and asks once at the end.
 
 #include <bit>
-#include <cstring>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
@@ -691,240 +735,6 @@ CAUSEWAY_DECL void byte_reader::set_failed(state why) noexcept {
 
 #endif  // CAUSEWAY_NET_IMPL_CODEC_IPP
 #endif
-
-// ---- causeway/net/descriptors.hpp ----
-#ifndef CAUSEWAY_NET_DESCRIPTORS_HPP
-#define CAUSEWAY_NET_DESCRIPTORS_HPP
-
-// File descriptors. Each connection takes one, the disk needs some, and a process that has none left can neither accept a
-// peer nor save a checkpoint. So the limit of the process is raised as far as it may be, and connections leave a reserve
-// for everything else. The kernel gives out the lowest free number: the number of a new descriptor tells how many are open.
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <sys/resource.h>
-#endif
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-inline constexpr std::size_t most_descriptors = 65536;    ///< nobody needs more, and some programs walk over all of them
-inline constexpr std::size_t reserved_descriptors = 64;   ///< for files; a quarter of the limit where that is less
-inline constexpr std::size_t descriptors_of_a_link = 64;  ///< a new link may take this share (1/64) of what is left
-
-/// Owns one. -1: none.
-class owned_descriptor {
- public:
-  explicit owned_descriptor(int fd = -1) noexcept : fd_{fd} {}
-  owned_descriptor(owned_descriptor&& other) noexcept : fd_{other.release()} {}
-  owned_descriptor& operator=(owned_descriptor&& other) noexcept {
-    if (this != &other) reset(other.release());
-    return *this;
-  }
-  ~owned_descriptor() { close(); }
-
-  [[nodiscard]] int get() const noexcept { return fd_; }
-  int release() noexcept { return std::exchange(fd_, -1); }
-  void close() noexcept { reset(-1); }
-
- private:
-  CAUSEWAY_DECL void reset(int fd) noexcept;
-
-  int fd_;
-};
-
-/// How many this process may have open now.
-CAUSEWAY_DECL std::size_t descriptor_limit() noexcept;
-
-/// Raises the limit to what the process may ask for, at most `most_descriptors`. Never lowers it. The limit after that.
-CAUSEWAY_DECL std::size_t raise_descriptor_limit() noexcept;
-
-/// How many connections can still be made when `newest` is the descriptor given out last.
-CAUSEWAY_DECL std::size_t spare_descriptors(std::size_t newest, std::size_t limit) noexcept;
-CAUSEWAY_DECL std::size_t spare_descriptors(int newest) noexcept;
-
-/// How many connections for data a new link should have, of `wanted`: fewer when many links share few descriptors.
-CAUSEWAY_DECL std::size_t affordable_streams(std::size_t wanted, std::size_t spare) noexcept;
-
-CAUSEWAY_DECL error no_descriptors(std::string where);
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_DESCRIPTORS_HPP
-
-// ---- causeway/net/impl/descriptors.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
-#define CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
-
-// Bodies of net/descriptors.hpp.
-
-#include <algorithm>
-
-#include <unistd.h>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL void owned_descriptor::reset(int fd) noexcept {
-  if (fd_ >= 0) (void)::close(fd_);
-  fd_ = fd;
-}
-
-CAUSEWAY_DECL std::size_t descriptor_limit() noexcept {
-#if defined(__unix__) || defined(__APPLE__)
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, SIZE_MAX));
-#endif
-  return most_descriptors;
-}
-
-CAUSEWAY_DECL std::size_t raise_descriptor_limit() noexcept {
-#if defined(__unix__) || defined(__APPLE__)
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, most_descriptors);
-    if (limit.rlim_cur < wanted) {
-      limit.rlim_cur = wanted;
-      (void)::setrlimit(RLIMIT_NOFILE, &limit);
-    }
-  }
-#endif
-  return descriptor_limit();
-}
-
-CAUSEWAY_DECL std::size_t spare_descriptors(std::size_t newest, std::size_t limit) noexcept {
-  const std::size_t reserve = std::min(reserved_descriptors, limit / 4);
-  const std::size_t usable = limit - reserve;
-  return newest + 1 < usable ? usable - newest - 1 : 0;
-}
-
-CAUSEWAY_DECL std::size_t spare_descriptors(int newest) noexcept {
-  return newest < 0 ? 0 : spare_descriptors(static_cast<std::size_t>(newest), descriptor_limit());
-}
-
-CAUSEWAY_DECL std::size_t affordable_streams(std::size_t wanted, std::size_t spare) noexcept {
-  return std::clamp<std::size_t>(spare / descriptors_of_a_link, 1, std::max<std::size_t>(wanted, 1));
-}
-
-CAUSEWAY_DECL error no_descriptors(std::string where) {
-  return fail(errc::io_failed, std::move(where),
-              "this process may not open more files and connections; raise the limit with ulimit -n");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
-#endif
-
-// ---- causeway/core/hash.hpp ----
-#ifndef CAUSEWAY_CORE_HASH_HPP
-#define CAUSEWAY_CORE_HASH_HPP
-
-// A fast 64-bit checksum over bytes, the same on every machine. It finds torn files and replicas that differ; it is no
-// defence against somebody who wants a collision.
-
-#include <array>
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-namespace detail {
-
-constexpr std::uint64_t hash_prime = 0x9E3779B97F4A7C15U;
-
-constexpr std::uint64_t scramble(std::uint64_t x) noexcept {  // the finaliser of SplitMix64
-  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
-  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
-  return x ^ (x >> 31U);
-}
-
-using hash_lanes = std::array<std::uint64_t, 8>;
-
-/// Where the lanes begin.
-constexpr hash_lanes first_lanes(std::uint64_t seed) noexcept {
-  return {seed ^ 0x243F6A8885A308D3U, seed ^ 0x13198A2E03707344U, seed ^ 0xA4093822299F31D0U, seed ^ 0x082EFA98EC4E6C89U,
-          seed ^ 0x452821E638D01377U, seed ^ 0xBE5466CF34E90C6CU, seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U};
-}
-
-/// What a lane makes of its word of a stripe.
-constexpr std::uint64_t mixed_in(std::uint64_t lane, std::uint64_t word) noexcept {
-  lane = (lane ^ word) * hash_prime;
-  return lane ^ (lane >> 29U);
-}
-
-/// The checksum of the lanes and the number of bytes that they were fed.
-constexpr std::uint64_t joined(const std::uint64_t (&lanes)[8], std::uint64_t length) noexcept {
-  std::uint64_t h = length * hash_prime;
-  for (const std::uint64_t lane : lanes) h = scramble(h ^ lane) + hash_prime;
-  return scramble(h);
-}
-
-inline std::uint64_t load64(const std::byte* p) noexcept {
-  std::uint64_t v = 0;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-
-}  // namespace detail
-
-/// Feeds bytes piece by piece; `finish` gives the checksum of everything fed. The cut into pieces matters only if a piece's
-/// length is not a multiple of 64 bytes (each piece is closed by its length).
-class hasher {
- public:
-  constexpr explicit hasher(std::uint64_t seed = 0) noexcept : lanes_{detail::first_lanes(seed)} {}
-
-  hasher& add(std::span<const std::byte> bytes) noexcept {
-    if (length_ % 64 != 0) lanes_[0] = detail::scramble(lanes_[0] ^ length_);  // closes a piece that ended inside a stripe
-    std::size_t at = 0;
-    auto lanes = lanes_;  // a copy that no pointer into `bytes` can point at, so that it stays in registers
-    for (; at + 64 <= bytes.size(); at += 64) stripe(lanes, bytes.data() + at, std::make_index_sequence<8>{});
-    if (at < bytes.size()) {
-      std::array<std::byte, 64> tail{};
-      std::memcpy(tail.data(), bytes.data() + at, bytes.size() - at);
-      stripe(lanes, tail.data(), std::make_index_sequence<8>{});
-    }
-    lanes_ = lanes;
-    length_ += bytes.size();
-    return *this;
-  }
-
-  template <class T>
-  hasher& add_values(std::span<const T> values) noexcept {
-    return add(std::as_bytes(values));
-  }
-
-  template <class T>
-  hasher& add_value(const T& value) noexcept {
-    return add(std::as_bytes(std::span{&value, 1}));
-  }
-
-  [[nodiscard]] std::uint64_t finish() const noexcept {
-    std::uint64_t lanes[8];
-    for (std::size_t i = 0; i < 8; ++i) lanes[i] = lanes_[i];
-    return detail::joined(lanes, length_);
-  }
-
- private:
-  using lane_array = detail::hash_lanes;
-
-  // Eight independent multiply-rotate lanes, unrolled by hand: GCC's -O2 does not.
-  template <std::size_t... I>
-  static void stripe(lane_array& to, const std::byte* p, std::index_sequence<I...>) noexcept {
-    ((to[I] = detail::mixed_in(to[I], detail::load64(p + 8 * I))), ...);
-  }
-
-  lane_array lanes_;
-  std::uint64_t length_ = 0;
-};
-
-inline std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept {
-  return hasher{seed}.add(bytes).finish();
-}
-
-inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) noexcept {
-  return hash_bytes(std::as_bytes(std::span{text.data(), text.size()}), seed);
-}
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_CORE_HASH_HPP
 
 // ---- causeway/core/concepts.hpp ----
 #ifndef CAUSEWAY_CORE_CONCEPTS_HPP
@@ -1222,9 +1032,14 @@ inline constexpr std::size_t max_chunk_bytes = std::size_t{4} << 20U;
 inline constexpr std::size_t min_chunk_bytes = std::size_t{4} << 10U;
 inline constexpr std::size_t max_handshake_bytes = std::size_t{64} << 10U;
 inline constexpr std::size_t max_control_bytes = std::size_t{512} << 10U;
+inline constexpr std::size_t max_piece_bytes = std::size_t{60} << 10U;  ///< most of one piece of what somebody asks for
 inline constexpr std::size_t max_refusal_text = 4096;
 inline constexpr std::size_t digest_bytes = sizeof(std::uint64_t);
 inline constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 36U;
+
+/// Gives the bytes of `item` from `offset` on: as many as it likes, at most max_piece_bytes. None where there is nothing:
+/// the other side takes that for the end. Called in the event loop of the run: it must not block for long.
+using piece_source = std::function<std::vector<std::byte>(std::uint32_t item, std::uint64_t offset)>;
 
 enum class frame_kind : std::uint8_t {
   data = 1,        ///< one chunk of a message
@@ -1451,6 +1266,189 @@ CAUSEWAY_DECL error read_refusal(std::string where, std::span<const std::byte> b
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_IMPL_FRAME_IPP
+#endif
+
+// ---- causeway/net/asio_ask.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_ASK_HPP
+#define CAUSEWAY_NET_ASIO_ASK_HPP
+
+// What somebody can ask at the address of a run before he is a peer of it, and knows more than that address: which run it
+// is, and what its program has to say to newcomers, in pieces. One frame asks for one piece, the other side answers with
+// it, and this again and again on one connection. A host of fixed peers and a fabric answer alike.
+
+#include <atomic>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+struct inquiry_options {
+  time_point deadline = no_deadline;        ///< for an answer to come; dials again until then
+  const std::atomic<bool>* stop = nullptr;  ///< set it to give up (errc::cancelled)
+  bool once = false;                        ///< dial once, and end with errc::unreachable if nobody listens
+};
+
+/// A connection on which one asks. Blocks the calling thread; not thread-safe.
+class inquiry {
+ public:
+  /// Dials `address` and asks for the first piece of item 0. errc::unreachable or errc::timeout if nobody answers, else
+  /// what the other side says against it.
+  CAUSEWAY_DECL static result<inquiry> open(const endpoint& address, const inquiry_options& options);
+
+  inquiry(inquiry&&) noexcept;
+  inquiry& operator=(inquiry&&) noexcept;
+  ~inquiry();
+
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t run_id() const noexcept;
+  /// Item 0, of one piece.
+  [[nodiscard]] const std::vector<std::byte>& about() const noexcept { return about_; }
+
+  /// Reads `length` bytes of `item` from `offset` on, in order, and gives them to `sink`. errc::corrupt if there are fewer.
+  /// Item 0 has one piece, however long.
+  CAUSEWAY_DECL result<void> read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
+                                  const std::function<result<void>(std::span<const std::byte>)>& sink);
+
+ private:
+  struct state;  // what handlers point at: stays where it is when the inquiry moves
+
+  CAUSEWAY_DECL inquiry(endpoint address, const inquiry_options& options);
+
+  CAUSEWAY_DECL result<void> connect();
+
+  CAUSEWAY_DECL void ask(std::uint32_t item, std::uint64_t offset);
+
+  CAUSEWAY_DECL result<std::vector<std::byte>> next_answer();
+
+  CAUSEWAY_DECL result<void> run_until(const std::function<bool()>& done, time_point deadline);
+
+  endpoint address_;
+  inquiry_options options_;
+  std::unique_ptr<state> state_;
+  std::vector<std::byte> about_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_ASK_HPP
+
+// ---- causeway/net/descriptors.hpp ----
+#ifndef CAUSEWAY_NET_DESCRIPTORS_HPP
+#define CAUSEWAY_NET_DESCRIPTORS_HPP
+
+// File descriptors. Each connection takes one, the disk needs some, and a process that has none left can neither accept a
+// peer nor save a checkpoint. So the limit of the process is raised as far as it may be, and connections leave a reserve
+// for everything else. The kernel gives out the lowest free number: the number of a new descriptor tells how many are open.
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/resource.h>
+#endif
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+inline constexpr std::size_t most_descriptors = 65536;    ///< nobody needs more, and some programs walk over all of them
+inline constexpr std::size_t reserved_descriptors = 64;   ///< for files; a quarter of the limit where that is less
+inline constexpr std::size_t descriptors_of_a_link = 64;  ///< a new link may take this share (1/64) of what is left
+
+/// Owns one. -1: none.
+class owned_descriptor {
+ public:
+  explicit owned_descriptor(int fd = -1) noexcept : fd_{fd} {}
+  owned_descriptor(owned_descriptor&& other) noexcept : fd_{other.release()} {}
+  owned_descriptor& operator=(owned_descriptor&& other) noexcept {
+    if (this != &other) reset(other.release());
+    return *this;
+  }
+  ~owned_descriptor() { close(); }
+
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  int release() noexcept { return std::exchange(fd_, -1); }
+  void close() noexcept { reset(-1); }
+
+ private:
+  CAUSEWAY_DECL void reset(int fd) noexcept;
+
+  int fd_;
+};
+
+/// How many this process may have open now.
+CAUSEWAY_DECL std::size_t descriptor_limit() noexcept;
+
+/// Raises the limit to what the process may ask for, at most `most_descriptors`. Never lowers it. The limit after that.
+CAUSEWAY_DECL std::size_t raise_descriptor_limit() noexcept;
+
+/// How many connections can still be made when `newest` is the descriptor given out last.
+CAUSEWAY_DECL std::size_t spare_descriptors(std::size_t newest, std::size_t limit) noexcept;
+CAUSEWAY_DECL std::size_t spare_descriptors(int newest) noexcept;
+
+/// How many connections for data a new link should have, of `wanted`: fewer when many links share few descriptors.
+CAUSEWAY_DECL std::size_t affordable_streams(std::size_t wanted, std::size_t spare) noexcept;
+
+CAUSEWAY_DECL error no_descriptors(std::string where);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_DESCRIPTORS_HPP
+
+// ---- causeway/net/impl/descriptors.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
+#define CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
+
+// Bodies of net/descriptors.hpp.
+
+#include <algorithm>
+
+#include <unistd.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL void owned_descriptor::reset(int fd) noexcept {
+  if (fd_ >= 0) (void)::close(fd_);
+  fd_ = fd;
+}
+
+CAUSEWAY_DECL std::size_t descriptor_limit() noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, SIZE_MAX));
+#endif
+  return most_descriptors;
+}
+
+CAUSEWAY_DECL std::size_t raise_descriptor_limit() noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, most_descriptors);
+    if (limit.rlim_cur < wanted) {
+      limit.rlim_cur = wanted;
+      (void)::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+  }
+#endif
+  return descriptor_limit();
+}
+
+CAUSEWAY_DECL std::size_t spare_descriptors(std::size_t newest, std::size_t limit) noexcept {
+  const std::size_t reserve = std::min(reserved_descriptors, limit / 4);
+  const std::size_t usable = limit - reserve;
+  return newest + 1 < usable ? usable - newest - 1 : 0;
+}
+
+CAUSEWAY_DECL std::size_t spare_descriptors(int newest) noexcept {
+  return newest < 0 ? 0 : spare_descriptors(static_cast<std::size_t>(newest), descriptor_limit());
+}
+
+CAUSEWAY_DECL std::size_t affordable_streams(std::size_t wanted, std::size_t spare) noexcept {
+  return std::clamp<std::size_t>(spare / descriptors_of_a_link, 1, std::max<std::size_t>(wanted, 1));
+}
+
+CAUSEWAY_DECL error no_descriptors(std::string where) {
+  return fail(errc::io_failed, std::move(where),
+              "this process may not open more files and connections; raise the limit with ulimit -n");
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
 #endif
 
 // ---- causeway/net/asio_library.hpp ----
@@ -8621,6 +8619,29 @@ CAUSEWAY_DECL void memory_network::stall_at(peer_index peer, std::uint64_t nth) 
 
 #endif  // CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
 #endif
+
+// ---- causeway/net/mpi_options.hpp ----
+#ifndef CAUSEWAY_NET_MPI_OPTIONS_HPP
+#define CAUSEWAY_NET_MPI_OPTIONS_HPP
+
+// What a transport over MPI may be told.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+struct mpi_transport_options {
+  std::size_t inline_bytes = std::size_t{4} << 10U;  ///< longest content that is copied beside its name; equal on all ranks
+  std::size_t kept_bytes = std::size_t{64}
+                           << 20U;  ///< of messages taken before their receive is started; more stays with the senders
+  duration close_grace = std::chrono::seconds{2};  ///< how long MPI may take for bytes that are already moving when a
+                                                   ///< deadline passes, or at the end
+  /// Plain sums of f32 over all ranks are MPI_Iallreduce's, whose order is MPI's: with more than two ranks the last bits
+  /// may be others than those of TCP. false: messages carry them, with the bits of any network. Equal on all ranks.
+  bool own_sums = true;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_MPI_OPTIONS_HPP
 
 // ---- causeway/net/rendezvous.hpp ----
 #ifndef CAUSEWAY_NET_RENDEZVOUS_HPP
@@ -17996,17 +18017,6 @@ CAUSEWAY_DECL result<void> mpi_world::leave(duration at_most) const {
 // word. Link causeway::mpi.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-struct mpi_transport_options {
-  std::size_t inline_bytes = std::size_t{4} << 10U;  ///< longest content that is copied beside its name; equal on all ranks
-  std::size_t kept_bytes = std::size_t{64}
-                           << 20U;  ///< of messages taken before their receive is started; more stays with the senders
-  duration close_grace = std::chrono::seconds{2};  ///< how long MPI may take for bytes that are already moving when a
-                                                   ///< deadline passes, or at the end
-  /// Plain sums of f32 over all ranks are MPI_Iallreduce's, whose order is MPI's: with more than two ranks the last bits
-  /// may be others than those of TCP. false: messages carry them, with the bits of any network. Equal on all ranks.
-  bool own_sums = true;
-};
 
 namespace detail {
 class mpi_engine;  // it has MPI's own types

@@ -9,6 +9,7 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/endpoint.hpp>
+#include <causeway/net/frame.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -19,13 +20,6 @@
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-/// The most bytes of one piece.
-inline constexpr std::size_t max_piece_bytes = std::size_t{60} << 10U;
-
-/// Gives the bytes of `item` from `offset` on: as many as it likes, at most max_piece_bytes. None where there is nothing:
-/// the other side takes that for the end. Called in the event loop of the run: it must not block for long.
-using piece_source = std::function<std::vector<std::byte>(std::uint32_t item, std::uint64_t offset)>;
 
 struct inquiry_options {
   time_point deadline = no_deadline;        ///< for an answer to come; dials again until then

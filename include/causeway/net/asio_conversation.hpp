@@ -6,7 +6,6 @@
 // never a byte more, with a limit and a deadline. And the one that dials until somebody answers.
 
 #include <causeway/core/result.hpp>
-#include <causeway/net/asio_ask.hpp>
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/descriptors.hpp>

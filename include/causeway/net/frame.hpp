@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,9 +31,14 @@ inline constexpr std::size_t max_chunk_bytes = std::size_t{4} << 20U;
 inline constexpr std::size_t min_chunk_bytes = std::size_t{4} << 10U;
 inline constexpr std::size_t max_handshake_bytes = std::size_t{64} << 10U;
 inline constexpr std::size_t max_control_bytes = std::size_t{512} << 10U;
+inline constexpr std::size_t max_piece_bytes = std::size_t{60} << 10U;  ///< most of one piece of what somebody asks for
 inline constexpr std::size_t max_refusal_text = 4096;
 inline constexpr std::size_t digest_bytes = sizeof(std::uint64_t);
 inline constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 36U;
+
+/// Gives the bytes of `item` from `offset` on: as many as it likes, at most max_piece_bytes. None where there is nothing:
+/// the other side takes that for the end. Called in the event loop of the run: it must not block for long.
+using piece_source = std::function<std::vector<std::byte>(std::uint32_t item, std::uint64_t offset)>;
 
 enum class frame_kind : std::uint8_t {
   data = 1,        ///< one chunk of a message

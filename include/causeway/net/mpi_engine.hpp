@@ -9,7 +9,7 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/mpi_library.hpp>
-#include <causeway/net/mpi_transport.hpp>
+#include <causeway/net/mpi_options.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/transport.hpp>
 

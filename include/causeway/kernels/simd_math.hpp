@@ -117,15 +117,19 @@ CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, cons
   raw = __builtin_convertvector(result >> 16U, halves_of<Floats>);
 }
 
-/// The exponent is moved by a multiplication, which also makes subnormals right.
+/// Subnormals become fractions behind a leading 1, which a subtraction takes away: nothing here is a subnormal f32, which
+/// Intel's processors hand to microcode, at 150 cycles an instruction.
 template <class Floats>
 CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const f16*) {
   const bits_of<Floats> half = __builtin_convertvector(raw, bits_of<Floats>);
   const bits_of<Floats> shifted = (half & 0x7FFFU) << 13U;
-  const Floats scaled = reinterpret_cast<Floats>(shifted) * 0x1.0p112F;
-  bits_of<Floats> infinite;
+  const bits_of<Floats> normal = shifted + (112U << 23U);
+  const Floats subnormal = reinterpret_cast<Floats>(shifted + (113U << 23U)) - 0x1.0p-14F;
+  bits_of<Floats> is_subnormal, infinite;
+  mask_below<Floats>(is_subnormal, shifted, 0x00800000);
   mask_above<Floats>(infinite, shifted, 0x0F7FFFFF);
-  const bits_of<Floats> magnitude = reinterpret_cast<bits_of<Floats>>(scaled) | (infinite & 0x7F800000U);
+  const bits_of<Floats> magnitude =
+      (reinterpret_cast<bits_of<Floats>>(subnormal) & is_subnormal) | (normal & ~is_subnormal) | (infinite & 0x7F800000U);
   const bits_of<Floats> bits = magnitude | ((half & 0x8000U) << 16U);
   v = reinterpret_cast<Floats>(bits);
 }

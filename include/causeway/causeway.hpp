@@ -538,6 +538,7 @@
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/entered_attempt.hpp>
 #include <causeway/train/environment.hpp>
+#include <causeway/train/fixed_group.hpp>
 #include <causeway/train/flat_model.hpp>
 #include <causeway/train/held_round.hpp>
 #include <causeway/train/inner_steps.hpp>

@@ -53,7 +53,6 @@ TEST_CASE("batch by speed: the peers' parts of a batch follow each other", "[axi
     std::uint32_t index;
     [[nodiscard]] std::uint32_t self() const { return index; }
     static std::uint32_t peers() { return 3; }
-    static bool elastic() { return false; }
     static bool exchanges_at_once() { return false; }
     static double own_share() { return 1.0 / 3; }
   };

@@ -39,8 +39,7 @@ std::vector<std::vector<float>> round_of(std::uint32_t peers, MakePolicy policy)
 
 struct a_run {
   bool comes_and_goes;
-  [[nodiscard]] bool elastic() const { return comes_and_goes; }
-  [[nodiscard]] static std::uint32_t peers() { return 2; }
+  [[nodiscard]] std::uint32_t numbered_peers() const { return comes_and_goes ? 0 : 2; }
 };
 
 /// Whether such an exchange is refused where peers come and go, and not where they stay.

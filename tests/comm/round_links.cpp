@@ -21,7 +21,7 @@ TEST_CASE("round links: measured where trees or groups follow them", "[comm][fas
 TEST_CASE("round links: where peers come and go nothing is said of them by number", "[comm][fast]") {
   struct context {
     bool changes;
-    [[nodiscard]] bool elastic() const { return changes; }
+    [[nodiscard]] std::uint32_t numbered_peers() const { return changes ? 0 : 2; }
   } fixed{false}, changing{true};
   using links = round_links<axis::tree_mean<>, axis::all_peers>;
   axis::tree_mean<> trees;

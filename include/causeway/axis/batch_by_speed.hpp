@@ -11,6 +11,7 @@
 #include <causeway/collective/shares.hpp>
 #include <causeway/tensor/parameters.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -60,15 +61,13 @@ class batch_by_speed {
 
   result<void> open(auto& ctx) {
     const bool whole = ctx.exchanges_at_once();  // stages that come and go are given the whole batch
-    const auto peers = whole           ? std::size_t{1}
-                       : ctx.elastic() ? static_cast<std::size_t>(std::lround(1 / ctx.own_share()))
-                                       : ctx.peers();
+    const auto peers = whole ? std::size_t{1} : static_cast<std::size_t>(std::lround(1 / ctx.own_share()));
     if (options_.sequences / options_.multiple < peers) {
       return fail(errc::invalid_argument, "batch_by_speed",
                   std::to_string(options_.sequences) + " sequences a step for " + std::to_string(peers) +
                       " peers; every peer needs " + std::to_string(options_.multiple));
     }
-    if (sequences_ == 0) take(ctx.elastic() ? 0 : ctx.self(), std::vector<double>(peers, 1.0));
+    if (sequences_ == 0) take(std::min<std::size_t>(ctx.self(), peers - 1), std::vector<double>(peers, 1.0));
     return {};
   }
 
@@ -78,9 +77,7 @@ class batch_by_speed {
   /// The same in multiples: for pipelines that come and go, of as many micro-batches as a step has multiples.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> parts_for(std::vector<double> speeds) const;
 
-  result<void> exchanged(auto& ctx, const exchange_report& report) {
-    return ctx.elastic() ? result<void>{} : tell(ctx, report);
-  }
+  result<void> exchanged(auto&, const exchange_report&) { return {}; }
   /// Tells all peers this one's speed: the last one that it knows, if it has made no step since.
   result<void> tell(auto& ctx, const exchange_report& report) {
     if (report.samples > 0) trained_ = static_cast<double>(report.samples), seconds_ = report.compute_seconds;

@@ -58,10 +58,9 @@ class every_seconds {
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
   [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
-  /// Time counts from here on. Where peers come and go, an exchange was one meeting.
+  /// Time counts from here on.
   result<void> exchanged(auto& ctx, const exchange_report&) {
     met_at_ = ctx.clock().now();
-    met_ = met_ && !ctx.elastic();
     return {};
   }
 

@@ -32,13 +32,12 @@ struct hub_level {
 };
 
 /// Requirements: `check(peers)`; `levels(peers)`, one hub_level each; `outers()`, a tuple of the outer optimizers of level
-/// 1 and up (the one of level 0 is the outer axis). Where peers come and go there is one hub of hubs at most, `levels(0)`
-/// are asked for no groups, and besides: `check_elastic()`; `label`, which group of level 0 this peer is in and how many
-/// there are; `record_samples`.
+/// 1 and up (the one of level 0 is the outer axis). Where peers come and go both are asked with 0, there is one hub of hubs
+/// at most, `levels` have no groups, and besides: `label`, which group of level 0 this peer is in and how many there are;
+/// `record_samples`.
 template <class H>
 concept Hubs = H::decides == part::group&& requires(const H& h, std::uint32_t peers) {
   { h.check(peers) } -> std::same_as<result<void>>;
-  { h.check_elastic() } -> std::same_as<result<void>>;
   { h.levels(peers) } -> std::same_as<std::vector<hub_level>>;
   h.outers();
   h.label;
@@ -56,7 +55,6 @@ struct star {
   std::uint64_t record_samples = 0;
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
-  CAUSEWAY_DECL [[nodiscard]] result<void> check_elastic() const;
   CAUSEWAY_DECL [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
   CAUSEWAY_DECL [[nodiscard]] static std::tuple<> outers();
 };
@@ -84,10 +82,17 @@ struct regions {
   std::uint64_t record_samples = 0;
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const {
+    if (peers == 0) return check_elastic();
     if (collective::has_each_once(members, peers) && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
     return fail(errc::invalid_argument, "regions",
                 "every peer must be in one region, no region empty, `pushes` at least 1 and `upper_share` between 0 and 1");
   }
+  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
+    return {{.groups = members}, {.groups = {collective::hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
+  }
+  [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
+
+ private:
   [[nodiscard]] result<void> check_elastic() const {
     if (!members.empty() || pushes == 0 || !(upper_share >= 0 && upper_share <= 1)) {
       return fail(errc::invalid_argument, "regions",
@@ -96,10 +101,6 @@ struct regions {
     }
     return check_elastic_hubs("regions", label, record_samples);
   }
-  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
-    return {{.groups = members}, {.groups = {collective::hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
-  }
-  [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
 };
 
 /// A push: a codec, which may send coordinates of the peer's own choice, and what a hub makes of several pushes. Shared

@@ -100,8 +100,8 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {};
   }
 
-  result<void> before_inner_step(auto& ctx) {
-    if (ctx.elastic()) elastic_.before_step(core_);
+  result<void> before_inner_step(auto&) {
+    elastic_.before_step(core_);
     return {};
   }
 

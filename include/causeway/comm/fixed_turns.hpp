@@ -19,9 +19,39 @@ class fixed_turns {
   using state = typename Core::state;
 
  public:
+  /// Before the first step. What was under way when a checkpoint was written is sent again.
+  static result<void> start(auto& ctx, Core& c, bool) {
+    if constexpr (Core::accumulates) {
+      CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
+      if (ctx.stages().is_first()) c.trigger.open(ctx);
+    }
+    for (state& s : c.states) {
+      if (s.pending) CAUSEWAY_TRY(c.begin(ctx, s));
+    }
+    return {};
+  }
+
+  /// One inner step more.
+  static void count_step(Core& c) {
+    if constexpr (Core::chooses) c.trigger.step(c.states.size(), [&](std::size_t f) { return c.states[f].pending; });
+  }
+
+  /// Whether all peers together have gathered the samples that an exchange is of: they tell each other.
+  static result<bool> enough_samples(auto& ctx, Core& c, bool) {
+    CAUSEWAY_ASSIGN(const double enough, Core::ask_first(ctx, [&]() -> result<double> {
+                      CAUSEWAY_ASSIGN(const bool reached, c.trigger.reached(ctx, c.gathered));
+                      return reached ? 1.0 : 0.0;
+                    }));
+    return enough > 0;
+  }
+
+  /// Whether the gradient of this step was exchanged, with all that were gathered for it.
+  [[nodiscard]] static bool applied(const Core& c) { return !Core::accumulates || c.gathered == 0; }
+
   /// After an inner step, or before it where gradients are exchanged: what there is to do. Blocking exchanges of several
   /// fragments are under way together.
-  static result<void> visit_all(auto& ctx, Core& c) {
+  static result<void> visit(auto& ctx, Core& c) {
+    if constexpr (Core::meets) CAUSEWAY_TRY(c.trigger.meet(ctx, c.states.front().since, false));
     if constexpr (Core::merge_rule_type::waits == axis::waiting::at_once) {
       std::vector<state*> due;
       for (state& s : c.states) {
@@ -31,7 +61,7 @@ class fixed_turns {
       for (state* s : due) CAUSEWAY_TRY(s->turn(ctx));
       for (state* s : due) CAUSEWAY_TRY(arrive(ctx, c, *s));
     } else {
-      for (state& s : c.states) CAUSEWAY_TRY(visit(ctx, c, s));
+      for (state& s : c.states) CAUSEWAY_TRY(visit_one(ctx, c, s));
     }
     return {};
   }
@@ -40,6 +70,12 @@ class fixed_turns {
   static result<void> exchange_now(auto& ctx, Core& c, state& s) {
     CAUSEWAY_TRY(send_now(ctx, c, s));
     return arrive(ctx, c, s);
+  }
+
+  /// The same of all fragments, whenever they are due.
+  static result<void> catch_up(auto& ctx, Core& c) {
+    for (state& s : c.states) CAUSEWAY_TRY(exchange_now(ctx, c, s));
+    return {};
   }
 
   /// Ends what is under way of a fragment, when training ends.
@@ -54,7 +90,7 @@ class fixed_turns {
   // twice.
   static constexpr bool replaces = !Core::laws::mix.anchored && !Core::laws::mix.before_inner_step;
 
-  static result<void> visit(auto& ctx, Core& c, state& s) {
+  static result<void> visit_one(auto& ctx, Core& c, state& s) {
     if constexpr (Core::overlaps) {
       if (s.pending && s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, c, s));
       // Half-way the first phase should be over; then the second has as long.
@@ -108,7 +144,7 @@ class fixed_turns {
       if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
       CAUSEWAY_TRY(c.finish(ctx, s));
       if constexpr (replaces) {
-        CAUSEWAY_TRY(c.apply(ctx, s));
+        CAUSEWAY_TRY(apply(ctx, c, s));
       } else {
         CAUSEWAY_TRY(c.rows.keep_late(ctx, s));
         c.close(ctx, s);
@@ -126,6 +162,12 @@ class fixed_turns {
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
   }
 
+  static result<void> apply(auto& ctx, Core& c, state& s) {
+    CAUSEWAY_TRY(c.apply(ctx, s));
+    if constexpr (Core::tells && !Core::meets) return c.trigger.tell(ctx, c.report_of(s));
+    return {};
+  }
+
   static result<void> turn_begun(auto& ctx, Core& c, state& s) {
     if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
     return s.turn(ctx);
@@ -135,7 +177,7 @@ class fixed_turns {
   static result<void> arrive(auto& ctx, Core& c, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(c.finish(ctx, s));
-    CAUSEWAY_TRY(c.apply(ctx, s));
+    CAUSEWAY_TRY(apply(ctx, c, s));
     if (!std::exchange(s.pending, false)) restart(c, s);
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
   }

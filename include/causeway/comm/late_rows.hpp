@@ -27,13 +27,21 @@ struct late_rows {
     return Core::applies_late && Core::content_type::before_inner_step && ctx.exchanges_at_once();
   }
 
+  /// Makes a row. What is sent early of this peer's own lies apart from what all hold alike.
+  static result<void> compose(auto& ctx, Core& c, state& s) {
+    if constexpr (Core::merge_rule_type::own_is_fresh) {
+      if (!c.rows.own().is_there()) c.rows.own().found(s, c.rows.anchor());
+    }
+    return c.rows.compose(ctx, s);
+  }
+
   /// Applies what `came`, and makes the rows of the next turn.
   static result<void> make(auto& ctx, Core& c, const auto& due, bool came) {
     for (state* s : due) {
       if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
       if (came) c.close(ctx, *s);
       s->arrived = came;
-      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
+      CAUSEWAY_TRY(compose(ctx, c, *s));
       CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
       s->pending = s->since > 0;  // who made no step for it has nothing to keep
       s->waited = 0;

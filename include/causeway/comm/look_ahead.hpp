@@ -23,7 +23,7 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
   const std::span<float> live = ctx.parameters();
   before.resize(live.size());
   CAUSEWAY_TRY(ctx.rows().copy(before, live));
-  if (ctx.elastic()) ctx.membership().offer_parameters_at(before);
+  ctx.membership().offer_parameters_at(before);
   const std::uint64_t steps = ctx.step();
   const float rate = ctx.options().learning_rate.at(steps > 0 ? steps - 1 : 0);
   for (const auto& s : states) {
@@ -38,7 +38,7 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
   ctx.parameters_changed();
   result<double> loss = pass();
   CAUSEWAY_TRY(ctx.rows().copy(live, before));
-  if (ctx.elastic()) ctx.membership().offer_parameters_at(live);
+  ctx.membership().offer_parameters_at(live);
   ctx.parameters_changed();
   return loss;
 }

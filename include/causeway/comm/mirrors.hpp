@@ -165,7 +165,7 @@ class mirrors {
     if (options_.most_ahead == 0) {
       return fail(errc::invalid_argument, "mirrors", "most_ahead is 0; 1 is a barrier in every step");
     }
-    if (ctx.elastic() && !options_.groups.empty()) {
+    if (ctx.numbered_peers() == 0 && !options_.groups.empty()) {
       return fail(
           errc::unsupported, "mirrors",
           "groups name peers by their numbers, but peers come and go: leave `groups` empty, or use fault::fail_stop");
@@ -173,7 +173,6 @@ class mirrors {
     if (!options_.groups.empty() && !collective::has_each_once(options_.groups, ctx.peers())) {
       return fail(errc::invalid_argument, "mirrors", "every peer must be in one group, and no group empty");
     }
-    if (ctx.exchanges_at_once()) return {};  // elastic pipelines and swarms refuse copies themselves
     return ctx.stages().refuse_copies("mirrors", ctx.exchange_options());
   }
 

@@ -17,8 +17,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Of one policy, whose `Core` is given to each call. Without parameters of its own a peer trains on nothing, so that its
-/// rows count nothing.
+/// Of one policy, whose `Core` is given to each call. Where blocks move, so do their parameters. Without any of its own a
+/// peer trains on nothing, so that its rows count nothing.
 template <class Core>
 class own_parameters {
   using state = typename Core::state;
@@ -43,6 +43,7 @@ class own_parameters {
   /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have. Where an exchange is entered
   /// when its mean is wanted, what was trained since the last one is others' to train again: back to what that left.
   void adopt(auto& ctx, Core& c, bool keeps_progress, bool ended) {
+    if (ctx.moves_blocks()) return;
     if (ended) return c.rows.begin_anew(ctx, c.states);
     if (ctx.exchanges_at_once()) {
       const auto& left = Core::content_type::anchored ? c.rows.anchor() : left_;
@@ -60,6 +61,7 @@ class own_parameters {
   /// Before the rows of these fragments are applied: what they are applied to. Who had nothing takes what came, if anything
   /// did.
   result<void> take(auto& ctx, Core& c, const std::vector<state*>& due) {
+    if (ctx.moves_blocks()) return {};
     ctx.contribution().passed();
     for (state* s : due) {
       const bool came = s->terms.members.size() > 1 && !s->terms.contributes;

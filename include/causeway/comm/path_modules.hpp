@@ -59,7 +59,6 @@ class path_modules {
   }
   /// Before the first step, also after a checkpoint, once states know their fragments.
   result<void> start(auto& ctx, state_list& states, const Group& group) {
-    if (!ctx.elastic()) return {};
     by_group_ = ctx.exchanges_at_once();
     modules_ = group.modules();
     std::size_t all = 0;

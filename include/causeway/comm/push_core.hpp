@@ -67,7 +67,7 @@ struct push_core {
         tiers{std::tuple_cat(std::tuple<outer_type>{outer}, hubs.outers())} {}
 
   result<void> check(auto& ctx) const {
-    CAUSEWAY_TRY(ctx.elastic() ? hubs.check_elastic() : hubs.check(ctx.peers()));
+    CAUSEWAY_TRY(hubs.check(ctx.numbered_peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
     if (ctx.stages().count() > 1 || ctx.exchanges_at_once()) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
@@ -90,7 +90,7 @@ struct push_core {
     const double first = 0;
     const bool waits = std::isinf(arrivals.closes_after({.arrived = {&first, 1}, .expected = 2}));
     if (!waits && arrivals.most_ahead == axis::no_bound) {
-      return ctx.elastic() ? result<void>{} : ctx.stages().refuse_copies(who, ctx.exchange_options());
+      return ctx.stages().refuse_copies(who, ctx.exchange_options());
     }
     return fail(errc::unsupported, who,
                 "the hubs of a pipeline's stages must answer a push without waiting for others': use a quorum of 1 and "
@@ -183,7 +183,7 @@ struct push_core {
   [[nodiscard]] push_limits limits(auto& ctx) const {
     push_limits most;
     if constexpr (requires { arrivals.most_batch; }) most.batch = arrivals.most_batch;
-    if (ctx.elastic() && ctx.entry().quota > 0) most.samples = ctx.entry().quota;
+    if (ctx.entry().quota > 0) most.samples = ctx.entry().quota;
     if (ctx.elastic() || most.batch == 0) return most;
     std::uint64_t steps = 0;
     for (std::size_t f = 0; f < cuts.size(); ++f) {

@@ -102,13 +102,13 @@ struct round_core {
     modules.keep_in(memory);
     if (states.empty()) found(ctx);
     for (std::size_t i = 0; i < states.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
-    CAUSEWAY_TRY(modules.start(ctx, states, group));
+    if (has_modules(ctx)) CAUSEWAY_TRY(modules.start(ctx, states, group));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows.updates()));
     return {};
   }
 
   result<void> check(auto& ctx) const {
-    CAUSEWAY_TRY(group.check(ctx.elastic() ? 0 : ctx.peers()));
+    CAUSEWAY_TRY(group.check(ctx.numbered_peers()));
     CAUSEWAY_TRY(participation.check());
     if constexpr (content_type::before_inner_step) {
       if (trigger.next(0, 1) != 1) {
@@ -150,10 +150,6 @@ struct round_core {
     while (states.size() < state_count(ctx)) add_state();
     if constexpr (content_type::anchored) rows.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
     if constexpr (content_type::sums_updates) rows.updates().assign(rows.anchor().size(), 0.0F);
-    if constexpr (keeps_means) {
-      const bool of_anchor = content_type::anchored && ctx.moves_blocks();  // which a block takes along
-      if (ctx.elastic() && !of_anchor) rows.found_means(ctx);
-    }
     for (std::size_t i = 0; i < states.size(); ++i) {
       place(ctx, states[i]);
       states[i].due_at = trigger.first(in_schedule(states[i]), schedule_size());
@@ -164,7 +160,15 @@ struct round_core {
     if (has_modules(ctx)) modules.found(states, cuts, ctx.parameters());
   }
 
-  [[nodiscard]] static bool has_modules(auto& ctx) { return by_path && ctx.elastic(); }
+  /// The same of the means that all hold alike, if these are asked for by who is there for the first time.
+  void found_means(auto& ctx) {
+    if constexpr (keeps_means) {
+      const bool of_anchor = content_type::anchored && ctx.moves_blocks();  // which a block takes along
+      if (!of_anchor) rows.found_means(ctx);
+    }
+  }
+
+  [[nodiscard]] static bool has_modules(auto& ctx) { return by_path && ctx.numbered_peers() == 0; }
   /// One for each fragment of each tensor, or for each module.
   [[nodiscard]] std::size_t state_count(auto& ctx) const {
     return has_modules(ctx) ? modules.count(group) : cuts.size() * content_type::tensor_count;
@@ -221,7 +225,7 @@ struct round_core {
   /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
   [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, axis::group_question q) const {
     if constexpr (own_parameters) {
-      if (!ctx.elastic()) return s.group_axis.members(q);
+      if (ctx.numbered_peers() > 0) return s.group_axis.members(q);
       group_type anew = group;
       if constexpr (requires { anew.cycle(); }) {
         for (q.number -= q.number % anew.cycle(); q.number < s.number; ++q.number) anew.formed(q);
@@ -236,17 +240,17 @@ struct round_core {
     }
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
-    if (ctx.elastic()) return ctx.exchange_id(channel, first_part + s.part);
     const bool at_once = merge_rule_type::waits == axis::waiting::at_once;
-    return {.channel = channel,
-            .step = s.number * states.size() + s.part,
-            .parent = at_once && laws::identical ? ctx.parent() : s.parent};
+    return ctx.exchange_id({.channel = channel,
+                            .step = s.number * states.size() + s.part,
+                            .parent = at_once && laws::identical ? ctx.parent() : s.parent},
+                           first_part + s.part);
   }
 
-  /// Whether this peer computes for the next exchange.
+  /// Whether this peer computes for the next exchange. Lots are drawn by number.
   [[nodiscard]] bool trains(auto& ctx) const {
     const auto drawn = [&](const state& s) { return participation.contributes(question(ctx, s)); };
-    return ctx.elastic() || std::any_of(states.begin(), states.end(), drawn);
+    return ctx.numbered_peers() == 0 || std::any_of(states.begin(), states.end(), drawn);
   }
 
   /// Sends `input`, for the first time or again.
@@ -255,11 +259,9 @@ struct round_core {
     if constexpr (!axis::by_context<recipe_type>) {
       if (ctx.keeps_result()) return s.begin_at_kept();
     }
-    float weight = accumulates && !ctx.elastic() ? static_cast<float>(gathered) : 1.0F;
-    if constexpr (laws::mix.weighs) weight = ctx.elastic() ? 1.0F : static_cast<float>(s.samples);
+    float weight = 1;
     if constexpr (!axis::by_context<recipe_type>) {
-      CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
-      weight *= share;
+      CAUSEWAY_ASSIGN(weight, ctx.enter_exchange(accumulates ? gathered : laws::mix.weighs ? s.samples : 1));
     }
     if constexpr (links_type::measured) CAUSEWAY_TRY(links.plan(ctx, recipe, group, s));
     axis::group_question q = question(ctx, s);
@@ -305,11 +307,11 @@ struct round_core {
     if (!laws::mix.watches_movement || squares[s.squares_at + 1] <= 0) return 0;
     return std::sqrt(squares[s.squares_at] / squares[s.squares_at + 1]);
   }
-  /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
-  /// trigger that asks them; and how far results move, where stages do: who knows the result, but has missed the vote,
-  /// knows this as well. (Among stages there is nothing to tell: they divide batches.)
+  /// Whether a turn has one more part, after the rows: what peers tell each other, for a trigger that asks them; and how
+  /// far results move, where stages do: who knows the result, but has missed the vote, knows this as well. (Among stages
+  /// there is nothing to tell: they divide batches.)
   [[nodiscard]] static bool has_statistics(auto& ctx) {
-    return ctx.exchanges_at_once() ? laws::mix.watches_movement : tells && ctx.elastic();
+    return ctx.exchanges_at_once() ? laws::mix.watches_movement : tells;
   }
   result<void> exchange_statistics(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));

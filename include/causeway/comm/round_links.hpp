@@ -28,7 +28,7 @@ class round_links {
 
   /// Where peers come and go, nothing may be said of them by number.
   static result<void> check(auto& ctx, const Recipe& recipe, const Group& group) {
-    if (!ctx.elastic()) return {};
+    if (ctx.numbered_peers() > 0) return {};
     CAUSEWAY_TRY(axis::refuse_numbers("links", probe(recipe, group).every > 0));
     if constexpr (requires { recipe.options.shares; }) {
       CAUSEWAY_TRY(axis::refuse_numbers("shares", !recipe.options.shares.empty()));

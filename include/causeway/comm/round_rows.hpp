@@ -132,9 +132,6 @@ class round_rows {
 
   /// input ← what this peer has to say.
   result<void> compose(auto& ctx, state& s) {
-    if constexpr (merge_rule_type::own_is_fresh) {
-      if (ctx.elastic() && !own_.is_there()) own_.found(s, anchor_);
-    }
     s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
     const auto row = std::span{s.input}.first(s.size());
     const auto rows = ctx.rows();

@@ -54,30 +54,27 @@ struct talk_terms {
   std::span<const float> reference;
 };
 
-/// Whose rows count, this peer's among them. Where peers come and go, lots are drawn among those with something to say:
-/// else nobody might be left who has.
+/// Whose rows count, this peer's among them. Lots are drawn among those with something to say: else nobody might be left
+/// who has.
 template <class Context, class Participation>
 void draw_lots(Context& ctx, const Participation& participation, talk_terms& terms, axis::group_question q) {
-  const net::peer_index self = q.self;
-  const bool elastic = ctx.elastic();
-  const auto speaks = [&](net::peer_index p) { return !elastic || ctx.share_of(p) > 0; };
-  if (elastic) q.peers = static_cast<std::uint32_t>(std::count_if(terms.members.begin(), terms.members.end(), speaks));
+  const net::peer_index self = std::exchange(q.self, 0), all = std::exchange(q.peers, 0);
+  const auto speaks = [&](net::peer_index p) { return ctx.share_of(p) > 0; };
+  for (net::peer_index p = 0; p < all; ++p) q.peers += speaks(p) ? 1 : 0;
   terms.contributors = 0;
   bool drawn = false;
   double share = 0;
-  net::peer_index lot = 0;
-  for (const net::peer_index p : terms.members) {
+  for (net::peer_index p = 0; p < all; ++p) {
     if (!speaks(p)) continue;
-    q.self = elastic ? lot++ : p;
-    if (!participation.contributes(q)) continue;
+    const bool counts = participation.contributes(q);
+    ++q.self;
+    if (!counts || !std::binary_search(terms.members.begin(), terms.members.end(), p)) continue;
     ++terms.contributors;
     drawn = drawn || p == self;
-    share += elastic ? ctx.share_of(p) : 0;
+    share += ctx.share_of(p);
   }
   terms.contributes = terms.contributes && drawn;
-  if (terms.contributors == 0) return;
-  terms.rescale = elastic ? static_cast<float>(1.0 / share)
-                          : static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
+  if (terms.contributors > 0) terms.rescale = static_cast<float>(1.0 / share);
 }
 
 template <class Recipe, class Outer, class Group>

@@ -57,13 +57,21 @@ class round_turns {
     ar(c.outer_steps, committed_at_, ended_);
   }
 
-  /// The first turns of a run.
-  void found(auto& ctx, Core& c) {
+  /// The first turns of a run, if it begins.
+  result<void> start(auto& ctx, Core& c, bool begins) {
+    if (!begins) return {};
+    c.found_means(ctx);
     for (state& s : c.states) {
       if (applies_late && !late::of_step_before(ctx)) s.due_at += c.period(s);
     }
     choose_next(c);
+    return {};
   }
+  static void count_step(Core&) {}
+  /// Whether a turn was applied since this was asked last.
+  [[nodiscard]] bool applied(const Core&) noexcept { return std::exchange(applied_, false); }
+  /// The leader adds up: 100 bytes to it. A sum that `is_late` goes out before gradients at other parameters are added.
+  static result<bool> enough_samples(auto& ctx, Core&, bool is_late) { return is_late || ctx.announce_samples(); }
 
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
@@ -80,10 +88,7 @@ class round_turns {
     const bool others_wait = !due_between(c, one.due_at + 1, c.at).empty();  // they depart in the next step
     if (others_wait || one.waited >= c.rows.merge_rule().steps) return exchange(ctx, c);
     if (2 * one.waited < c.rows.merge_rule().steps || !is_under_way(ctx, one)) return {};
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    return {};
+    return turn_all(ctx, due);
   }
 
   /// A turn from where it is to its end. The run's last is that of all fragments. Where nothing may be under way during
@@ -178,9 +183,7 @@ class round_turns {
     if constexpr (keeps_means) {
       if (ends_alike(ctx)) return mean_of_all(ctx, c);
     }
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
+    CAUSEWAY_TRY(turn_all(ctx, due));
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
     return Core::has_statistics(ctx) ? c.exchange_statistics(ctx, due) : result<void>{};
   }
@@ -215,9 +218,7 @@ class round_turns {
       sent_in_ = 0;
       CAUSEWAY_TRY(late::make(ctx, c, due, true));
     }
-    if constexpr (Core::own_parameters) {
-      if (!ctx.moves_blocks()) CAUSEWAY_TRY(own_.take(ctx, c, due));
-    }
+    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.take(ctx, c, due));
     for (state* s : due) {
       if (applies_late) continue;
       if constexpr (!Core::content_type::anchored && keeps_means) {
@@ -226,6 +227,7 @@ class round_turns {
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
+    if constexpr (Core::meets) c.trigger.begin_anew(ctx);
     if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.note_left(ctx));
     if constexpr (Core::by_path) c.modules.admit(ctx, c.states, c.group, c.rows);
     end(c, due);
@@ -240,9 +242,6 @@ class round_turns {
   [[nodiscard]] own_parameters<Core>& own() noexcept { return own_; }
   /// A turn was made after `step`: of another policy with the one record that both have, or of rows that waited.
   void passed(std::uint64_t step) noexcept { committed_at_ = moved_from_ = step; }
-
-  /// Whether a turn was applied since this was asked last.
-  [[nodiscard]] bool applied() noexcept { return std::exchange(applied_, false); }
 
   /// What all hold alike was replaced. What was under way is not for this round any more: it goes out with
   /// the next, as a row that is made already, or as part of the progress that is still there.
@@ -271,17 +270,21 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
-    if constexpr (Core::own_parameters) {
-      if (!ctx.moves_blocks()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
-    }
+    if constexpr (Core::own_parameters) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
   }
 
  private:
+  static result<void> turn_all(auto& ctx, const due_list& due) {
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    return {};
+  }
   [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.merge_rule().steps : 0; }
   result<void> compose(auto& ctx, Core& c, state& s) {
     if (late::of_step_before(ctx)) return s.compose_nothing(ctx);
     if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
-    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    CAUSEWAY_TRY(late::compose(ctx, c, s));
     return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
   }
 
@@ -315,10 +318,7 @@ class round_turns {
     if (!one.pending) return set_aside(ctx, c, c.at);
     if (!is_under_way(ctx, one)) return send(ctx, c, due);
     if (c.at + one.since < one.due_at) return {};
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    return {};
+    return turn_all(ctx, due);
   }
 
   result<void> depart(auto& ctx, Core& c, due_list due) {

@@ -90,22 +90,17 @@ class rounds : round_rules<Axes...> {
   result<void> start(auto& ctx) {
     const bool begins = core_.states.empty();
     CAUSEWAY_TRY(core_.start(ctx));
-    if (begins && ctx.elastic()) turns_.found(ctx, core_);
     if constexpr (laws::mix.watches_movement) ctx.stages().will_ask(2 * core_.states.size());
     if constexpr (laws::own_parameters) turns_.own().start(ctx, core_);
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);
       ctx.contribution().gather(core_.trigger.target());
-      if (!ctx.elastic()) CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
-      if (!ctx.elastic() && ctx.stages().is_first()) core_.trigger.open(ctx);
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
     if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
     samples_used_ = ctx.contribution().ever();
-    for (state& s : core_.states) {
-      if (s.pending && !ctx.elastic()) CAUSEWAY_TRY(core_.begin(ctx, s));
-    }
+    CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.start(ctx, core_, begins); }));
     if (measures_speed) left_ = ctx.clock().now();
     return {};
   }
@@ -139,8 +134,8 @@ class rounds : round_rules<Axes...> {
 
   result<void> after_inner_step(auto& ctx) {
     if constexpr (content_type::before_inner_step) {
-      if (ctx.elastic() && !turns_.applied()) return {};
-      return !accumulates || core_.gathered == 0 ? core_.commit(ctx, core_.states[0]) : result<void>{};
+      const bool applied = in_order(ctx, [&](auto& order) { return order.applied(core_); });
+      return applied ? core_.commit(ctx, core_.states[0]) : result<void>{};
     } else {
       return count_and_exchange(ctx);
     }
@@ -231,7 +226,7 @@ class rounds : round_rules<Axes...> {
     core_.gathered = 0;
     if constexpr (content_type::before_inner_step) {
       CAUSEWAY_TRY(ctx.inner_step());
-      (void)turns_.applied();
+      (void)turns_.applied(core_);
       CAUSEWAY_TRY(core_.commit(ctx, core_.states[0]));
     }
     ctx.resume_at(core_.at);
@@ -273,9 +268,7 @@ class rounds : round_rules<Axes...> {
       s.compute_seconds += computed;
       s.waited += s.pending ? 1 : 0;
     }
-    if constexpr (core_type::chooses) {
-      if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
-    }
+    in_order(ctx, [&](auto& order) { order.count_step(core_); });
     ++core_.at;
   }
 
@@ -290,7 +283,9 @@ class rounds : round_rules<Axes...> {
     const bool late = ctx.contribution().has_late();
     if (late || !counted_) CAUSEWAY_TRY(add_gradient(ctx, ctx.contribution().after(samples_used_)));
     if (!std::exchange(counted_, true) && ctx.exchanges_at_once()) ++core_.at;
-    CAUSEWAY_ASSIGN(const bool enough, enough_samples(ctx));
+    const bool is_late = core_.gathered > 0 && gathered_for_ != core_.states.front().number;
+    CAUSEWAY_ASSIGN(const bool enough,
+                    in_order(ctx, [&](auto& order) { return order.enough_samples(ctx, core_, is_late); }));
     if (!enough) ctx.skip_inner_step();
     if (enough) CAUSEWAY_TRY(exchange_samples(ctx));
     counted_ = false;
@@ -311,26 +306,10 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
-  /// Where peers come and go, the leader adds up: 100 bytes to it after every step. A sum that was late for its round goes
-  /// out with the next, before anything is added that is of other parameters.
-  result<bool> enough_samples(auto& ctx) {
-    const bool is_late = core_.gathered > 0 && gathered_for_ != core_.states.front().number;
-    if (ctx.elastic()) return is_late || ctx.announce_samples();
-    CAUSEWAY_ASSIGN(const double enough, core_type::ask_first(ctx, [&]() -> result<double> {
-                      CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
-                      return reached ? 1.0 : 0.0;
-                    }));
-    return enough > 0;
-  }
-
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
     CAUSEWAY_TRY(core_.mean_gradient(ctx));
-    if (ctx.elastic()) {
-      CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
-    } else {
-      for (state& s : core_.states) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
-    }
+    CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.catch_up(ctx, core_); }));
     core_.gathered = 0;
     return {};
   }
@@ -355,10 +334,7 @@ class rounds : round_rules<Axes...> {
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) count_step(ctx);  // once a step, however often the hook is called
     counted_ = true;
-    if constexpr (core_type::meets) {
-      if (!ctx.elastic()) CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, false));
-    }
-    CAUSEWAY_TRY(visit_all(ctx));
+    CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.visit(ctx, core_); }));
     if constexpr (core_type::meets) core_.trigger.step_is_over();
     counted_ = false;
     if (measures_speed) left_ = ctx.clock().now();
@@ -369,21 +345,23 @@ class rounds : round_rules<Axes...> {
   result<void> meet_until_all_end(auto& ctx) {
     while (!core_.trigger.all_ended()) {
       CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, true));
-      CAUSEWAY_TRY(visit_all(ctx));
+      CAUSEWAY_TRY(fixed::visit(ctx, core_));
       core_.trigger.step_is_over();
     }
     return {};
   }
 
-  result<void> visit_all(auto& ctx) {
+  /// `f` of the order of things that fits the group: by turns under a record each, or without any.
+  decltype(auto) in_order(auto& ctx, auto&& f) {
     if constexpr (laws::elastic) {
-      if (ctx.elastic()) return turns_.visit(ctx, core_);
+      if (ctx.elastic()) return f(turns_);
     }
-    return fixed::visit_all(ctx, core_);
+    return f(fixed_);
   }
 
   core_type core_;
   detail::round_turns<core_type> turns_;
+  [[no_unique_address]] fixed fixed_;
   std::uint64_t samples_used_ = 0;  ///< of all that this peer trained on: what is in rows already, or counted for them
   std::uint64_t gathered_for_ = 0;  ///< the exchange that the sum of gradients was begun for
   bool counted_ = false;            ///< this inner step is in the counters already

@@ -425,6 +425,7 @@
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 18
 #include <causeway/train/impl/common_cut.ipp>
 #include <causeway/train/impl/entered_attempt.ipp>
+#include <causeway/train/impl/fixed_group.ipp>
 #include <causeway/train/impl/flat_model.ipp>
 #include <causeway/train/impl/held_round.ipp>
 #include <causeway/train/impl/member.ipp>

@@ -9,7 +9,6 @@
 #include <causeway/collective/broadcast.hpp>
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/gather.hpp>
-#include <causeway/collective/group_view.hpp>
 #include <causeway/collective/options.hpp>
 #include <causeway/collective/pairs.hpp>
 #include <causeway/core/clock.hpp>
@@ -26,6 +25,7 @@
 #include <causeway/train/contribution.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/environment.hpp>
+#include <causeway/train/fixed_group.hpp>
 #include <causeway/train/inner_steps.hpp>
 #include <causeway/train/mean_exchange.hpp>
 #include <causeway/train/model.hpp>
@@ -36,8 +36,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -53,9 +53,9 @@ class training_context {
         inner_{std::move(inner)},
         env_{std::move(env)},
         options_{std::move(options)},
-        world_{std::make_unique<net::any_transport>(std::move(env_.transport))},
+        fixed_{std::make_unique<detail::fixed_group>(std::move(env_.transport), env_.exchange.deadline)},
         keeps_inputs_{keeps_inputs},
-        attendance_{env_.group.get()},
+        attendance_{membership()},
         random_{options_.seed, mix(streams::own, identity())},
         shared_random_{options_.seed, mix(streams::shared)} {
     reset_inner();
@@ -67,12 +67,14 @@ class training_context {
   [[nodiscard]] net::peer_index self() const { return transport().self(); }
   [[nodiscard]] std::uint32_t peers() const { return transport().size(); }
   /// Whether peers may come and go during the run.
-  [[nodiscard]] bool elastic() const noexcept { return env_.group != nullptr; }
+  [[nodiscard]] bool elastic() const noexcept { return !group().is_fixed(); }
+  /// How many may be named by number: where they come and go none.
+  [[nodiscard]] std::uint32_t numbered_peers() const { return elastic() ? 0 : peers(); }
   [[nodiscard]] opened_group closes_membership() const { return opened_group{env_.group, 1}; }  ///< for who opens it
-  [[nodiscard]] std::uint64_t identity() const { return elastic() ? env_.group->identity() : std::uint64_t{self()}; }
+  [[nodiscard]] std::uint64_t identity() const { return group().identity(); }
   [[nodiscard]] std::uint64_t step() const noexcept { return step_; }  ///< inner steps committed by this peer
   /// Outer rounds committed by this peer.
-  [[nodiscard]] std::uint64_t round() const noexcept { return elastic() ? env_.group->round() : round_; }
+  [[nodiscard]] std::uint64_t round() const noexcept { return group().round(); }
   /// Whether a failed exchange must leave its input as it was, because the fault policy may ask for it again.
   [[nodiscard]] bool keeps_inputs() const noexcept { return keeps_inputs_; }
 
@@ -138,17 +140,17 @@ class training_context {
     return const_cast<net::any_transport&>(std::as_const(*this).transport());
   }
   [[nodiscard]] const net::any_transport& transport() const noexcept {
-    if (entry().transport) return *entry().transport;
-    return group_ ? *group_ : *world_;
+    return entry().transport != nullptr ? *entry().transport : fixed_->transport();
   }
-  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }  ///< to all peers of the run
+  [[nodiscard]] net::any_transport& world() noexcept { return fixed_->world(); }  ///< to all peers of the run
   /// From now on transport(), self() and peers() are those of the group of `members`, peers of world() with this one among
   /// them: the ones that hold the same stage of a model, in the order of their pipelines. Call it in `start`.
   void form_group(std::vector<net::peer_index> members) {
-    group_.emplace(collective::group_view{*world_, std::move(members)});
+    fixed_->form(std::move(members));
+    attendance_.look();
   }
-  [[nodiscard]] elastic_group& membership() noexcept { return *env_.group; }  ///< where peers come and go
-  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }            ///< of the model that this peer holds one of
+  [[nodiscard]] elastic_group& membership() noexcept { return env_.group ? *env_.group : *fixed_; }  ///< who is there
+  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }  ///< of the model that this peer holds one of
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
   /// The same sequence on all peers, as long as all draw equally often.
@@ -167,13 +169,13 @@ class training_context {
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
   result<void> average_with(net::peer_index other, std::span<float> data) {
     received_.resize(data.size());
-    return collective::average_pair(transport(), other, {.channel = collective::channels::parameters, .step = round_}, data,
-                                    received_, env_.exchange.deadline);
+    return collective::average_pair(transport(), other, {.channel = collective::channels::parameters, .step = round()},
+                                    data, received_, env_.exchange.deadline);
   }
 
   /// This peer's partner when all are paired at random, by seed and round alone; none for the one left over.
   [[nodiscard]] std::optional<net::peer_index> random_partner() const {
-    return collective::partner_of(self(), peers(), rng{options_.seed, mix(streams::pairs, round_)});
+    return collective::partner_of(self(), peers(), rng{options_.seed, mix(streams::pairs, round())});
   }
 
   /// The parameters as they stand are what all peers hold now: the next exchange will be based on them. Where peers come
@@ -182,24 +184,24 @@ class training_context {
 
   /// The same where it is other values that all peers hold alike; none if the peers do not hold the same.
   void commit_round(std::span<const float> shared) {
-    if (elastic()) return attendance_.is_candidate();
-    ++round_;
-    const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0 && !shared.empty();
-    hash_ = full ? detail::hash_of(model_, shared) : 0;
-    parent_ = mix(parent_, hash_, round_);
+    const auto hash = [&](std::uint64_t round) -> std::uint64_t {
+      const bool full = options_.hash_every != 0 && round % options_.hash_every == 0 && !shared.empty();
+      return full ? detail::hash_of(model_, shared) : 0;
+    };
+    attendance_.is_candidate(std::ref(hash));
   }
   /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
   void skip_inner_step() noexcept { inner_.skip(); }
   [[nodiscard]] bool skips_inner_step() noexcept { return inner_.is_skipped(); }  ///< says so once
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
-  /// gives the weight of its row, the second says that the result is there. With fixed peers the weight is 1; else it goes
-  /// by samples, 0 for who has just joined, and transport(), self() and peers() are those of the exchange from then on.
-  result<float> enter_exchange() {
+  /// gives the weight of its row, the second says that the result is there. With fixed peers that is what it `counts`; else
+  /// it goes by samples, 0 for who has just joined, and transport(), self() and peers() are the exchange's from then on.
+  result<float> enter_exchange(std::uint64_t counts = 1) {
     CAUSEWAY_TRY(attendance_.enter());
-    return own_weight();
+    return attempt() == 0 ? static_cast<float>(counts) : own_weight();
   }
-  [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
+  [[nodiscard]] float own_weight() const { return static_cast<float>(entry().share * peers()); }
   result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {},
                              const std::vector<index_range>* where = nullptr) {
     return attendance_.exchanged(row, counts, where);
@@ -221,20 +223,18 @@ class training_context {
   /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
   [[nodiscard]] bool is_last_exchange() const noexcept { return entry().last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
-  [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry().shares[peer] : 1.0 / peers(); }
+  [[nodiscard]] double share_of(net::peer_index peer) const { return entry().shares[peer]; }
   [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }  ///< that exchange
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
   [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
   bool announce_samples() { return attendance_.announce(); }
   bool stand_by() { return attendance_.stand_by(); }  ///< says that this peer is ready; whether it is time to enter
-  [[nodiscard]] bool exchanges_at_once() const { return elastic() && env_.group->exchanges_at_once(); }  ///< see there
-  [[nodiscard]] bool run_ends() const { return elastic() && env_.group->run_ends(); }                    ///< likewise
-  [[nodiscard]] bool moves_blocks() const { return elastic() && env_.group->moves_blocks(); }            ///< likewise
+  [[nodiscard]] bool exchanges_at_once() const { return group().exchanges_at_once(); }  ///< see there
+  [[nodiscard]] bool run_ends() const { return group().run_ends(); }                    ///< likewise
+  [[nodiscard]] bool moves_blocks() const { return group().moves_blocks(); }            ///< likewise
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
-  [[nodiscard]] double own_share() const {
-    return entry().share > 0 ? entry().share : 1.0 / (elastic() ? env_.group->expected() : peers());
-  }
+  [[nodiscard]] double own_share() const { return entry().share > 0 ? entry().share : 1.0 / group().expected(); }
 
   /// Before `enter_exchange`, one pass: where peers come and go, who has a row that is not finite sits the round out.
   result<void> check_own(std::span<float> row) { return mean_.check(*this, attendance_, row); }
@@ -244,15 +244,19 @@ class training_context {
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
-    if (elastic()) options.deadline = entry().deadline;
+    options.deadline = entry().deadline;
     options.checks_results = elastic();
     return options;
   }
 
   /// What names the messages of the exchange entered last; `part`, below 2^24, of several that are under way at a time.
+  /// Fixed peers enter none: `own` does, or the newest committed round.
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
-    if (!elastic()) return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
-    return {.channel = channel, .step = entry().round | part << 40U, .parent = entry().parent};
+    return exchange_id({.channel = channel, .step = round(), .parent = parent()}, part);
+  }
+  [[nodiscard]] net::message_id exchange_id(const net::message_id& own, std::uint64_t part) const {
+    if (!elastic()) return own;
+    return {.channel = own.channel, .step = entry().round | part << 40U, .parent = entry().parent};
   }
 
   /// Of the inner step that comes next; its factors, the policy's and a stage's, are not in a checkpoint.
@@ -287,7 +291,7 @@ class training_context {
   template <class Comm>
   result<void> open_membership(Comm& comm) {
     shares_inner_ = Comm::traits.exchanges_gradients;
-    return elastic() ? env_.group->open(detail::shared_state_of(*this, comm), pool()) : result<void>{};
+    return membership().open(detail::shared_state_of(*this, comm), pool());
   }
 
   /// One exchange without a step before it: `exchange` is the policy's part, or `admit` when nobody has anything to give.
@@ -302,19 +306,16 @@ class training_context {
   }
 
   void count_samples(std::uint64_t samples) noexcept { contribution().add(samples); }
-  /// Numbers of this peer's next samples: see basic_trainer::draw.
+  /// Numbers of this peer's next samples in the ledger: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
-    if (elastic() && !contribution().paused()) return env_.group->draw(samples(), count);
-    std::vector<std::uint64_t> numbers(elastic() ? 0 : count);
-    std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
-    return numbers;
+    return contribution().paused() ? std::vector<std::uint64_t>{} : membership().draw(samples(), count);
   }
-  [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
+  [[nodiscard]] bool budget_used() const { return group().budget_used(); }
   /// All peers start from the same parameters, or all from checkpoints (of one round, if `alike`). One hash to everybody.
   result<void> agree_on_start(bool restored, bool alike) {
-    if (!restored) parent_ = detail::hash_of(model_, parameters());
+    if (!restored) fixed_->starts_from(detail::hash_of(model_, parameters()));
     return collective::all_equal(
-        transport(), {.channel = collective::channels::state}, restored ? mix(~0ULL, alike ? round_ : 0) : parent_,
+        transport(), {.channel = collective::channels::state}, restored ? mix(~0ULL, alike ? round() : 0) : parent(),
         "starts from other parameters; use the same seed and options, or checkpoints of one round", mean_.options(*this));
   }
 
@@ -346,14 +347,14 @@ class training_context {
   void commit_step() noexcept { step_ += std::exchange(resumed_, false) ? 0U : 1U; }
   [[nodiscard]] float gradient_norm() const noexcept { return inner_.gradient_norm(); }
   [[nodiscard]] float learning_rate() const noexcept { return inner_.learning_rate(); }
-  [[nodiscard]] std::uint64_t state_hash() const noexcept { return elastic() ? env_.group->state_hash() : hash_; }
+  [[nodiscard]] std::uint64_t state_hash() const noexcept { return group().state_hash(); }
   /// Names the committed state that exchanges are based on.
-  [[nodiscard]] std::uint64_t parent() const noexcept { return elastic() ? env_.group->parent() : parent_; }
+  [[nodiscard]] std::uint64_t parent() const noexcept { return group().parent(); }
   [[nodiscard]] const trainer_options& options() const noexcept { return options_; }
 
   template <class Archive>
   void serialize(Archive& ar) {
-    ar(step_, round_, parent_, random_, shared_random_);
+    ar(step_, *fixed_, random_, shared_random_);
   }
 
  private:
@@ -372,12 +373,13 @@ class training_context {
     return {};
   }
 
+  [[nodiscard]] const elastic_group& group() const noexcept { return env_.group ? *env_.group : *fixed_; }
+
   M model_;
   detail::inner_steps<Inner> inner_;
-  environment env_;  // its transport is moved to world_
+  environment env_;  // its transport is moved to fixed_
   trainer_options options_;
-  std::unique_ptr<net::any_transport> world_;  // stays where it is when the context moves: group_ refers to it
-  std::optional<net::any_transport> group_;
+  std::unique_ptr<detail::fixed_group> fixed_;  // all there is, or unused; stays where it is when the context moves
   stage_peers stages_;
   bool keeps_inputs_;
   detail::round_attendance attendance_;
@@ -386,9 +388,6 @@ class training_context {
   rng random_;
   rng shared_random_;
   std::uint64_t step_ = 0;
-  std::uint64_t round_ = 0;
-  std::uint64_t parent_ = 0;
-  std::uint64_t hash_ = 0;
   std::uint64_t micro_batch_ = 0;
   bool shares_inner_ = false;  // the inner optimizer is part of the shared state
   bool resumed_ = false;       // step_ was set during the step under way

@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
 #define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
 
-// What the context asks of a membership that changes during a run. train/member.hpp implements it over net::fabric; a run
-// with a fixed set of peers has none.
+// Who is there, as the context asks it: a membership that changes during a run (train/member.hpp, over net::fabric), or a
+// fixed set of peers (train/fixed_group.hpp).
 
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
@@ -146,6 +146,11 @@ class elastic_group {
   /// How many peers the run is meant to have.
   [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
 
+  /// Whether they are always the same ones, who exchange without being let in.
+  [[nodiscard]] virtual bool is_fixed() const { return false; }
+  /// The exchange that a peer is in before it was let into one: that of a fixed set, else of nobody.
+  [[nodiscard]] virtual round_entry view() const { return {}; }
+
   /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
   virtual result<void> open(shared_state state, thread_pool& pool) = 0;
 
@@ -195,6 +200,10 @@ class elastic_group {
   /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
   /// was more than one row.
   virtual result<void> exchanged(std::span<const float> mean) = 0;
+
+  /// The shared state is that of a round which was just made. A fixed set commits it. `hash`: of what all hold alike, by
+  /// the number of the round.
+  virtual void made(const std::function<std::uint64_t(std::uint64_t)>&) {}
 
   /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
   /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.

@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
 #define CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
 
-// A trainer's part in the rounds of peers that come and go: with which samples it enters an exchange, once in an attempt,
-// what it was let into, and what it says came of it. With fixed peers there is no group, and nothing of it applies.
+// A trainer's part in the rounds of its group: with which samples it enters an exchange, once in an attempt, what it was
+// let into, and what it says came of it. In a fixed set there are no attempts.
 
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,15 +21,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 class round_attendance {
  public:
-  /// `group`: null with fixed peers.
-  explicit round_attendance(elastic_group* group) : group_{group} {}
+  explicit round_attendance(elastic_group& group) : group_{&group} { look(); }
 
+  /// Before anything was entered: what there is to see of the group, which may be another one than before.
+  void look() { entry_ = group_->view(); }
   [[nodiscard]] const round_entry& entry() const noexcept { return entry_; }
   [[nodiscard]] contribution& samples() noexcept { return contribution_; }
   [[nodiscard]] const contribution& samples() const noexcept { return contribution_; }
-  /// Names the attempt that this peer was let into, until that is judged; never 0.
+  /// Names the attempt that this peer was let into, until that is judged; never 0, which
+  /// is for none: in a fixed set always.
   [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
-  [[nodiscard]] bool can_sit_out() const { return group_ != nullptr && group_->can_sit_out(); }
+  [[nodiscard]] bool can_sit_out() const { return group_->can_sit_out(); }
 
   bool announce() { return entered_ || group_->announce(contribution_.all(), contribution_.gathered()); }
   bool stand_by() {
@@ -45,8 +48,12 @@ class round_attendance {
   /// Fills `row` with what comes next in a result that this peer knows.
   CAUSEWAY_DECL void take_known(std::span<float> row);
 
-  /// The shared state is that of a round which is not decided on yet.
-  void is_candidate() noexcept { candidate_ = true; }
+  /// The shared state is that of a round which is not decided on yet, or needs no decision. `hash`: see
+  /// elastic_group::made.
+  void is_candidate(const std::function<std::uint64_t(std::uint64_t)>& hash) {
+    candidate_ = true;
+    group_->made(hash);
+  }
   /// This peer gives up what it computed since the last commit: `decide` sees to it.
   CAUSEWAY_DECL [[nodiscard]] error unusable(const std::string& what);
   CAUSEWAY_DECL result<verdict> decide(const result<void>& outcome);

@@ -63,7 +63,8 @@ class stage_peers {
   CAUSEWAY_DECL result<float> norm(float own, const collective::collective_options& options);
 
   /// errc::unsupported where two stages hold the same parameters (a tied table, or all of a stage where micro-batches go
-  /// two ways): for policies in whose groups they would become two versions. All stages must ask.
+  /// two ways): for policies in whose groups they would become two versions. All stages must ask. Where stages come and go
+  /// their executor refuses it before.
   CAUSEWAY_DECL result<void> refuse_copies(const char* policy, const collective::collective_options& options);
 
   /// Σ x² over a row that `ranges` of the flat parameters were gathered to, without copies.

@@ -18,6 +18,7 @@
 #include <causeway/train/observer.hpp>
 
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -74,17 +75,13 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> start() {
     if constexpr (valid) {
       CAUSEWAY_TRY(given_);
+      CAUSEWAY_TRY(check_group());
       CAUSEWAY_TRY(parallel_.start(ctx_));
-      if (!ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start(restored_, Comm::traits.identical_replicas));
+      if constexpr (!elastic) CAUSEWAY_TRY(ctx_.agree_on_start(restored_, Comm::traits.identical_replicas));
       CAUSEWAY_TRY(comm_.start(ctx_));
       if constexpr (elastic) {
         opened_ = ctx_.closes_membership();
         return ctx_.open_membership(comm_);
-      }
-      if (ctx_.elastic()) {
-        return fail(
-            errc::invalid_argument, std::string{Fault::name},
-            "the environment has a membership, but this fault policy needs a fixed set of peers; use fault::quorum");
       }
     }
     return {};
@@ -103,7 +100,9 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
         CAUSEWAY_TRY(attend());
       }
     } else {
-      return ctx_.draw(count);
+      std::vector<std::uint64_t> numbers(count);
+      std::iota(numbers.begin(), numbers.end(), (ctx_.step() * ctx_.peers() + ctx_.self()) * count);
+      return numbers;
     }
   }
 
@@ -117,9 +116,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
 
   /// Call once after the last step, on all peers: brings the replicas together.
   result<void> finish() {
-    if constexpr (valid) {
-      if (!ctx_.elastic()) return comm_.finish(ctx_);  // else the last commit did it
-    }
+    if constexpr (valid && !elastic) return comm_.finish(ctx_);  // else the last commit did it
     return {};
   }
 
@@ -169,6 +166,15 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   static constexpr bool valid = CommunicationPolicy<Comm> && ParallelismPolicy<Parallel> && FaultPolicy<Fault>;
 
   static constexpr bool elastic = Fault::traits.produces == peers::elastic && Comm::traits.tolerates == peers::elastic;
+
+  result<void> check_group() const {
+    if (elastic == ctx_.elastic()) return {};
+    return fail(errc::invalid_argument, std::string{Fault::name},
+                elastic
+                    ? "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop"
+                    : "the environment has a membership, but this fault policy needs a fixed set of peers; use "
+                      "fault::quorum");
+  }
 
   enum class phase : std::uint8_t { compute, before, inner, after, close };
 

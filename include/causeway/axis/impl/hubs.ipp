@@ -13,11 +13,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 CAUSEWAY_DECL std::tuple<> star::outers() { return {}; }
 
 CAUSEWAY_DECL result<void> star::check(std::uint32_t peers) const {
+  if (peers == 0) return check_elastic_hubs("star", label, record_samples);
   if (hub < peers) return {};
   return fail(errc::invalid_argument, "star", "the hub is not one of the peers");
 }
-
-CAUSEWAY_DECL result<void> star::check_elastic() const { return check_elastic_hubs("star", label, record_samples); }
 
 CAUSEWAY_DECL result<void> check_elastic_hubs(const char* who, const collective::region_label& label,
                                               std::uint64_t record_samples) {

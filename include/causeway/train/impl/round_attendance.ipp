@@ -11,7 +11,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL result<void> round_attendance::enter() {
-  if (group_ == nullptr || entered_) return {};
+  if (entered_ || group_->is_fixed()) return {};
   CAUSEWAY_ASSIGN(entry_, group_->enter(contribution_.all() - contribution_.later(), contribution_.later()));
   entered_ = true;
   known_at_ = 0;
@@ -21,7 +21,6 @@ CAUSEWAY_DECL result<void> round_attendance::enter() {
 
 CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts,
                                                        const std::vector<index_range>* where) {
-  if (group_ == nullptr) return {};
   group_->received(mean, parts_ > 1 ? where : nullptr);
   group_->received(counts, nullptr);
   if (--parts_left_ > 0) {
@@ -49,10 +48,6 @@ CAUSEWAY_DECL error round_attendance::unusable(const std::string& what) {
 
 CAUSEWAY_DECL result<verdict> round_attendance::decide(const result<void>& outcome) {
   gave_up_ = false;
-  if (group_ == nullptr) {
-    return fail(errc::invalid_argument, "fault policy",
-                "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
-  }
   if (outcome && !candidate_) return verdict::commit;
   const bool gives_up = std::exchange(unusable_, false) && !outcome;
   CAUSEWAY_ASSIGN(const verdict judged, gives_up ? group_->sit_out(outcome.error()) : group_->decide(outcome, candidate_));

@@ -63,6 +63,7 @@ CAUSEWAY_DECL result<float> stage_peers::norm(float own, const collective::colle
 }
 
 CAUSEWAY_DECL result<void> stage_peers::refuse_copies(const char* policy, const collective::collective_options& options) {
+  if (ask_ != nullptr) return {};  // who lets stages come and go refuses them
   auto copies = static_cast<double>(copies_.size());
   CAUSEWAY_TRY(sum(std::span{&copies, 1}, options));
   if (copies == 0) return {};

@@ -59,7 +59,7 @@ ELSEWHERE = {"bamboo": "tests/parallel/elastic/elastic_resumed.cpp"}  # presets 
 BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);",
           **{name: "env.group = mates;  // the membership of the stage, whose member_options::called_away asks policy.peer()"
              for name in ("swarm", "diloco_swarm", "gwtf", "skippipe")},
-          **{name: "env.group = group;  // a pipeline_group over the membership of all peers, also the options' `peers`"
+          **{name: "env.group = group;  // the membership of all peers: no quota, no budget, enters_afresh"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree", "checkfree_plus")}}
 MODELS = {"petals_finetune", "petals_lora"}  # the preset makes the model; the policies are the user's
 PARTS = "Build each peer's model with `parallel::part_of`. "

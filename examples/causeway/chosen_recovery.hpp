@@ -71,6 +71,9 @@ class chosen_among {
     return std::visit([](const auto& r) { return r.interval(); }, it_);
   }
   /// What `neighbour_init` alone makes up.
+  [[nodiscard]] bool makes_up() const noexcept {
+    return std::holds_alternative<causeway::stage::recovery::neighbour_init>(it_);
+  }
   [[nodiscard]] std::vector<causeway::stage::made_up_block> made_up(const causeway::stage::cluster_snapshot& g) const {
     return std::visit([&](const auto& r) { return causeway::stage::made_up_by(r, g); }, it_);
   }

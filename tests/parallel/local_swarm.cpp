@@ -229,6 +229,23 @@ TEST_CASE("local swarm: whoever is killed in a local step or in an exchange, the
   kill_at_every(8, 0, 109, 0s);
 }
 
+// Others wait for its work meanwhile, unless it says that it has something else to do; who is silent counts as lost at
+// once.
+TEST_CASE("local swarm: a peer that comes back while a round ends holds nobody up", "[parallel][fast]") {
+  for (const std::uint32_t victim : {0U, 4U, 8U}) {
+    for (std::uint64_t n = 446; n < 790; n += 37) {
+      auto o = rounds_of(3, 15);
+      o.victim = victim, o.dies_at = n, o.back_after = 1500ms;
+      CAPTURE(victim, n);
+      sgd_swarm swarm{o};
+      swarm.boot();
+      swarm.run(2min);
+      REQUIRE(swarm.finished() == swarm.hosts());
+      CHECK(support::longest_pause(swarm.at(3).ends) < 4s);
+    }
+  }
+}
+
 TEST_CASE("local swarm: what is stepped on is what counts, each micro-batch once, also what a lost peer had",
           "[parallel][fast]") {
   auto o = rounds_of(3, 3);

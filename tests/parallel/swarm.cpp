@@ -156,6 +156,21 @@ void die_and_come_back(std::uint32_t victim, std::string_view point, std::uint32
 
 }  // namespace
 
+TEST_CASE("swarm: a peer that comes back while a step ends holds nobody up", "[parallel][fast]") {
+  for (const std::uint32_t victim : {0U, 4U, 8U}) {
+    for (std::uint64_t n = 200; n < 600; n += 37) {
+      auto o = three_stages;
+      o.steps = 15, o.victim = victim, o.dies_at = n, o.back_after = 1500ms;
+      CAPTURE(victim, n);
+      support::swarm_world<> swarm{o};
+      swarm.boot();
+      swarm.run(2min);
+      REQUIRE(swarm.finished() == swarm.hosts());
+      CHECK(support::longest_pause(swarm.at(3).ends) < 4s);
+    }
+  }
+}
+
 TEST_CASE("swarm: a stage's only peer may die at any point of a round, with another stage's, and come back",
           "[parallel][fast]") {
   for (const char* const point : {"before_ready", "entered", "exchanged", "before_store", "stored", "voted", "committed"}) {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "parallel/elastic/elastic_world.hpp"
 #include "support/catch.hpp"
@@ -18,12 +17,12 @@ template <class Options, class Change>
 void check_survives(std::uint32_t victim, Change change) {
   support::elastic_world_options o;
   o.hosts = 5;
+  o.plain_member = true;
   o.layers = 6;
   o.victim = victim;
   o.dies_at = 220;
-  const auto make = [&](std::shared_ptr<pipeline_group> group, const parallel::elastic_pipeline_options& e) {
+  const auto make = [&](const std::shared_ptr<pipeline_group>&, const parallel::elastic_pipeline_options& e) {
     Options options;
-    options.peers = std::move(group);
     options.micro_batches = e.micro_batches;
     change(options);
     return presets::make(options);

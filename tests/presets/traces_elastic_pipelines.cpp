@@ -111,7 +111,6 @@ class elastic_replay {
     return [this](const support::elastic_world_options&, const std::shared_ptr<pipeline_group>& group, environment env,
                   const parallel::elastic_pipeline_options& e) -> std::unique_ptr<support::elastic_peer> {
       Options options;
-      options.peers = group;
       options.micro_batches = e.micro_batches;
       change_(options);
       env.group = group;

@@ -58,8 +58,8 @@ struct elastic_pipeline_options {
 
 /// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
 /// layout: the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function
-/// of trainer.context().step(). Needs an environment whose group is a pipeline_group, the same object here, fault::quorum,
-/// and an inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
+/// of trainer.context().step(). Needs an environment whose group is a member or a pipeline_group, fault::quorum, and an
+/// inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
 /// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
@@ -94,6 +94,7 @@ class elastic_pipeline {
         recovery_{std::move(recovery)},
         order_{std::move(schedule)},
         codec_{std::move(codec)} {}
+  void join(std::shared_ptr<step_group> peers) { peer_.group = std::move(peers); }  ///< before `start`
 
   result<void> start(auto& ctx) {
     if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);

@@ -368,7 +368,7 @@ class local_pipeline {
   void applied(auto& ctx, const step_record& record) {
     if (record.step != ctx.step() + 1) ctx.resume_at(record.step);
     peer_.held.moved_to(record.state, {});
-    if constexpr (stage::MakingUp<Recovery>) peer_.note_shared(ctx);
+    if (stage::makes_up(recovery_)) peer_.note_shared(ctx);
     progress_.exchanged(record.state);
     steps_.forget();
     gathered_ = false;

@@ -3,10 +3,10 @@
 #define CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP
 
 // Published systems of pipelines on peers that are taken away, as compositions of a recovery policy and a schedule. Each is
-// the parallelism of a trainer with comm::every_step and fault::quorum.
+// the parallelism of a trainer with comm::every_step and fault::quorum, whose environment has a member of all peers for its
+// group: no quota, no budget, `enters_afresh`.
 
 #include <causeway/io/storage.hpp>
-#include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/plan/stage_costs.hpp>
 #include <causeway/plan/stage_split.hpp>
@@ -20,10 +20,10 @@
 #include <causeway/stage/recovery_swapped.hpp>
 #include <causeway/stage/recovery_templates.hpp>
 #include <causeway/stage/schedules.hpp>
+#include <causeway/train/pipeline_executors.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
@@ -38,13 +38,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// Sent: activations and gradients of a boundary; of each block the gradients among who has it; a block where it is
 /// missing.
 struct oobleck_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  std::size_t failures = 1;                       ///< f: peers that may be lost at once
-  std::size_t most_peers = 8;                     ///< that the run may have; more are spare
-  plan::model_cost model{};                       ///< costs of the blocks; none: all alike
-  plan::template_peers kind{};                    ///< memory and speed of a peer
-  std::optional<io::any_storage> storage{};       ///< shared by machines, or one for each: the last resort
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  std::size_t failures = 1;                  ///< f: peers that may be lost at once
+  std::size_t most_peers = 8;                ///< that the run may have; more are spare
+  plan::model_cost model{};                  ///< costs of the blocks; none: all alike
+  plan::template_peers kind{};               ///< memory and speed of a peer
+  std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: the last resort
 };
 using oobleck = parallel::elastic_pipeline<stage::recovery::templates, stage::one_f_one_b>;
 CAUSEWAY_DECL [[nodiscard]] oobleck make(const oobleck_options& o);
@@ -59,11 +58,10 @@ CAUSEWAY_DECL [[nodiscard]] oobleck make(const oobleck_options& o);
 /// Sent: activations and gradients of a boundary; of each stage the gradients among who has it; blocks when the shape
 /// changes.
 struct varuna_morphing_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  stage::recovery::morph_options search{};        ///< calibration and memory; none: blocks that are all alike
-  std::optional<io::any_storage> storage{};       ///< shared by machines, or one for each
-  std::uint64_t store_every = 100;                ///< steps between copies there
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  stage::recovery::morph_options search{};   ///< calibration and memory; none: blocks that are all alike
+  std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each
+  std::uint64_t store_every = 100;           ///< steps between copies there
 };
 using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage::varuna>;
 CAUSEWAY_DECL [[nodiscard]] varuna_morphing make(const varuna_morphing_options& o);
@@ -82,11 +80,10 @@ CAUSEWAY_DECL [[nodiscard]] varuna_morphing make(const varuna_morphing_options& 
 /// Sent: activations and gradients of a boundary; of each stage the gradients among who has it; blocks when the shape
 /// changes.
 struct parcae_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  stage::recovery::proactive_options plan{};      ///< costs, memory, intervals; none: blocks that are all alike
-  std::optional<io::any_storage> storage{};       ///< shared by machines, or one for each
-  std::uint64_t store_every = 100;                ///< steps between copies there
+  std::int64_t micro_batches = 32;            ///< of the global batch
+  stage::recovery::proactive_options plan{};  ///< costs, memory, intervals; none: blocks that are all alike
+  std::optional<io::any_storage> storage{};   ///< shared by machines, or one for each
+  std::uint64_t store_every = 100;            ///< steps between copies there
 };
 using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one_f_one_b>;
 CAUSEWAY_DECL [[nodiscard]] parcae make(const parcae_options& o);
@@ -102,9 +99,8 @@ CAUSEWAY_DECL [[nodiscard]] parcae make(const parcae_options& o);
 /// Sent: activations and gradients of a boundary, activations twice: to a stage and to its shadow; gradients among who
 /// has a stage.
 struct bamboo_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  std::int64_t stages = 4;  ///< of each pipeline; the paper takes 1.5 times as many as memory asks for
+  std::int64_t micro_batches = 32;  ///< of the global batch
+  std::int64_t stages = 4;          ///< of each pipeline; the paper takes 1.5 times as many as memory asks for
   std::optional<io::any_storage>
       storage{};                    ///< shared by machines, or one for each: for when a stage is lost with its shadow
   std::uint64_t store_every = 100;  ///< steps between copies there
@@ -122,10 +118,9 @@ CAUSEWAY_DECL [[nodiscard]] bamboo make(const bamboo_options& o);
 /// Sent: activations and gradients of a boundary, of rerouted micro-batches to another pipeline and back; gradients among
 /// who has a stage.
 struct recycle_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  std::int64_t stages = 4;                        ///< of each pipeline
-  plan::stage_costs costs{};                      ///< of stages and links; none: stages are alike and links cost nothing
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  std::int64_t stages = 4;                   ///< of each pipeline
+  plan::stage_costs costs{};                 ///< of stages and links; none: stages are alike and links cost nothing
   std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: for when a stage's last peer is lost
 };
 using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_f_one_b>;
@@ -143,10 +138,9 @@ CAUSEWAY_DECL [[nodiscard]] recycle make(const recycle_options& o);
 /// Sent: activations and gradients of a boundary; gradients among who has a stage; after a loss the neighbours' stages to
 /// who takes it over.
 struct checkfree_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  std::int64_t stages = 4;                        ///< of each pipeline
-  float rate_factor = 1.1F;                       ///< of the learning rate of a stage that was made up; the code: 1.1, 1.2
+  std::int64_t micro_batches = 32;  ///< of the global batch
+  std::int64_t stages = 4;          ///< of each pipeline
+  float rate_factor = 1.1F;         ///< of the learning rate of a stage that was made up; the code: 1.1, 1.2
   stage::neighbour_weights weights = stage::neighbour_weights::squared_norms;  ///< the authors' code: clipped_norms
 };
 using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, stage::one_f_one_b>;
@@ -166,10 +160,9 @@ CAUSEWAY_DECL [[nodiscard]] checkfree make(const checkfree_options& o);
 /// Sent: activations and gradients of a boundary, those of the last stage to the first peer; gradients among who has a
 /// stage; after a loss the stage to copy to who takes it over.
 struct checkfree_plus_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  std::int64_t stages = 4;                        ///< of blocks, in each pipeline; one peer more
-  float rate_factor = 1.1F;                       ///< of the learning rate of a stage that was made up; the code: 1.1, 1.2
+  std::int64_t micro_batches = 32;  ///< of the global batch
+  std::int64_t stages = 4;          ///< of blocks, in each pipeline; one peer more
+  float rate_factor = 1.1F;         ///< of the learning rate of a stage that was made up; the code: 1.1, 1.2
   stage::neighbour_weights weights = stage::neighbour_weights::squared_norms;  ///< the authors' code: clipped_norms
   std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: for when the ends are lost
 };

@@ -139,12 +139,14 @@ struct made_up_block {
 };
 
 /// A policy with lost_blocks::neighbours.
+/// - `makes_up()`: whether it ever does; one of several that are chosen at run time need not.
 /// - `made_up(snapshot)`: what lost blocks are made of; the run stands for want of those that are lost and not among them.
 /// - `rate_factor()`: multiplies the learning rate of a stage that was made up, for the rest of the run.
 /// - `agreement()`: equal on peers that make up alike.
 template <class R>
 concept MakingUp = Recovery<R> &&(R::traits.lost == lost_blocks::neighbours) &&
                    requires(const R& r, const cluster_snapshot& g) {
+  { r.makes_up() } -> std::same_as<bool>;
   { r.made_up(g) } -> std::same_as<std::vector<made_up_block>>;
   { r.rate_factor() } -> std::same_as<float>;
   { r.agreement() } -> std::same_as<std::uint64_t>;
@@ -152,6 +154,13 @@ concept MakingUp = Recovery<R> &&(R::traits.lost == lost_blocks::neighbours) &&
 
 /// Blocks in a row that no peer of the snapshot holds.
 CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const cluster_snapshot& g);
+
+/// Whether peers keep what lost blocks are made up by.
+template <Recovery R>
+[[nodiscard]] bool makes_up(const R& recovery) {
+  if constexpr (MakingUp<R>) return recovery.makes_up();
+  return false;
+}
 
 /// What `recovery` makes lost blocks of; nothing where it makes up none.
 template <Recovery R>

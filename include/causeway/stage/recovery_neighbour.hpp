@@ -56,6 +56,7 @@ class neighbour_init {
 
   result<layout> arrange(const cluster_snapshot& g) { return even_.arrange(g); }
 
+  [[nodiscard]] static bool makes_up() noexcept { return true; }
   /// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where
   /// these are shorter, the last ones there are that somebody holds.
   CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up(const cluster_snapshot& g) const;

@@ -41,6 +41,7 @@ class swapped_neighbours {
   /// errc::invalid_argument: fewer than four stages, or fewer blocks.
   CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
 
+  [[nodiscard]] static bool makes_up() noexcept { return true; }
   CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up(const cluster_snapshot& g) const;
   [[nodiscard]] float rate_factor() const noexcept { return options_.rate_factor; }
   [[nodiscard]] std::uint64_t agreement() const noexcept {

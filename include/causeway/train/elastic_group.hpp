@@ -65,6 +65,9 @@ struct shared_state {
   std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
   /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
   std::function<void()> meanwhile{};
+  /// Once this peer is in, a round begins only after it has done its part, or others instead: so it never waits for one to
+  /// be held back.
+  bool awaited = false;
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };

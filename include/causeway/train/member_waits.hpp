@@ -92,6 +92,7 @@ class member_waits {
 
   /// This peer has had a committed state: it waits for longer before it gives up.
   void note_inside() noexcept { inside_ = true; }
+  [[nodiscard]] bool is_inside() const noexcept { return inside_; }
 
  private:
   static constexpr duration look_around = std::chrono::milliseconds{100};

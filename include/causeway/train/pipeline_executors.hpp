@@ -92,6 +92,18 @@ struct executor<parallel::pipeline<Schedule, Codec>, Comm, fault::quorum<Recover
   }
 };
 
+/// Made by its own name, as presets do, it runs itself, over `environment::group` as above.
+template <class Layout, class Schedule, class Codec, class Comm, class Recovery>
+struct executor<parallel::elastic_pipeline<Layout, Schedule, Codec>, Comm, fault::quorum<Recovery>> {
+  using type = parallel::elastic_pipeline<Layout, Schedule, Codec>;
+
+  static result<void> check(const type&, const fault::quorum<Recovery>&) { return {}; }
+  static type make(type&& p, fault::quorum<Recovery>&, auto& env) {
+    p.join(detail::step_group_in(env));
+    return std::move(p);
+  }
+};
+
 /// Replicas take steps of their own, without a flush between two exchanges.
 template <class Codec, class Comm, class Recovery>
 struct executor<parallel::async_pipeline<Codec>, Comm, fault::quorum<Recovery>> {

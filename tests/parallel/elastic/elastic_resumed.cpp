@@ -27,9 +27,9 @@ using support::founded;
 
 // Pipelines of three stages, as the preset makes them.
 auto bamboo() {
-  return [](std::shared_ptr<pipeline_group> group, const parallel::elastic_pipeline_options& o) {
-    return presets::make(presets::bamboo_options{
-        .peers = std::move(group), .micro_batches = o.micro_batches, .stages = 3, .storage = o.storage, .store_every = 1});
+  return [](const std::shared_ptr<pipeline_group>&, const parallel::elastic_pipeline_options& o) {
+    return presets::make(
+        presets::bamboo_options{.micro_batches = o.micro_batches, .stages = 3, .storage = o.storage, .store_every = 1});
   };
 }
 using world = elastic_world<decltype(bamboo())>;

@@ -59,13 +59,13 @@ struct elastic_world_options {
   std::function<void(const std::string&)> trace{};           ///< every line that a peer logs
 };
 
-/// The peer of such a run, on any network.
+/// The peer of such a run, on any network. Without `group` the trainer makes its own, over the environment's.
 template <class Pipeline, class Comm = causeway::comm::every_step<>, class Inner = causeway::optim::adamw>
 auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::elastic_group> group,
                      causeway::environment env, Pipeline pipeline, Comm comm = Comm{},
                      const causeway::nn::model_part& part = causeway::nn::model_part{{0, 1}}, Inner inner = Inner{}) {
   using namespace causeway;
-  env.group = std::move(group);
+  if (group) env.group = std::move(group);
   trainer_options to;
   to.learning_rate = optim::constant{0.01F};
   to.clip_norm = o.clip_norm;

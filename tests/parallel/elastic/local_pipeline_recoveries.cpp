@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,22 @@ struct three_neighbours : presets::diloco_options {
 };
 struct rings : presets::diloco_options {
   static auto recovery() { return stage::recovery::swapped_neighbours{}; }
+};
+
+/// Of several, as a program's: whether it is one that makes stages up is not known before it runs.
+struct chosen_recovery : stage::recovery::neighbour_init {
+  static inline bool chosen = false;
+  static inline double heard = 0;  ///< of how far peers' blocks moved
+
+  chosen_recovery() : neighbour_init{{.stages = 2}} {}
+  [[nodiscard]] static bool makes_up() { return chosen; }
+  result<stage::layout> arrange(const stage::cluster_snapshot& g) {
+    for (const auto& p : g.peers) heard = std::accumulate(p.squares.begin(), p.squares.end(), heard);
+    return neighbour_init::arrange(g);
+  }
+};
+struct choosing : presets::diloco_options {
+  static auto recovery() { return chosen_recovery{}; }
 };
 
 }  // namespace
@@ -81,4 +98,17 @@ TEST_CASE("local pipeline recoveries: a stage that nobody has any more is made u
 
 TEST_CASE("local pipeline recoveries: rings go on, or make up what they lose", "[parallel][elastic][fast]") {
   support::rings_go_on<local_world<rings>>();
+}
+
+TEST_CASE("local pipeline recoveries: how far blocks move is kept where stages may be made up, and only there",
+          "[parallel][elastic][fast]") {
+  chosen_recovery::chosen = GENERATE(true, false);
+  chosen_recovery::heard = 0;
+  elastic_world_options o;
+  o.steps = 9;
+  local_world<choosing> w{o};
+  w.boot();
+  w.run(std::chrono::minutes{2});
+  REQUIRE(w.finished() == o.hosts);
+  CHECK((chosen_recovery::heard > 0) == chosen_recovery::chosen);
 }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -342,6 +343,13 @@ void stages_agree(World& swarm, std::uint32_t except = nobody) {
     const std::uint32_t first = h / 3 * 3 == except ? except + 1 : h / 3 * 3;
     CHECK(swarm.at(h).parameters == swarm.at(first).parameters);
   }
+}
+
+/// Of those between one step and the next.
+inline causeway::duration longest_pause(const std::vector<causeway::time_point>& ends) {
+  causeway::duration longest{0};
+  for (std::size_t i = 1; i < ends.size(); ++i) longest = std::max(longest, ends[i] - ends[i - 1]);
+  return longest;
 }
 
 /// Three peers for each of three stages.

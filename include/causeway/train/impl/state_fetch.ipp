@@ -26,6 +26,7 @@ CAUSEWAY_DECL result<void> state_fetch::wait_for_time(unsigned in_vain) {
   bool over = false;
   while (!over && waits_->time_now() < give_up) {
     waits_->locked([&] { control_->ask_for_time({needs}); });
+    if (state_->awaited && waits_->is_inside()) return {};
     const auto answered = [&] {
       const bool last = control_->ledger().complete();  // no round follows that it could miss: nobody gives time for it
       return last || control_->time_was_given() || control_->now_what().is != situation::kind::fetch;

@@ -34,6 +34,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
     if (inner) inner({});
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
+  state.awaited = true;
   round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
   swarm_->meanwhile(std::move(state.meanwhile));

@@ -81,6 +81,21 @@ CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
   return all;
 }
 
+CAUSEWAY_DECL std::vector<std::uint32_t> layout::micro_batches_at(std::size_t rank) const {
+  std::vector<std::uint32_t> counts;
+  if (!has_unassigned()) {
+    for (const replica& r : replicas) counts.push_back(r.micro_batches);
+    return counts;
+  }
+  counts.resize(replicas.size());
+  const auto peers = assigned();
+  for (const auto& route : routes()) {
+    place at;
+    if (find(peers[route[rank]], &at) != nullptr) ++counts[at.replica];
+  }
+  return counts;
+}
+
 CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
   const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
   std::vector<std::uint64_t> peers;

@@ -75,6 +75,9 @@ TEST_CASE("layout: a peer computes its replica's micro-batches, and those whose 
   CHECK(l.micro_batches_at(1) == counts{4, 0, 3});
   l.replicas[1].assignments[1].peer = 10;
   CHECK(l.micro_batches_at(1) == counts{3, 2, 2});
+  const layout kept{{{{{5, {0, 2}, {{0, 5}}}, {stage::nobody, {2, 5}}}, 4}}};  // by the one before it
+  REQUIRE(kept.check(5, 4));
+  CHECK(kept.micro_batches_at(1) == counts{4});
 }
 
 TEST_CASE("layout: a replica may lack a peer only where somebody has the stage, and replicas are alike", "[stage][fast]") {

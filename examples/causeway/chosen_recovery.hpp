@@ -95,10 +95,13 @@ class chosen_among {
   std::variant<Recoveries...> it_;
 };
 
-/// Those whose pipelines are cut alike, for whatever is exchanged; and all others but `redundant_forward` and
-/// `swapped_neighbours`, which make trainers of other types.
+/// Those whose pipelines are cut alike, for whatever is exchanged; with the one that lets micro-batches take detours, for
+/// gradients; and all others but `redundant_forward` and `swapped_neighbours`, which make trainers of other types.
 using chosen_alike = chosen_among<causeway::stage::recovery::regroup, causeway::stage::recovery::morph,
                                   causeway::stage::recovery::proactive, causeway::stage::recovery::neighbour_init>;
+using chosen_for_gradients =
+    chosen_among<causeway::stage::recovery::regroup, causeway::stage::recovery::morph, causeway::stage::recovery::proactive,
+                 causeway::stage::recovery::reroute, causeway::stage::recovery::neighbour_init>;
 using chosen_recovery = chosen_among<causeway::stage::recovery::regroup, causeway::stage::recovery::redundant,
                                      causeway::stage::recovery::templates, causeway::stage::recovery::morph,
                                      causeway::stage::recovery::proactive, causeway::stage::recovery::reroute,

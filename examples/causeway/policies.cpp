@@ -123,7 +123,7 @@ bool joins_ends(const settings& s) { return is_elastic_pipeline(s) && s.parallel
 
 bool cuts_apart(const settings& s) {
   const auto& r = s.parallel.recovery;
-  return r == "redundant" || r == "redundant_forward" || r == "templates" || r == "reroute";
+  return r == "redundant" || r == "redundant_forward" || r == "templates" || (r == "reroute" && steps_alone(s));
 }
 
 bool exchanges_gradients(const settings& s) {

@@ -236,7 +236,8 @@ struct settings {
 
 /// Pipelines whose first peer has both ends of the model.
 [[nodiscard]] bool joins_ends(const settings& s);
-/// Its recovery gives peers other blocks than those in their place in other pipelines: rule C8.
+/// Its recovery gives peers other blocks than those in their place in other pipelines, or lets micro-batches go through
+/// pipelines that have other parameters: rule C8.
 [[nodiscard]] bool cuts_apart(const settings& s);
 /// Pipelines that come and go and exchange gradients in every step, by a policy that does more than add them up.
 [[nodiscard]] bool exchanges_gradients(const settings& s);

@@ -131,7 +131,8 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if ((steps_alone(s) || exchanges_gradients(s)) && cuts_apart(s)) {
     return bad("parallel.recovery",
                "pipelines that take steps of their own, or exchange gradients by " + s.comm.policy +
-                   " with a codec, are cut alike; use regroup, morph, proactive, neighbour_init or swapped_neighbours");
+                   " with a codec, are cut alike, and the former have all stages; use regroup, morph, proactive, "
+                   "neighbour_init or swapped_neighbours, or for gradients reroute");
   }
   if (!moves_with_stages(s.train.optimizer)) {
     return bad("train.optimizer", "the state that moves with a stage is AdamW's, LAMB's or SGD's; use adamw or lamb");

@@ -78,7 +78,7 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, tra
                  causeway::parallel::async_pipeline{late, forgetful_of(s, width)}, chosen_alike{s});
   }
   if (steps_alone(s)) return train_pipeline(chosen_comm<of_local_steps>{std::move(comm)}, chosen_alike{s});
-  if (exchanges_gradients(s)) return train_pipeline(chosen_comm<by_blocks>{std::move(comm)}, chosen_alike{s});
+  if (exchanges_gradients(s)) return train_pipeline(chosen_comm<by_blocks>{std::move(comm)}, chosen_for_gradients{s});
   const causeway::comm::every_step<> sum;
   if (p.recovery != "redundant_forward") return train_pipeline(sum, chosen_recovery{s});
   return train(sum, in_order(one_f_one_b{}), recovery::redundant_forward{stages_wanted(s)});

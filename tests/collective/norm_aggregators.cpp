@@ -3,8 +3,12 @@
 
 #include <causeway/collective/gather_mean.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "aggregate.hpp"
@@ -23,6 +27,17 @@ namespace {
 
 /// One value, then a 2 x 1 matrix, then one value, then a 2 x 1 matrix.
 const std::vector<matrix_range> two_matrices{{1, 2, 1}, {4, 2, 1}};
+
+/// Says that all rows lie on its device.
+struct pairs_on_device : pairs {
+  [[nodiscard]] bool keeps(std::span<const float>) const { return true; }
+  [[nodiscard]] causeway::memory_source memory() const { return {}; }
+  void clear(std::span<float> row) const { std::fill(row.begin(), row.end(), 0.0F); }
+  void copy(std::span<float> to, std::span<const float> from) const { std::copy(from.begin(), from.end(), to.begin()); }
+  [[nodiscard]] causeway::result<void> divide(std::span<float>, std::span<const float>, float) const { return {}; }
+  void to_signs(std::span<float>) const {}
+};
+static_assert(RowCodec<pairs_on_device>);
 
 bool near(const std::vector<float>& a, const std::vector<float>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -131,6 +146,15 @@ TEST_CASE("clipped contributor mean: the loud are turned down, who sent a value 
   broken.add({1, 2}, 1);
   broken.add({1, std::numeric_limits<float>::infinity()}, 1);
   CHECK(broken.refused(clips) == std::pair{1U, errc::non_finite});
+}
+
+TEST_CASE("clipped contributor mean: rows on a device are not clipped, and the refusal is of its own",
+          "[collective][fast]") {
+  contribution<pairs_on_device> all{pairs_on_device{}};
+  all.add({1, 2}, 1);
+  all.add({3, 4}, 1);
+  CHECK(all.refused(clipped_contributor_mean{.clips = true}) == std::pair{2U, errc::unsupported});
+  CHECK(all.refused(clipped_contributor_mean{}).first == UINT32_MAX);
 }
 
 TEST_CASE("norm aggregators: over a network all peers end with the same bits", "[collective][fast]") {

@@ -15,7 +15,11 @@ TEST_CASE("refusal: survives the wire", "[collective][fast]") {
     CHECK(back->peer == 3);
     CHECK(back->code == code);
   }
-  CHECK(from_bytes(to_bytes({4, errc::non_finite}), 4)->peer == 4);  // nobody: the sum is too large
+  CHECK(from_bytes(to_bytes({4, errc::non_finite}), 4)->peer == 4);      // nobody: the sum is too large
+  for (const errc code : {errc::invalid_argument, errc::unsupported}) {  // all peers'
+    CHECK(from_bytes(to_bytes({4, code}), 4)->code == code);
+    CHECK_FALSE(from_bytes(to_bytes({3, code}), 4));
+  }
 }
 
 TEST_CASE("refusal: claims that make no sense are not believed", "[collective][fast]") {
@@ -51,4 +55,7 @@ TEST_CASE("refusal: the error says whose values they were", "[collective][fast]"
   CHECK(to_error({2, errc::corrupt}, 4).where == "peer 2");
   CHECK(to_error({2, errc::corrupt}, 4).code == errc::corrupt);
   CHECK(to_error({4, errc::non_finite}, 4).where == "all-reduce");
+  CHECK(to_error({4, errc::invalid_argument}, 4).message.find("add up to 0") != std::string::npos);
+  CHECK(to_error({4, errc::unsupported}, 4).code == errc::unsupported);
+  CHECK(to_error({4, errc::unsupported}, 4).message.find("leave clips out") != std::string::npos);
 }

@@ -58,6 +58,7 @@ TEST_CASE("rules: rows of a stage are of the same blocks at all its holders", "[
   STATIC_REQUIRE(!rules::c8({.exchanges_gradients = true, .moves_with_blocks = true}, {.cut_apart = true}));
   STATIC_REQUIRE(!rules::c8({.moves_with_blocks = true}, {.moves_blocks = true, .cut_apart = true}));
   STATIC_REQUIRE(rules::c8({.exchanges_gradients = true, .sums_gradients = true}, {.cut_apart = true}));
+  STATIC_REQUIRE(!rules::c8({.moves_with_blocks = true}, {.moves_blocks = true, .detours = true}));
 }
 
 TEST_CASE("rules: what a policy keeps goes with the blocks that move", "[policy][fast]") {

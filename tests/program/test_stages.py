@@ -310,7 +310,7 @@ class Stages(Elastic):
 
     def test_gradients_travel_by_a_codec_whoever_is_killed(self):
         for by in [["--comm.codec", "int8", "--parallel.codec", "subspace"], ["--comm.policy", "power_sgd"], ["--comm.policy", "netstorm"],
-                   ["--comm.policy", "distro", "--train.learning_rate", "0.01"]]:
+                   ["--comm.codec", "int8", "--parallel.recovery", "reroute"], ["--comm.policy", "distro", "--train.learning_rate", "0.01"]]:
             with self.subTest(by):
                 p = self.start_stages("--steps", "60", *by, "--run.fresh", "true", "--restart", "true",
                                       env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:23@2"))
@@ -326,6 +326,7 @@ class Stages(Elastic):
     def test_what_does_not_go_together_is_refused(self):
         for args, name in [(["--comm.policy", "dion"], "comm.policy"), (["--comm.policy", "demo", "--train.optimizer", "adamw"], "train.optimizer"),
                            ([*ALONE, "--parallel.recovery", "redundant"], "parallel.recovery"),
+                           ([*ALONE, "--parallel.recovery", "reroute"], "parallel.recovery"),
                            (["--comm.codec", "int8", "--parallel.recovery", "templates"], "parallel.recovery"),
                            (["--parallel.policy", "async_pipeline"], "comm.policy"),
                            (["--comm.policy", "halos", "--net.region", "0"], "net.region"), ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),

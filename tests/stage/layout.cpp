@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/stage/layout.hpp>
 
+#include <cstdint>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -64,6 +65,19 @@ TEST_CASE("layout: a stage without a peer is nobody's, and its micro-batches tak
   CHECK((l.holders(2) == std::vector<std::uint64_t>{6, 9}));
   CHECK((l.routes() == std::vector<std::vector<std::uint32_t>>{{0, 1}, {2, 1}, {3, 4}, {0, 1}, {2, 4}}));
   CHECK_FALSE(two_replicas().has_unassigned());
+}
+
+TEST_CASE("layout: a peer computes its replica's micro-batches, and those whose detour leads through it", "[stage][fast]") {
+  using counts = std::vector<std::uint32_t>;
+  layout l{{{{{5, {0, 2}}, {6, {2, 5}}}, 3}, {{{7, {0, 2}}, {stage::nobody, {2, 5}}}, 2}, {{{8, {0, 2}}, {9, {2, 5}}}, 2}}};
+  REQUIRE(l.check(5, 7));
+  CHECK(l.micro_batches_at(0) == counts{3, 2, 2});
+  CHECK(l.micro_batches_at(1) == counts{4, 0, 3});
+  l.replicas[1].assignments[1].peer = 10;
+  CHECK(l.micro_batches_at(1) == counts{3, 2, 2});
+  const layout kept{{{{{5, {0, 2}, {{0, 5}}}, {stage::nobody, {2, 5}}}, 4}}};  // by the one before it
+  REQUIRE(kept.check(5, 4));
+  CHECK(kept.micro_batches_at(1) == counts{4});
 }
 
 TEST_CASE("layout: a replica may lack a peer only where somebody has the stage, and replicas are alike", "[stage][fast]") {

@@ -206,7 +206,7 @@ struct median_norm_clip {
 /// contributor_mean of messages of which each tensor is scaled down to the median of the peers' norms of it, where it is
 /// longer (what Templar does before SparseLoCo's outer step). For presets that have both, without `clips` it is
 /// contributor_mean. Coefficients of a transform are taken for values: ours keep lengths. Cost: two decodes and one norm a
-/// message. Scratch: two rows. Rows that lie on a device are refused.
+/// message. Scratch: two rows. errc::unsupported: clipping of rows that lie on a device.
 struct clipped_contributor_mean {
   static constexpr std::string_view name = "clipped_contributor_mean";
   static constexpr std::size_t scratch_rows = 2;
@@ -223,7 +223,7 @@ struct clipped_contributor_mean {
     const std::span<float> row = all.scratch.last(n);
     all.scratch = all.scratch.first(n);
     if (!clips) return contributor_mean{over_all}.combine(all);
-    if (detail::is_kept(all.codec, all.out)) return refusal{all.peers, errc::invalid_argument};
+    if (detail::is_kept(all.codec, all.out)) return refusal{all.peers, errc::unsupported};
     const std::span<float> counted = all.counts.empty() ? all.scratch : all.counts;
     kernels::zero(all.context.pool, counted.data(), static_cast<std::int64_t>(n));
     if (auto bad = add_clipped(all, row, counted)) return bad;

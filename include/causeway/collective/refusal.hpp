@@ -19,8 +19,8 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32
-/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument). Other codes are of this peer's
-/// device.
+/// (errc::non_finite), there are no weights to divide by (errc::invalid_argument), or the aggregator cannot look at rows on
+/// a device (errc::unsupported). Other codes are of this peer's device.
 struct refusal {
   std::uint32_t peer = 0;
   errc code = errc::non_finite;

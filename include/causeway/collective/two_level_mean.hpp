@@ -239,7 +239,7 @@ class two_level_mean {
 
   /// What all hubs were told alike; nothing where the network failed. Hubs know each other by rank.
   [[nodiscard]] std::optional<refusal> refused_by_hubs(const error& e) const {
-    if (e.code == errc::invalid_argument) return refusal{peers_, errc::invalid_argument};
+    if (e.code == errc::invalid_argument || e.code == errc::unsupported) return refusal{peers_, e.code};
     if (e.code != errc::non_finite && e.code != errc::corrupt && e.code != errc::protocol) return std::nullopt;
     constexpr std::string_view prefix = "peer ";
     std::size_t rank = regions_.size();

@@ -62,10 +62,11 @@ struct elastic_pipeline_options {
 /// inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
-/// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
-/// residual; pipelines are cut alike then (rule C8). Where its results are a step late, a peer sends the row of the step
-/// before, unless it has other blocks now. One that gathers samples (axis::global_samples) adds gradients up over several
-/// steps, in one layout; the parameters move once for all of these, and nothing is voted on before.
+/// with blocks (rule C5) exchanges means among the holders of each stage, weighted by the micro-batches that went through
+/// each, with its codec and residual; pipelines are cut alike then (rule C8). Where its results are a step late, a peer
+/// sends the row of the step before, unless it has other blocks now. One that gathers samples (axis::global_samples) adds
+/// gradients up over several steps, in one layout; the parameters move once for all of these, and nothing is voted on
+/// before.
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, a tied table's
 /// over those of the first and the last; about 100 to everybody. On a change: 12 a parameter of each block that moves
@@ -226,8 +227,7 @@ class elastic_pipeline {
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *inventory));
     const auto done = policy_.compute(peer_, [&] {
-      return gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches,
-                               by_policy());
+      return gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches);
     });
     const auto sound = done ? check_sound(*done, ctx.own_norm()) : result<void>{done.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
@@ -311,7 +311,7 @@ class elastic_pipeline {
   result<void> take_assignment(auto& ctx, const cluster_inventory& inventory, stage::layout made) {
     peer_.layout = std::move(made);
     CAUSEWAY_TRY(peer_.layout.check(inventory.snapshot.layers, inventory.snapshot.micro_batches));
-    if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name));
+    if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name, stage::Rerouting<Recovery>));
     shared_blocks blocks{ctx, peer_.group->state()};
     const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
     if (!ready) gradient_.forget();

@@ -73,7 +73,6 @@ struct local_pipeline_options {
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
-///
 /// `Schedule`: also streamed_steps, of parallel/local_async_pipeline.hpp.
 template <stage::Recovery Recovery = stage::recovery::regroup, class Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
@@ -90,7 +89,8 @@ class local_pipeline {
                                           .reroutes = true,
                                           .sums_over_stages = true,
                                           .moves_blocks = true,
-                                          .cut_apart = stage::cut_apart<Recovery>};
+                                          .cut_apart = stage::cut_apart<Recovery>,
+                                          .detours = stage::Rerouting<Recovery>};
   static constexpr std::uint32_t state_version = 4;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},

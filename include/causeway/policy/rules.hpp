@@ -43,8 +43,9 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
   return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
-/// A mean of rows is of the same parameters in each; a sum of gradients can be made block by block.
-constexpr bool c8(comm_traits c, parallel_traits p) { return !p.cut_apart || c.sums_gradients; }
+/// A mean of rows is of the same parameters in each; a sum of gradients can be made block by block. And a gradient is of
+/// one loss only if its micro-batch met one replica's parameters.
+constexpr bool c8(comm_traits c, parallel_traits p) { return (!p.cut_apart || c.sums_gradients) && !p.detours; }
 
 }  // namespace rules
 
@@ -87,9 +88,10 @@ struct compatible {
                 "comm::async_parameter_server. docs/reference/rules.md#c7");
   static_assert(rules::c8(Comm::traits, Parallel::traits),
                 "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "
-                "own: the rows that holders of a stage exchange would be of other parameters at each. Use "
-                "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, or comm::every_step "
-                "without a codec. docs/reference/rules.md#c8");
+                "own: the rows that holders of a stage exchange would be of other parameters at each; or micro-batches "
+                "take detours through pipelines whose replicas step alone, and have other parameters. Use "
+                "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
+                "reroute, or comm::every_step without a codec. docs/reference/rules.md#c8");
 };
 
 struct unchecked {};

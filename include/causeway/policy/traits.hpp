@@ -56,6 +56,7 @@ struct parallel_traits {
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
+  bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 

@@ -64,6 +64,9 @@ struct layout {
   /// Micro-batches go to the pipelines in turn; where one has nobody for a stage, to the others' peers of that stage in
   /// turn. Precondition: `check` finds nothing wrong, and all replicas are cut alike.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+  /// How many of the global batch go through each replica's peer of stage `rank`: its replica's, or where stages have
+  /// nobody, those whose way leads through it. Precondition: `check` finds nothing wrong.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> micro_batches_at(std::size_t rank) const;
 
   friend bool operator==(const layout&, const layout&) = default;
 
@@ -78,6 +81,7 @@ struct layout {
   // Where each stage without a peer has another of its pipeline that keeps it, that one does it; else micro-batches go to
   // other pipelines, which must be cut alike.
   CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const assignment& empty_one);
+  CAUSEWAY_DECL [[nodiscard]] bool has_detours() const;
   CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
 };
 

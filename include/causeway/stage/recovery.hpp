@@ -83,7 +83,7 @@ struct recovery_traits {
   bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
   bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
   /// All pipelines of a layout are cut alike, and each peer has one stage: so the holders of a stage can exchange rows of
-  /// it (rule C8). Else they can only add up, block by block.
+  /// it (rule C8). Else they can only add up, block by block. Some stages may have nobody; see Rerouting.
   bool cut_alike = false;
 };
 

@@ -35,7 +35,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 class reroute {
  public:
   static constexpr std::string_view name = "reroute";
-  static constexpr recovery_traits traits{};
+  static constexpr recovery_traits traits{.cut_alike = true};
 
   /// `costs`: of the stages and the links between them, equal on all peers; none: stages are alike, links cost nothing.
   CAUSEWAY_DECL explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {});

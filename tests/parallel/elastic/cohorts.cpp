@@ -130,6 +130,21 @@ TEST_CASE("cohorts: replicas that are cut in different ways, against their recov
   const auto refused = parallel::check_alike(uneven, "templates");
   REQUIRE_FALSE(refused);
   CHECK(refused.error().text().find("cut_alike") != std::string::npos);
+  CHECK_FALSE(parallel::check_alike(uneven, "templates", true));
+  const stage::layout open{{{{{1, {0, 2}}, {2, {2, 4}}}, 2}, {{{3, {0, 2}}, {stage::nobody, {2, 4}}}, 2}}};
+  CHECK_FALSE(parallel::check_alike(open, "regroup"));
+  CHECK(parallel::check_alike(open, "reroute", true));
+}
+
+TEST_CASE("cohorts: where micro-batches take detours, holders exchange by those that went through them",
+          "[parallel][fast]") {
+  const stage::layout l{
+      {{{{1, {0, 2}}, {2, {2, 4}}}, 2}, {{{3, {0, 2}}, {stage::nobody, {2, 4}}}, 2}, {{{4, {0, 2}}, {5, {2, 4}}}, 1}}};
+  const auto first = parallel::holders_of_stage(l, 0), last = parallel::holders_of_stage(l, 1);
+  CHECK(first.peers == std::vector<std::uint64_t>{1, 3, 4});
+  CHECK(first.shares == std::vector<double>{0.4, 0.4, 0.2});
+  CHECK(last.peers == std::vector<std::uint64_t>{2, 5});
+  CHECK(last.shares == std::vector<double>{0.6, 0.4});
 }
 
 TEST_CASE("cohorts: the holders of a stage exchange by their replicas' micro-batches, empty slots left out",

@@ -6,6 +6,7 @@
 #include <causeway/optim/sgd.hpp>
 #include <causeway/optim/sparse_steps.hpp>
 #include <causeway/presets/compressed.hpp>
+#include <causeway/stage/recovery_reroute.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -38,6 +39,9 @@ struct late {
   }
   static auto inner() { return optim::sgd{}; }
 };
+struct late_detours : late {
+  static auto recovery() { return stage::recovery::reroute{2}; }
+};
 struct distro {
   static auto make() { return presets::make(presets::distro_options{{.k = 8}}); }
   static auto inner() { return optim::sgd{}; }
@@ -65,6 +69,25 @@ struct row {
   std::vector<float> gradient;  // of the whole model
 };
 
+/// Of a global batch what each assigned peer computes.
+std::map<std::uint64_t, std::vector<std::size_t>> micro_batches_of(const stage::layout& l) {
+  std::map<std::uint64_t, std::vector<std::size_t>> all;
+  if (l.has_unassigned()) {
+    const auto peers = l.assigned();
+    const auto routes = l.routes();
+    for (std::size_t m = 0; m < routes.size(); ++m) {
+      for (const std::uint32_t at : routes[m]) all[peers[at]].push_back(m);
+    }
+    return all;
+  }
+  for (std::size_t r = 0; r < l.replicas.size(); ++r) {
+    for (const stage::assignment& s : l.replicas[r].assignments) {
+      for (std::uint32_t m = 0; m < l.replicas[r].micro_batches; ++m) all[s.peer].push_back(l.first_micro_batch(r) + m);
+    }
+  }
+  return all;
+}
+
 /// What plain SGD comes to where each step is made of the rows of the step before, of those peers that are there still and
 /// have the same blocks, weighted by the micro-batches behind them; of no rows at all if a stage has none.
 parameters by_hand(const elastic_world_options& o, const layouts& taken) {
@@ -80,21 +103,25 @@ parameters by_hand(const elastic_world_options& o, const layouts& taken) {
     std::map<std::uint64_t, row> now;
     std::vector<double> weights(static_cast<std::size_t>(o.layers));
     std::vector<float> sum(store.values().size());
-    for (std::size_t r = 0; r < l.replicas.size(); ++r) {
-      const auto& replica = l.replicas[r];
-      const batch own = b.view().slice(l.first_micro_batch(r), replica.micro_batches);
+    std::vector<std::vector<float>> gradients;
+    for (std::int64_t m = 0; m < o.micro_batches; ++m) {
+      const batch one = b.view().slice(m, 1);
       std::fill(store.gradients().begin(), store.gradients().end(), 0.0F);
-      REQUIRE(model.forward_backward(own.inputs, own.targets, own.sequences, 1.0F / static_cast<float>(own.tokens()), 0));
-      for (const stage::assignment& s : replica.assignments) {
-        now[s.peer] = {
-            s.computes, static_cast<double>(replica.micro_batches), {store.gradients().begin(), store.gradients().end()}};
-        const auto had = before.find(s.peer);
-        if (had == before.end() || !(had->second.blocks == s.computes)) continue;
-        const auto from = of_blocks(had->second.gradient, s.computes), to = of_blocks(sum, s.computes);
-        for (std::size_t i = 0; i < to.size(); ++i) to[i] += static_cast<float>(had->second.weight) * from[i];
-        for (std::int64_t k = s.computes.first; k < s.computes.last; ++k)
-          weights[static_cast<std::size_t>(k)] += had->second.weight;
+      REQUIRE(model.forward_backward(one.inputs, one.targets, one.sequences, 1.0F / static_cast<float>(one.tokens()), 0));
+      gradients.emplace_back(store.gradients().begin(), store.gradients().end());
+    }
+    for (const auto& [peer, computed] : micro_batches_of(l)) {
+      const nn::block_range blocks = l.find(peer)->computes;
+      std::vector<float> mean(sum.size());
+      for (const std::size_t m : computed) {
+        for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += gradients[m][i] / static_cast<float>(computed.size());
       }
+      now[peer] = {blocks, static_cast<double>(computed.size()), std::move(mean)};
+      const auto had = before.find(peer);
+      if (had == before.end() || !(had->second.blocks == blocks)) continue;
+      const auto from = of_blocks(had->second.gradient, blocks), to = of_blocks(sum, blocks);
+      for (std::size_t i = 0; i < to.size(); ++i) to[i] += static_cast<float>(had->second.weight) * from[i];
+      for (std::int64_t k = blocks.first; k < blocks.last; ++k) weights[static_cast<std::size_t>(k)] += had->second.weight;
     }
     before = std::move(now);
     if (std::find(weights.begin(), weights.end(), 0.0) != weights.end()) continue;
@@ -152,6 +179,29 @@ TEST_CASE("elastic late: whoever is lost between two steps, these are made of th
       misses_the_rows_that_are_lost(w, o, quiet);
     }
   }
+}
+
+TEST_CASE("elastic late: where micro-batches take detours, rows count by those that went through their peer",
+          "[parallel][elastic][fast]") {
+  auto o = two_pipelines();
+  o.hosts = 6;
+  o.micro_batches = 7;
+  o.steps = 7;
+  const std::uint32_t victim = GENERATE(1U, 2U, 3U, 4U, 5U);
+  std::function<void()> kill;
+  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+    if (host == victim && step == 2 && kill) std::exchange(kill, nullptr)();
+  };
+  gradient_world<late_detours> w{o};
+  kill = [&] { w.world().after(0ms, [&w, victim] { w.world().kill(victim); }); };
+  w.wanted = 5;
+  w.boot();
+  w.run();
+  CHECK(support::errors_of(w, o.hosts).empty());
+  CHECK(w.finished() == 5);
+  const stage::layout& last = w.at(0).layouts.at(o.steps);
+  CHECK(last.has_unassigned());
+  CHECK(support::off(support::holders_agree(w, o.hosts), by_hand(o, w.at(0).layouts), o.layers) < 1e-4);
 }
 
 TEST_CASE("elastic late: whoever comes, and has other blocks then, has no row of the step before",

@@ -363,4 +363,35 @@ TEST_CASE("tied tables: a policy that exchanges gradients gives both ends the sa
   }
 }
 
+TEST_CASE("tied tables: where micro-batches take detours, a policy's means are those of the whole batch",
+          "[parallel][elastic][fast]") {
+  elastic_world_options o;
+  o.hosts = 6;
+  o.layers = 6;
+  o.micro_batches = 7;
+  o.steps = 5;
+  o.victim = GENERATE(0U, 1U, 2U, 3U, 4U, 5U);
+  const std::int64_t stages = GENERATE(2, 3);
+  const stage::recovery::reroute recovery{stages};
+  const auto dense = [] { return comm::rounds{axis::every{1}, axis::gradient{}, axis::all_reduce<>{}}; };
+  const auto coded = [] { return comm::every_step<compress::block_int8>{}; };
+  const auto whole = unsplit(o);
+  std::size_t detours = 0;
+  for (o.dies_at = 240; o.dies_at < 480; o.dies_at += 40) {
+    CAPTURE(o.victim, o.dies_at, stages);
+    tied_world exact{o, recovery, dense}, lossy{o, recovery, coded};
+    for (tied_world* w : {&exact, &lossy}) {
+      w->wanted = o.hosts - 1;
+      w->boot();
+      w->run();
+      CHECK(errors_of(*w, o.hosts).empty());
+      CHECK(w->finished() >= o.hosts - 1);
+      CHECK(w->tables().equal());
+    }
+    CHECK(exact.distance(whole) < 5e-5);
+    for (const auto& [step, layout] : exact.at(o.victim == 0 ? 1 : 0).layouts) detours += layout.has_unassigned() ? 1 : 0;
+  }
+  CHECK(detours > 0);
+}
+
 }  // namespace causeway

@@ -23,8 +23,8 @@ CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes
   std::memcpy(words, bytes.data(), sizeof words);
   const auto code = static_cast<errc>(words[1]);
   const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
-  const bool weights = code == errc::invalid_argument && words[0] == peers;
-  if (words[0] > peers || words[1] > 0xFFFFU || !(known || weights)) return std::nullopt;
+  const bool of_all = (code == errc::invalid_argument || code == errc::unsupported) && words[0] == peers;
+  if (words[0] > peers || words[1] > 0xFFFFU || !(known || of_all)) return std::nullopt;
   return refusal{words[0], code, true};
 }
 
@@ -37,6 +37,11 @@ CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
                 "the weights of all peers add up to 0: nobody contributes to this mean");
+  }
+  if (r.peer == peers && r.code == errc::unsupported) {
+    return fail(errc::unsupported, "exchange",
+                "tensors are clipped in the computer's memory, and these rows lie on a device; leave clips out, or use a "
+                "codec of the computer's memory");
   }
   if (r.peer == peers && r.code != errc::non_finite) {
     return fail(r.code, "exchange", "this peer's device failed while it added the messages");

@@ -69,10 +69,12 @@ CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_
                                                            std::uint32_t paths = 0);
 
 /// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
-/// communication policy must have rows of one length.
-CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery);
+/// communication policy must have rows of one length. `detours`: a stage may have nobody.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery,
+                                                     bool detours = false);
 
-/// Those who hold the same stage, and how much each has in what they exchange: its replica's part of all micro-batches.
+/// Those who hold the same stage, and how much each has in what they exchange: of all micro-batches the part that goes
+/// through it.
 struct stage_holders {
   std::vector<std::uint64_t> peers;
   std::vector<double> shares;

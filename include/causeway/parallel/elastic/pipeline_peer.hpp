@@ -268,8 +268,9 @@ struct pipeline_peer {
     return forward_only(ctx, shared_out, place, b, pieces, step);
   }
 
-  /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
-  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike. `last`: the run ends with it.
+  /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by the part of a
+  /// batch that goes through it. A spare peer's is with itself. Of a layout whose pipelines are cut alike. `last`: the run
+  /// ends with it.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(bool last = false) const;
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.

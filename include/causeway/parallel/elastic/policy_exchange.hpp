@@ -3,12 +3,14 @@
 #define CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
 
 // Gradients of whole pipelines that the communication policy exchanges, among the holders of the same blocks: what these
-// tell each other before, and what is done with a table that the first and the last stage share. The first exchanges it
-// alone, with the last one's part of its gradient; what comes back to the last is what the first's exchange came to.
+// tell each other before, how their rows count, and what is done with a table that the first and the last stage share. The
+// first exchanges it alone, with the last one's part of its gradient; what comes back to the last is what the first's
+// exchange came to.
 
 #include <causeway/collective/broadcast.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/elastic/block_sums.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
@@ -20,9 +22,11 @@
 #include <causeway/tensor/batch.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -40,7 +44,7 @@ class policy_exchange {
   void taken(const pipeline_peer& peer) {
     is_of(peer.record().state);
     gathered_.taken();
-    row_ = peer.assignment != nullptr ? peer.layout.replicas[peer.place.replica].micro_batches : 0;
+    row_ = micro_batches_here(peer);
   }
 
   /// Gradients of earlier steps that the policy has, to exchange them with that of the step under way.
@@ -96,6 +100,7 @@ class policy_exchange {
     double loss = 0;
     for (const exchange_share& s : all) loss += s.loss;
     CAUSEWAY_TRY(join_tables(ctx, peer, meetings));
+    weigh(ctx, peer);
     computed_ = true;
     moves_ = true;
     entry_ = entry;
@@ -115,11 +120,16 @@ class policy_exchange {
   result<void> take_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, std::span<const float> mean) {
     mean_.assign(mean.begin(), mean.end());
     const auto table = table_in(ctx.model(), std::span{mean_});
-    const auto ends = ends_of_pipeline(peer);
-    if (table.empty() || ends.size() < 2) return {};
-    collective::group_view view{*peer.attempt.transport, {peer.index_of.at(ends.front()), peer.index_of.at(ends.back())}};
-    return collective::broadcast(view, meetings.named(peer, pipeline_peer::here_channel), net::peer_index{0}, table,
-                                 peer.how(ctx));
+    if (table.empty()) return {};
+    std::set<std::uint64_t> told;  // by one of the first stages, which all have the same
+    for (const table_part& part : table_parts(peer.layout)) {
+      const bool concerns = peer.identity() == part.first || peer.identity() == part.last;
+      if (!told.insert(part.last).second || !concerns) continue;
+      collective::group_view view{*peer.attempt.transport, {peer.index_of.at(part.first), peer.index_of.at(part.last)}};
+      CAUSEWAY_TRY(collective::broadcast(view, meetings.named(peer, pipeline_peer::here_channel), net::peer_index{0}, table,
+                                         peer.how(ctx)));
+    }
+    return {};
   }
   /// The table's part of it, into the gradient that the policy has left. Where that is none, no step is made of it.
   void complete_gradient(auto& ctx) {
@@ -136,20 +146,33 @@ class policy_exchange {
     return hook ? hook() : std::nullopt;
   }
 
+  // What the first stages have of the table is then the gradient of both its ends.
   result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
     const auto table = table_in(ctx.model(), ctx.gradients());
-    const auto ends = ends_of_pipeline(peer);
-    if (table.empty() || ends.size() < 2) return {};
-    CAUSEWAY_TRY(sum_over(*peer.attempt.transport, meetings.gradients(peer), ends, peer.index_of, table, peer.how(ctx)));
-    if (peer.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
+    if (table.empty()) return {};
+    std::vector<float> own;  // of a last stage
+    for (const table_part& part : table_parts(peer.layout)) {
+      const bool gives = peer.identity() == part.last;
+      if (!gives && peer.identity() != part.first) continue;
+      if (gives && own.empty()) own.assign(table.begin(), table.end());
+      if (gives) std::transform(own.begin(), own.end(), table.begin(), [&](float v) { return v * part.share; });
+      const std::array ends{part.first, part.last};
+      CAUSEWAY_TRY(sum_over(*peer.attempt.transport, meetings.gradients(peer), ends, peer.index_of, table, peer.how(ctx)));
+    }
+    if (!own.empty()) std::fill(table.begin(), table.end(), 0.0F);
     return {};
   }
-  // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
-  [[nodiscard]] static std::vector<std::uint64_t> ends_of_pipeline(const pipeline_peer& peer) {
-    if (peer.assignment == nullptr) return {};
-    const auto& assignments = peer.layout.replicas[peer.place.replica].assignments;
-    if (assignments.size() < 2 || (peer.place.rank > 0 && peer.place.rank + 1 < assignments.size())) return {};
-    return {assignments.front().peer, assignments.back().peer};
+  // A row is the mean over the micro-batches that went through this peer, and counts by their number.
+  static void weigh(auto& ctx, const pipeline_peer& peer) {
+    const std::uint32_t own = micro_batches_here(peer);
+    const std::uint32_t all = peer.layout.first_micro_batch(peer.layout.replicas.size());
+    if (own == 0 || own == all) return;
+    const std::span<float> row = ctx.gradients();
+    kernels::scale(ctx.pool(), row.data(), static_cast<float>(all) / static_cast<float>(own),
+                   static_cast<std::int64_t>(row.size()));
+  }
+  [[nodiscard]] static std::uint32_t micro_batches_here(const pipeline_peer& peer) {
+    return peer.assignment != nullptr ? peer.layout.micro_batches_at(peer.place.rank)[peer.place.replica] : 0;
   }
 
   std::uint64_t of_ = 0;

@@ -42,21 +42,15 @@ class step_gradient {
     if constexpr (stage::WorkKeeping<Recovery>) resumes_ = recovery.resumes(snapshot);
   }
 
-  /// The sum of the losses of the tokens whose last stage is here. `own_mean`: the gradient is that of its pipeline's own
-  /// mean, since they are weighed when they are exchanged; else that of the mean over the whole batch.
+  /// The sum of the losses of the tokens whose last stage is here. The gradient is this peer's part of that of the mean
+  /// over the whole batch.
   template <stage::Recovery Recovery>
   result<double> compute(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& order,
-                         const Recovery& recovery, auto& codec, const batch& whole, std::int64_t micro_batches,
-                         bool own_mean) {
+                         const Recovery& recovery, auto& codec, const batch& whole, std::int64_t micro_batches) {
     if constexpr (stage::WorkKeeping<Recovery>) {
       return go_on(ctx, peer, meetings, recovery, codec, whole, static_cast<std::uint32_t>(micro_batches));
     } else {
-      double tokens = static_cast<double>(whole.tokens());
-      if (own_mean && peer.assignment != nullptr) {
-        const std::uint32_t own = peer.layout.replicas[peer.place.replica].micro_batches;
-        tokens *= own / static_cast<double>(micro_batches);
-      }
-      const auto scale = 1.0F / static_cast<float>(tokens);
+      const auto scale = 1.0F / static_cast<float>(whole.tokens());
       return peer.train(ctx, order, recovery, codec, whole, micro_batches, scale, meetings.name(peer));
     }
   }

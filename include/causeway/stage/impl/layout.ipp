@@ -81,6 +81,21 @@ CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
   return all;
 }
 
+CAUSEWAY_DECL std::vector<std::uint32_t> layout::micro_batches_at(std::size_t rank) const {
+  std::vector<std::uint32_t> counts;
+  if (!has_detours()) {
+    for (const replica& r : replicas) counts.push_back(r.micro_batches);
+    return counts;
+  }
+  counts.resize(replicas.size());
+  const auto peers = assigned();
+  for (const auto& route : routes()) {
+    place at;
+    if (find(peers[route[rank]], &at) != nullptr) ++counts[at.replica];
+  }
+  return counts;
+}
+
 CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
   const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
   std::vector<std::uint64_t> peers;
@@ -99,7 +114,7 @@ CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micr
   if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two assignments");
   if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
     return wrong("the replicas' micro-batches are not those of the global batch");
-  return has_unassigned() ? check_detours() : result<void>{};
+  return has_detours() ? check_detours() : result<void>{};
 }
 
 CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_one) {
@@ -108,12 +123,14 @@ CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_
   });
 }
 
-CAUSEWAY_DECL result<void> layout::check_detours() const {
-  const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
-    return std::all_of(r.assignments.begin(), r.assignments.end(),
-                       [&](const assignment& s) { return s.peer != nobody || is_kept_in(r, s); });
+CAUSEWAY_DECL bool layout::has_detours() const {
+  return std::any_of(replicas.begin(), replicas.end(), [](const replica& r) {
+    return std::any_of(r.assignments.begin(), r.assignments.end(),
+                       [&](const assignment& s) { return s.peer == nobody && !is_kept_in(r, s); });
   });
-  if (all_kept) return {};
+}
+
+CAUSEWAY_DECL result<void> layout::check_detours() const {
   for (const replica& r : replicas) {
     const auto& first = replicas.front().assignments;
     const bool alike = std::equal(r.assignments.begin(), r.assignments.end(), first.begin(), first.end(),

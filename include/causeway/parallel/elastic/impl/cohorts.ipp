@@ -174,20 +174,23 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
 CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
   stage_holders all;
   double sum = 0;
-  for (const stage::replica& r : l.replicas) {
-    if (r.assignments.empty()) continue;
-    all.peers.push_back(r.assignments[rank].peer);
-    all.shares.push_back(r.micro_batches);
-    sum += r.micro_batches;
+  const auto micro_batches = l.micro_batches_at(rank);
+  for (std::size_t r = 0; r < l.replicas.size(); ++r) {
+    const auto& assignments = l.replicas[r].assignments;
+    if (assignments.empty() || assignments[rank].peer == stage::nobody) continue;
+    all.peers.push_back(assignments[rank].peer);
+    all.shares.push_back(micro_batches[r]);
+    sum += micro_batches[r];
   }
   for (double& share : all.shares) share /= sum;
   return all;
 }
 
-CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery) {
+CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery, bool detours) {
   for (const stage::replica& r : l.replicas) {
-    const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(),
-                                   [](const stage::assignment& s) { return s.peer != stage::nobody && s.keeps.empty(); });
+    const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(), [=](const stage::assignment& s) {
+      return (detours || s.peer != stage::nobody) && s.keeps.empty();
+    });
     if (plain && detail::cut_of(r) == detail::cut_of(l.replicas.front())) continue;
     return fail(
         errc::unsupported, std::string{recovery},

@@ -87,6 +87,11 @@ struct round_core {
         rows{axis::take<axis::part::residual, residual_type>(values),
              axis::take<axis::part::merge_rule, merge_rule_type>(values)} {}
 
+  /// As they were given.
+  [[nodiscard]] auto axes() const {
+    return std::tuple{trigger, fragments, group, recipe, participation, outer, rows.residual(), rows.merge_rule()};
+  }
+
   // ---- at the start -----------------------------------------------------------------------------------------------------
 
   result<void> start(auto& ctx) {

@@ -69,6 +69,8 @@ class rounds : round_rules<Axes...> {
                                       .looks_ahead = core_type::looks_ahead,
                                       .draws_peers = core_type::draws_peers,
                                       .divides_batches = laws::mix.tells && !laws::mix.meets,
+                                      .by_segment = rules::by_segment(laws::mix, core_type::keeps_factors) &&
+                                                    !core_type::looks_ahead,
                                       .takes_turns = rules::takes_turns(laws::mix),
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
@@ -258,6 +260,8 @@ class rounds : round_rules<Axes...> {
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
+  /// One like it that has not begun, for other blocks.
+  [[nodiscard]] rounds another() const requires(traits.by_segment) { return rounds{core_.axes()}; }
   /// For comm::stacked.
   [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.

@@ -43,8 +43,10 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
   return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
-/// A mean of rows is of the same parameters in each; a sum of gradients can be made block by block.
-constexpr bool c8(comm_traits c, parallel_traits p) { return !p.cut_apart || c.sums_gradients; }
+/// A mean of rows is of the same parameters in each: where peers have other blocks, there is a row for each range of them.
+constexpr bool c8(comm_traits c, parallel_traits p) {
+  return !p.cut_apart || c.sums_gradients || (p.has_segments && c.by_segment);
+}
 
 }  // namespace rules
 
@@ -88,8 +90,9 @@ struct compatible {
   static_assert(rules::c8(Comm::traits, Parallel::traits),
                 "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "
                 "own: the rows that holders of a stage exchange would be of other parameters at each. Use "
-                "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, or comm::every_step "
-                "without a codec. docs/reference/rules.md#c8");
+                "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, or comm::every_step; of "
+                "other policies with redundant, redundant_forward and templates those that exchange gradients of every "
+                "step. docs/reference/rules.md#c8");
 };
 
 struct unchecked {};

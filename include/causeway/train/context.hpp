@@ -30,12 +30,14 @@
 #include <causeway/train/mean_exchange.hpp>
 #include <causeway/train/model.hpp>
 #include <causeway/train/model_arithmetic.hpp>
+#include <causeway/train/parameter_window.hpp>
 #include <causeway/train/round_attendance.hpp>
 #include <causeway/train/shared_state_of.hpp>
 #include <causeway/train/stage_peers.hpp>
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -81,10 +83,12 @@ class training_context {
   [[nodiscard]] M& model() noexcept { return model_; }
   [[nodiscard]] Inner& inner() noexcept { return inner_.optimizer(); }
   /// All parameters, flat, padding included (always zero).
-  [[nodiscard]] std::span<float> parameters() { return model_.parameters().values(); }
+  [[nodiscard]] std::span<float> parameters() { return view().values; }
   /// Their gradients in the same layout. Between inner steps the buffer is free for a policy's use.
-  [[nodiscard]] std::span<float> gradients() { return model_.parameters().gradients(); }
-  [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
+  [[nodiscard]] std::span<float> gradients() { return view().gradients; }
+  [[nodiscard]] parameter_view view() { return window_.of(model_.parameters().view()); }
+  /// From now on these three are of a part alone. Gives what they were of before.
+  detail::parameter_window look_at(detail::parameter_window part) { return std::exchange(window_, std::move(part)); }
   void parameters_changed() { model_.parameters().touch(); }  ///< call it after writing them
   /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
   void reset_inner() { inner().reset(model_.parameters().length()); }
@@ -204,6 +208,8 @@ class training_context {
                              const std::vector<index_range>* where = nullptr) {
     return attendance_.exchanged(row, counts, where);
   }
+  /// Another exchange of the attempt under way, while one is about to end: see detail::round_attendance.
+  result<void> one_more(const std::function<result<void>()>& exchange) { return attendance_.one_more(exchange); }
   /// Between them: the round has so many such exchanges, and is over with the last.
   void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
@@ -380,6 +386,7 @@ class training_context {
   std::optional<net::any_transport> group_;
   stage_peers stages_;
   bool keeps_inputs_;
+  detail::parameter_window window_;
   detail::round_attendance attendance_;
   detail::mean_exchange mean_;
 

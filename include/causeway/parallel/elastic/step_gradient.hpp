@@ -48,22 +48,22 @@ class step_gradient {
   result<double> compute(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& order,
                          const Recovery& recovery, auto& codec, const batch& whole, std::int64_t micro_batches,
                          bool own_mean) {
+    double tokens = static_cast<double>(whole.tokens());
+    if (own_mean && peer.assignment != nullptr) {
+      const std::uint32_t own = peer.layout.replicas[peer.place.replica].micro_batches;
+      tokens *= own / static_cast<double>(micro_batches);
+    }
+    const auto scale = 1.0F / static_cast<float>(tokens);
     if constexpr (stage::WorkKeeping<Recovery>) {
-      return go_on(ctx, peer, meetings, recovery, codec, whole, static_cast<std::uint32_t>(micro_batches));
+      return go_on(ctx, peer, meetings, recovery, codec, whole, static_cast<std::uint32_t>(micro_batches), scale);
     } else {
-      double tokens = static_cast<double>(whole.tokens());
-      if (own_mean && peer.assignment != nullptr) {
-        const std::uint32_t own = peer.layout.replicas[peer.place.replica].micro_batches;
-        tokens *= own / static_cast<double>(micro_batches);
-      }
-      const auto scale = 1.0F / static_cast<float>(tokens);
       return peer.train(ctx, order, recovery, codec, whole, micro_batches, scale, meetings.name(peer));
     }
   }
 
  private:
   result<double> go_on(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& recovery,
-                       auto& codec, const batch& whole, std::uint32_t micro_batches) {
+                       auto& codec, const batch& whole, std::uint32_t micro_batches, float scale) {
     using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
     const stage::layout& l = peer.layout;
     const std::size_t r = peer.place.replica;
@@ -82,7 +82,7 @@ class step_gradient {
     const assigned_batch share{whole,
                                micro_batches,
                                is_assigned ? peer.assignment->computes : nn::block_range{},
-                               1.0F / static_cast<float>(whole.tokens()),
+                               scale,
                                true,
                                dropout};
     return kept_.run(ctx, l, codec, share, exchange, recovery.repeats_all());

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recoveries whose pipelines are cut in different ways, or whose peers have several stages, with gradients that a
+// communication policy exchanges: range by range, among those who compute it.
+#include <causeway/parallel/elastic_pipeline.hpp>
+
+#include <causeway/compress/block_int8.hpp>
+#include <causeway/presets/compressed.hpp>
+#include <causeway/stage/recovery_redundant.hpp>
+#include <causeway/stage/recovery_redundant_forward.hpp>
+#include <causeway/stage/recovery_templates.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <type_traits>
+
+#include "parallel/elastic/elastic_cases.hpp"
+#include "parallel/elastic/gradient_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
+#include "support/catch.hpp"
+
+using namespace causeway;
+using support::elastic_world_options;
+using support::gradient_world;
+using support::parameters;
+using support::undisturbed_gradients;
+
+namespace {
+
+/// Policies by what makes them.
+struct dense {
+  static auto make() { return comm::rounds{axis::every{1}, axis::gradient{}, axis::all_reduce<>{}}; }
+};
+struct eight_bits {
+  static auto make() { return comm::every_step<compress::block_int8>{}; }
+};
+struct largest_with_feedback {
+  using codec = compress::sparse<compress::no_transform, compress::top_k, compress::none>;
+  static auto make() {
+    return comm::rounds{axis::every{1}, axis::gradient{}, axis::error_feedback{},
+                        axis::gather_mean<codec>{codec{compress::no_transform{}, compress::top_k{{.k = 8}}}}};
+  }
+};
+struct low_rank {
+  static auto make() { return presets::make(presets::power_sgd_options{}); }
+};
+
+/// And what becomes of lost stages.
+template <class Policy>
+struct with_redundant : Policy {
+  static auto recovery() { return stage::recovery::redundant{2}; }
+};
+template <class Policy>
+struct with_redundant_forward : Policy {
+  static auto recovery() { return stage::recovery::redundant_forward{2}; }
+};
+template <class Policy>
+struct with_templates : Policy {
+  static auto recovery() { return support::three_block_templates(); }
+};
+
+/// Five peers make two pipelines, of two stages and of three.
+elastic_world_options five_peers() {
+  elastic_world_options o;
+  o.hosts = 5;
+  o.layers = 6;
+  o.micro_batches = 4;
+  o.steps = 6;
+  return o;
+}
+template <class Policy>
+elastic_world_options world_of() {
+  constexpr bool templates = std::is_same_v<decltype(Policy::recovery()), stage::recovery::templates>;
+  return templates ? five_peers() : support::two_pipelines();
+}
+
+/// Whoever is lost, at `kills` network calls all over the run.
+template <class Policy, class Check>
+void whoever_is_killed(std::uint64_t kills, const Check& check) {
+  auto o = world_of<Policy>();
+  std::vector<std::uint64_t> calls;
+  undisturbed_gradients<Policy>(o, &calls);
+  for (std::uint32_t victim = 0; victim < o.hosts; ++victim) {
+    const std::uint64_t from = (victim == 0 ? 2 : 1) * support::founded;
+    for (std::uint64_t k = 0; k < kills; ++k) {
+      o.victim = victim;
+      o.dies_at = from + victim + k * (calls[victim] - from) / kills;
+      o.back_after = k % 2 == 0 ? causeway::duration{0} : std::chrono::milliseconds{200};
+      INFO("host " << victim << " is killed at call " << o.dies_at);
+      gradient_world<Policy> w{o};
+      w.wanted = o.hosts - 1;
+      w.boot();
+      w.run();
+      CHECK(support::errors_of(w, o.hosts).empty());
+      CHECK(w.finished() >= o.hosts - 1);
+      check(w, o);
+    }
+  }
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("gradient segments: a policy without a codec gives the parameters of the unsplit model, whoever is killed",
+                   "[parallel][elastic][fast]", with_redundant<dense>, with_redundant_forward<dense>,
+                   with_templates<dense>) {
+  const auto whole = gradient_world<TestType>{world_of<TestType>()}.unsplit();
+  whoever_is_killed<TestType>(6, [&](auto& w, const elastic_world_options& o) {
+    CHECK(w.distance(whole) < 5e-5);
+    support::holders_agree(w, o.hosts);
+  });
+}

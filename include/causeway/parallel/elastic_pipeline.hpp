@@ -62,10 +62,10 @@ struct elastic_pipeline_options {
 /// and an inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
-/// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
-/// residual; pipelines are cut alike then (rule C8). Where its results are a step late, a peer sends the row of the step
-/// before, unless it has other blocks now. One that gathers samples (axis::global_samples) adds gradients up over several
-/// steps, in one layout; the parameters move once for all of these, and nothing is voted on before.
+/// with blocks (rule C5) exchanges the means of whole pipelines among those who compute a stage, with its codec and
+/// residual (rule C8). Where its results are a step late, a peer sends the row of the step before, unless it has other
+/// blocks now. One that gathers samples (axis::global_samples) adds gradients up over several steps, in one layout; the
+/// parameters move once for all of these, and nothing is voted on before.
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, a tied table's
 /// over those of the first and the last; about 100 to everybody. On a change: 12 a parameter of each block that moves
@@ -332,9 +332,8 @@ class elastic_pipeline {
     return {};
   }
 
-  // ---- gradients that are exchanged by the communication policy, among the holders of the same blocks -------------------
+  // ---- gradients that are exchanged by the communication policy: everybody has its pipeline's ---------------------------
 
-  // Everybody has its pipeline's gradient.
   result<void> meet_for_exchange(auto& ctx, const cluster_inventory& inventory) {
     const exchange_share own = policy_.described(peer_, own_loss_);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own, meetings_.number()));
@@ -346,17 +345,14 @@ class elastic_pipeline {
     return {};
   }
 
-  // In an attempt that is another than the one whose gradient the policy has, that is computed again, and the policy's row
-  // made again.
+  // In an attempt that is another than the one whose gradient the policy has, that is computed, and the row made, again.
   result<exchange_entry> enter(auto& ctx) {
     if (!by_policy()) return exchange_entry{};
-    if (!policy_.goes_on()) {
-      if (!taken()) {
-        if (peer_.record().step > ctx.step()) return finished_by_others(ctx);
-        CAUSEWAY_TRY(begin_attempt());
-      }
-      known_ = taken();
+    if (!policy_.goes_on() && !taken()) {
+      if (peer_.record().step > ctx.step()) return finished_by_others(ctx);
+      CAUSEWAY_TRY(begin_attempt());
     }
+    if (!policy_.goes_on()) known_ = taken();
     if (known_) return exchange_entry{.known = policy_.mean_of_segment(ctx, peer_), .kept = true};
     if (policy_.computed()) return policy_.entry(peer_);
     CAUSEWAY_TRY(attempt(ctx));

@@ -133,7 +133,7 @@ class by_segment {
   }
   result<void> catch_up(auto& ctx) { return pattern_.catch_up(ctx); }
 
-  [[nodiscard]] std::vector<parameter_row> block_rows() { return {}; }  // gradients leave nothing for a parameter
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return {}; }           // gradients leave nothing for a parameter
   result<void> divide(auto&, std::span<const parameter_segment>) { return {}; }  // `take` comes after
   [[nodiscard]] std::vector<std::span<std::byte>> memory() { return pattern_.memory(); }
   result<void> forget(auto& ctx) { return pattern_.forget(ctx); }

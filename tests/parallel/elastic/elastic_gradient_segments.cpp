@@ -102,12 +102,72 @@ void whoever_is_killed(std::uint64_t kills, const Check& check) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("gradient segments: a policy without a codec gives the parameters of the unsplit model, whoever is killed",
-                   "[parallel][elastic][fast]", with_redundant<dense>, with_redundant_forward<dense>,
-                   with_templates<dense>) {
+TEMPLATE_TEST_CASE(
+    "gradient segments: a policy without a codec gives the parameters of the unsplit model, whoever is killed",
+    "[parallel][elastic][fast]", with_redundant<dense>, with_redundant_forward<dense>, with_templates<dense>) {
   const auto whole = gradient_world<TestType>{world_of<TestType>()}.unsplit();
   whoever_is_killed<TestType>(6, [&](auto& w, const elastic_world_options& o) {
     CHECK(w.distance(whole) < 5e-5);
     support::holders_agree(w, o.hosts);
   });
+}
+
+TEMPLATE_TEST_CASE("gradient segments: with codecs the run goes on, whoever is killed", "[parallel][elastic][fast]",
+                   with_redundant<eight_bits>, with_redundant<largest_with_feedback>, with_redundant<low_rank>,
+                   with_redundant_forward<largest_with_feedback>, with_templates<largest_with_feedback>,
+                   with_templates<low_rank>) {
+  const auto quiet = world_of<TestType>();
+  const double loss = support::held_out_loss(undisturbed_gradients<TestType>(quiet), quiet.layers);
+  whoever_is_killed<TestType>(3, [&](auto& w, const elastic_world_options& o) {
+    CHECK(std::abs(support::held_out_loss(support::holders_agree(w, o.hosts), o.layers) / loss - 1) < 0.03);
+  });
+}
+
+TEMPLATE_TEST_CASE("gradient segments: whoever is killed, at network calls all over the run",
+                   "[parallel][elastic][every_call]", with_redundant<largest_with_feedback>, with_redundant<low_rank>,
+                   with_redundant_forward<low_rank>, with_templates<largest_with_feedback>) {
+  const auto quiet = world_of<TestType>();
+  const double loss = support::held_out_loss(undisturbed_gradients<TestType>(quiet), quiet.layers);
+  whoever_is_killed<TestType>(31, [&](auto& w, const elastic_world_options& o) {
+    CHECK(std::abs(support::held_out_loss(support::holders_agree(w, o.hosts), o.layers) / loss - 1) < 0.03);
+  });
+}
+
+TEMPLATE_TEST_CASE("gradient segments: a peer may come in every step", "[parallel][elastic][fast]",
+                   with_redundant<largest_with_feedback>, with_redundant_forward<low_rank>) {
+  support::newcomer_in_each_step<gradient_world<TestType>>(4, 12, support::make_two_pipelines);
+}
+
+TEMPLATE_TEST_CASE("gradient segments: checkpoints go on with the same bits", "[parallel][elastic][fast]",
+                   with_redundant<largest_with_feedback>, with_redundant_forward<low_rank>) {
+  support::goes_on_with_the_same_bits<TestType>();
+}
+
+TEST_CASE("gradient segments: pipelines of two and three stages exchange rows, which a codec rounds",
+          "[parallel][elastic][fast]") {
+  using lossy = with_templates<largest_with_feedback>;
+  const auto o = five_peers();
+  gradient_world<lossy> w{o};
+  w.boot();
+  w.run();
+  CHECK(support::errors_of(w, o.hosts).empty());
+  REQUIRE(w.finished() == o.hosts);
+  std::set<std::size_t> stages;
+  for (const auto& r : w.at(0).layouts.at(o.steps).replicas) stages.insert(r.assignments.size());
+  CHECK(stages == std::set<std::size_t>{2, 3});
+  const parameters exact = undisturbed_gradients<with_templates<dense>>(o);
+  CHECK(support::off(support::holders_agree(w, o.hosts), exact, o.layers) > 2e-3);
+}
+
+TEST_CASE("gradient segments: checkpoints of peers with several rows go on with the same bits",
+          "[parallel][elastic][fast]") {
+  using lossy = with_templates<largest_with_feedback>;
+  const auto o = five_peers();
+  const parameters quiet = undisturbed_gradients<lossy>(o);
+  support::local_checkpoints saved{.after = 3};
+  gradient_world<lossy> w{o, &saved};
+  support::stop_all_once_saved(w, saved, o.hosts);
+  CHECK(support::errors_of(w, o.hosts).empty());
+  REQUIRE(w.finished() == o.hosts);
+  CHECK(support::holders_agree(w, o.hosts) == quiet);
 }

@@ -164,8 +164,8 @@ class policy_exchange {
       std::vector<net::peer_index> peers;
       for (const std::uint64_t p : run.peers) peers.push_back(peer.index_of.at(p));
       collective::group_view view{*peer.attempt.transport, std::move(peers)};
-      CAUSEWAY_TRY(collective::broadcast(view, id, net::peer_index{0}, place_of(run, ctx.model(), std::span{mean_}),
-                                         peer.how(ctx)));
+      CAUSEWAY_TRY(
+          collective::broadcast(view, id, net::peer_index{0}, place_of(run, ctx.model(), std::span{mean_}), peer.how(ctx)));
     }
     return {};
   }

@@ -79,12 +79,8 @@ class step_gradient {
     }
     std::vector<std::uint64_t> dropout;
     if (is_assigned) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
-    const assigned_batch share{whole,
-                               micro_batches,
-                               is_assigned ? peer.assignment->computes : nn::block_range{},
-                               scale,
-                               true,
-                               dropout};
+    const assigned_batch share{whole, micro_batches, is_assigned ? peer.assignment->computes : nn::block_range{},
+                               scale, true,          dropout};
     return kept_.run(ctx, l, codec, share, exchange, recovery.repeats_all());
   }
 

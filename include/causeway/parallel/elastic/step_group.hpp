@@ -53,8 +53,8 @@ struct exchange_entry {
   std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
-  bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
-  bool last = false;  ///< the run ends with it
+  bool kept = false;        ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;        ///< the run ends with it
   std::size_t segment = 0;  ///< its number among those of this peer, where it exchanges several
 };
 

@@ -25,9 +25,8 @@ inline stage_holders computers_of(const stage::layout& l, std::int64_t block) {
 
 inline bool begins_stage(const stage::layout& l, std::int64_t block) {
   const auto at = [block](const stage::assignment& s) { return s.computes.first == block; };
-  return std::any_of(l.replicas.begin(), l.replicas.end(), [&](const stage::replica& r) {
-    return std::any_of(r.assignments.begin(), r.assignments.end(), at);
-  });
+  return std::any_of(l.replicas.begin(), l.replicas.end(),
+                     [&](const stage::replica& r) { return std::any_of(r.assignments.begin(), r.assignments.end(), at); });
 }
 
 inline std::vector<std::uint64_t> holders_in(const stage::replica& r, std::int64_t block) {

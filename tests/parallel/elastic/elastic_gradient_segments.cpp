@@ -4,17 +4,21 @@
 #include <causeway/parallel/elastic_pipeline.hpp>
 
 #include <causeway/compress/block_int8.hpp>
+#include <causeway/optim/sgd.hpp>
 #include <causeway/presets/compressed.hpp>
+#include <causeway/presets/gossip.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_templates.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <set>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "parallel/elastic/elastic_cases.hpp"
 #include "parallel/elastic/gradient_world.hpp"
@@ -46,6 +50,13 @@ struct largest_with_feedback {
 struct low_rank {
   static auto make() { return presets::make(presets::power_sgd_options{}); }
 };
+struct trees {  // several rows for each range
+  static auto make() { return presets::make(presets::netstorm_options{}); }
+};
+struct late {  // whose rows are a step late
+  static auto make() { return presets::make(presets::distro_options{{.k = 8}}); }
+  static auto inner() { return optim::sgd{}; }
+};
 
 /// And what becomes of lost stages.
 template <class Policy>
@@ -76,12 +87,25 @@ elastic_world_options world_of() {
   return templates ? five_peers() : support::two_pipelines();
 }
 
+/// Whether a peer computed blocks in the run's last step that others compute on two peers.
+bool was_cut_apart(support::any_elastic_world& w, const elastic_world_options& o) {
+  for (std::uint32_t h = 0; h < o.hosts; ++h) {
+    if (!w.at(h).finished) continue;
+    const auto segments = parallel::segments_of(w.at(h).layouts.at(o.steps), o.layers);
+    const auto own =
+        std::count_if(segments.begin(), segments.end(), [&](const auto& s) { return s.is_computed_by(w.at(h).id); });
+    if (own > 1) return true;
+  }
+  return false;
+}
+
 /// Whoever is lost, at `kills` network calls all over the run.
 template <class Policy, class Check>
 void whoever_is_killed(std::uint64_t kills, const Check& check) {
   auto o = world_of<Policy>();
   std::vector<std::uint64_t> calls;
   undisturbed_gradients<Policy>(o, &calls);
+  std::uint64_t apart = 0;
   for (std::uint32_t victim = 0; victim < o.hosts; ++victim) {
     const std::uint64_t from = (victim == 0 ? 2 : 1) * support::founded;
     for (std::uint64_t k = 0; k < kills; ++k) {
@@ -96,15 +120,18 @@ void whoever_is_killed(std::uint64_t kills, const Check& check) {
       CHECK(support::errors_of(w, o.hosts).empty());
       CHECK(w.finished() >= o.hosts - 1);
       check(w, o);
+      apart += was_cut_apart(w, o) ? 1 : 0;
     }
   }
+  CHECK(apart > 0);
 }
 
 }  // namespace
 
 TEMPLATE_TEST_CASE(
     "gradient segments: a policy without a codec gives the parameters of the unsplit model, whoever is killed",
-    "[parallel][elastic][fast]", with_redundant<dense>, with_redundant_forward<dense>, with_templates<dense>) {
+    "[parallel][elastic][fast]", with_redundant<dense>, with_redundant_forward<dense>, with_templates<dense>,
+    with_templates<trees>) {
   const auto whole = gradient_world<TestType>{world_of<TestType>()}.unsplit();
   whoever_is_killed<TestType>(6, [&](auto& w, const elastic_world_options& o) {
     CHECK(w.distance(whole) < 5e-5);
@@ -115,7 +142,7 @@ TEMPLATE_TEST_CASE(
 TEMPLATE_TEST_CASE("gradient segments: with codecs the run goes on, whoever is killed", "[parallel][elastic][fast]",
                    with_redundant<eight_bits>, with_redundant<largest_with_feedback>, with_redundant<low_rank>,
                    with_redundant_forward<largest_with_feedback>, with_templates<largest_with_feedback>,
-                   with_templates<low_rank>) {
+                   with_templates<low_rank>, with_redundant<late>, with_templates<late>) {
   const auto quiet = world_of<TestType>();
   const double loss = support::held_out_loss(undisturbed_gradients<TestType>(quiet), quiet.layers);
   whoever_is_killed<TestType>(3, [&](auto& w, const elastic_world_options& o) {

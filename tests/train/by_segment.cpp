@@ -114,7 +114,7 @@ TEST_CASE("by segment: what is remembered is of a segment, and what all hold ali
 TEST_CASE("by segment: a trainer has it where pipelines are cut apart and a policy needs rows", "[train][fast]") {
   using coded = comm::every_step<compress::block_int8>;
   struct apart {
-    static constexpr parallel_traits traits{.cut_apart = true};
+    static constexpr parallel_traits traits{.cut_apart = true, .has_segments = true};
   };
   struct alike {
     static constexpr parallel_traits traits{};

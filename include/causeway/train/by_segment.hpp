@@ -19,7 +19,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -77,7 +76,7 @@ class by_segment {
   /// The exchange of the first segment; those of the others come before it is over (`exchange`).
   result<void> before_inner_step(auto& ctx) {
     CAUSEWAY_TRY(ctx.enter_exchange());  // it may change the segments, so none of their policies is at work
-    dropped_.clear();
+    CAUSEWAY_EXPECT(!parts_.empty());
     const segment_in_view shown{ctx, parts_.front()->blocks};
     return parts_.front()->policy.before_inner_step(ctx);
   }
@@ -96,19 +95,17 @@ class by_segment {
   result<void> take(auto& ctx, std::span<const nn::block_range> wanted) {
     const nn::block_range all{};
     if (wanted.empty()) wanted = {&all, 1};
-    std::vector<std::unique_ptr<part>> now;
+    const auto place_of = [&](const nn::block_range& blocks) {
+      return std::find_if(parts_.begin(), parts_.end(), [&](const auto& p) { return p != nullptr && p->blocks == blocks; });
+    };
     for (const nn::block_range& blocks : wanted) {
-      const auto same =
-          std::find_if(parts_.begin(), parts_.end(), [&](const auto& p) { return p != nullptr && p->blocks == blocks; });
-      if (same != parts_.end()) {
-        now.push_back(std::move(*same));
-        continue;
-      }
+      if (place_of(blocks) != parts_.end()) continue;
       CAUSEWAY_ASSIGN(std::unique_ptr<part> made, begun(ctx, blocks));
-      now.push_back(std::move(made));
+      parts_.push_back(std::move(made));
     }
-    parts_.swap(now);
-    std::move(now.begin(), now.end(), std::back_inserter(dropped_));
+    std::vector<std::unique_ptr<part>> now;
+    for (const nn::block_range& blocks : wanted) now.push_back(std::move(*place_of(blocks)));
+    parts_ = std::move(now);
     return {};
   }
 
@@ -200,9 +197,18 @@ class by_segment {
   }
 
   Policy pattern_;
-  std::vector<std::unique_ptr<part>> parts_;    // of the segments that this peer computes, rising
-  std::vector<std::unique_ptr<part>> dropped_;  // until none of them can be at work
+  std::vector<std::unique_ptr<part>> parts_;  // of the segments that this peer computes, rising
 };
+
+/// What pipelines ask of it: of each segment what they ask of one policy.
+template <class Policy, class Context>
+void move_with_blocks(shared_state& state, by_segment<Policy>& comm, Context& ctx) {
+  causeway::move_with_blocks(state, comm, ctx);
+  state.memory = [&comm](std::size_t segment) { return comm.memory_of(segment); };
+  state.forget = [&comm, &ctx](std::size_t segment) { return comm.forget_segment(ctx, segment); };
+  state.take_segments = [&](std::span<const nn::block_range> ranges) { return comm.take(ctx, ranges); };
+  state.exchange_segment = [&](std::size_t segment) { return comm.exchange(ctx, segment); };
+}
 
 /// What a trainer has in the place of `Policy`.
 template <class Policy, class Parallel>
@@ -210,7 +216,7 @@ struct policy_for {
   using type = Policy;
 };
 template <class Policy, class Parallel>
-  requires(Policy::traits.by_segment&& Parallel::traits.cut_apart && !Policy::traits.sums_gradients)
+  requires(Policy::traits.by_segment&& Parallel::traits.cut_apart&& Parallel::traits.has_segments)
 struct policy_for<Policy, Parallel> {
   using type = by_segment<Policy>;
 };

@@ -113,15 +113,6 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   }
 }
 
-/// What a comm::by_segment does where a peer exchanges several segments of the model.
-template <class Comm, class Context>
-void exchange_by_segment(shared_state& state, Comm& comm, Context& ctx) {
-  state.memory = [&comm](std::size_t segment) { return comm.memory_of(segment); };
-  state.forget = [&comm, &ctx](std::size_t segment) { return comm.forget_segment(ctx, segment); };
-  state.take_segments = [&](std::span<const nn::block_range> ranges) { return comm.take(ctx, ranges); };
-  state.exchange_segment = [&](std::size_t segment) { return comm.exchange(ctx, segment); };
-}
-
 /// The exchange that a peer has been let into.
 struct round_entry {
   net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps

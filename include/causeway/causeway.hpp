@@ -452,6 +452,7 @@
 #include <causeway/parallel/elastic/block_moves.hpp>
 #include <causeway/parallel/elastic/block_ownership.hpp>
 #include <causeway/parallel/elastic/block_savers.hpp>
+#include <causeway/parallel/elastic/block_segments.hpp>
 #include <causeway/parallel/elastic/block_store.hpp>
 #include <causeway/parallel/elastic/block_sums.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
@@ -531,6 +532,7 @@
 #include <causeway/parallel/tensor_mailbox.hpp>
 #include <causeway/parallel/tied_table.hpp>
 
+#include <causeway/train/by_segment.hpp>
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/common_cut.hpp>
 #include <causeway/train/context.hpp>
@@ -549,6 +551,7 @@
 #include <causeway/train/model.hpp>
 #include <causeway/train/model_arithmetic.hpp>
 #include <causeway/train/observer.hpp>
+#include <causeway/train/parameter_window.hpp>
 #include <causeway/train/pipeline_executors.hpp>
 #include <causeway/train/pipeline_group.hpp>
 #include <causeway/train/refound.hpp>

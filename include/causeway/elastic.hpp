@@ -42,6 +42,7 @@
 #include <causeway/fault/quorum.hpp>
 #include <causeway/fault/restart.hpp>
 
+#include <causeway/train/by_segment.hpp>
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/common_cut.hpp>
 #include <causeway/train/context.hpp>
@@ -60,6 +61,7 @@
 #include <causeway/train/model.hpp>
 #include <causeway/train/model_arithmetic.hpp>
 #include <causeway/train/observer.hpp>
+#include <causeway/train/parameter_window.hpp>
 #include <causeway/train/pipeline_group.hpp>
 #include <causeway/train/refound.hpp>
 #include <causeway/train/round_attendance.hpp>

@@ -46,6 +46,7 @@
 #include <causeway/parallel/elastic/block_moves.hpp>
 #include <causeway/parallel/elastic/block_ownership.hpp>
 #include <causeway/parallel/elastic/block_savers.hpp>
+#include <causeway/parallel/elastic/block_segments.hpp>
 #include <causeway/parallel/elastic/block_store.hpp>
 #include <causeway/parallel/elastic/block_sums.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>

@@ -72,47 +72,6 @@ TEST_CASE("tied table: it is part of both end blocks' contents, and of no other'
   CHECK(length_of_pieces(small, 0) == static_cast<std::size_t>(small.parameters().length()));  // once
 }
 
-TEST_CASE("tied table: each first stage sends the last one's part of as many micro-batches as its own",
-          "[parallel][fast]") {
-  using stage::nobody;
-  const auto of = [](std::vector<std::vector<std::uint64_t>> peers, std::uint32_t micro_batches) {
-    stage::layout l;
-    const auto shares = stage::even_shares(micro_batches, peers.size());
-    for (std::size_t r = 0; r < peers.size(); ++r)
-      l.replicas.push_back({{{peers[r][0], {0, 1}}, {peers[r][1], {1, 2}}, {peers[r][2], {2, 3}}}, shares[r]});
-    REQUIRE(l.check(layers, micro_batches));
-    return l;
-  };
-  const auto check = [](const stage::layout& l, std::size_t most) {
-    const auto parts = parallel::table_parts(l);
-    CHECK(parts.size() <= most);
-    std::map<std::uint64_t, double> sent, received;
-    for (const auto& part : parts) {
-      stage::layout::place last;
-      REQUIRE(l.find(part.last, &last) != nullptr);
-      CHECK(last.rank == 2);
-      sent[part.last] += part.share;
-      received[part.first] += double{part.share} * l.micro_batches_at(2)[last.replica];
-    }
-    const auto firsts = l.micro_batches_at(0), lasts = l.micro_batches_at(2);
-    for (std::size_t r = 0; r < l.replicas.size(); ++r) {
-      const auto& row = l.replicas[r].assignments;
-      if (row.front().peer != nobody) CHECK(received.at(row.front().peer) == Approx(firsts[r]));
-      if (row.back().peer != nobody) CHECK(sent.at(row.back().peer) == Approx(1));
-      CHECK((lasts[r] == 0) == (row.back().peer == nobody));
-    }
-    CHECK(received.count(nobody) + sent.count(nobody) == 0);
-  };
-  check(of({{1, 2, 3}, {4, 5, 6}, {7, 8, 9}}, 7), 3);                 // each pipeline for itself
-  check(of({{1, 2, nobody}, {4, 5, 6}, {7, 8, 9}}, 7), 4);            // a first stage without a last one
-  check(of({{1, 2, 3}, {nobody, 5, 6}, {7, 8, 9}}, 7), 5);            // a last one without a first
-  check(of({{1, 2, nobody}, {nobody, 5, 6}, {7, 8, 9}}, 7), 4);       // both
-  check(of({{1, nobody, 3}, {4, 5, 6}, {7, 8, 9}}, 8), 3);            // in the middle
-  check(of({{1, 2, nobody}, {4, 5, nobody}, {nobody, 8, 9}}, 5), 3);  // all through one
-  const stage::layout whole{{{{{1, {0, 3}}}, 2}, {{{2, {0, 3}}}, 1}}};
-  CHECK(parallel::table_parts(whole).empty());
-}
-
 TEST_CASE("tied table: it is summed over who holds either end, to the same bits, and counts once", "[parallel][fast]") {
   CHECK((parallel::holders_of_table(uneven, layers) == std::vector<std::uint64_t>{10, 20, 50, 30}));
   const std::vector<std::vector<nn::block_range>> parts{{{0, 3}}, {{0, 1}}, {{2, 3}}, {{1, 2}}, {{0, 1}, {2, 3}}, {{0, 1}}};

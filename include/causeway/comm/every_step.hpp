@@ -38,7 +38,8 @@ class every_step {
                                       .exchanges_gradients = true,
                                       .sums_gradients = std::is_same_v<Codec, compress::none>,
                                       .moves_with_blocks = !std::is_same_v<Codec, compress::none>,
-                                      .replays = true};
+                                      .replays = true,
+                                      .by_segment = !std::is_same_v<Codec, compress::none>};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -73,6 +74,9 @@ class every_step {
   result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
   [[nodiscard]] static bool exchanges_next() requires(traits.moves_with_blocks) { return true; }
   [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
+
+  /// One like it that has not begun, for other blocks.
+  [[nodiscard]] every_step another() const { return every_step{codec_}; }
 
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();

@@ -71,6 +71,7 @@ struct round_core {
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
+  static constexpr bool exchanges_segments = rules::by_segment(laws::mix, keeps_factors) && !looks_ahead;
   static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
@@ -86,6 +87,11 @@ struct round_core {
         outer{axis::take<axis::part::outer, outer_type>(values)},
         rows{axis::take<axis::part::residual, residual_type>(values),
              axis::take<axis::part::merge_rule, merge_rule_type>(values)} {}
+
+  /// As they were given.
+  [[nodiscard]] auto axes() const {
+    return std::tuple{trigger, fragments, group, recipe, participation, outer, rows.residual(), rows.merge_rule()};
+  }
 
   // ---- at the start -----------------------------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ class round_rows {
       : residual_{std::move(residual)}, merge_rule_{std::move(merge_rule)} {}
 
   [[nodiscard]] const merge_rule_type& merge_rule() const noexcept { return merge_rule_; }
+  [[nodiscard]] const residual_type& residual() const noexcept { return residual_; }
   [[nodiscard]] source_vector<float>& anchor() noexcept { return anchor_; }
   [[nodiscard]] const source_vector<float>& anchor() const noexcept { return anchor_; }
   /// What the inner optimizer subtracted, summed; or gradients that are being gathered.
@@ -381,7 +382,6 @@ class round_rows {
   }
   residual_type residual_;
   merge_rule_type merge_rule_;
-
   source_vector<float> anchor_;  ///< the shared parameters
   source_vector<float> updates_;
   std::vector<source_vector<float>> means_;

@@ -157,6 +157,11 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
+/// Whether a peer may have several, for gradients of some blocks each. Gaps: those that are gathered, or taken ahead.
+constexpr bool by_segment(round_mix m, bool keeps_factors) {
+  return m.before_inner_step && moves_with_blocks(m, keeps_factors) && !m.accumulates && !m.tells && !by_path(m);
+}
+
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
 /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
 constexpr bool takes_turns(round_mix m) {

@@ -69,6 +69,7 @@ class rounds : round_rules<Axes...> {
                                       .looks_ahead = core_type::looks_ahead,
                                       .draws_peers = core_type::draws_peers,
                                       .divides_batches = laws::mix.tells && !laws::mix.meets,
+                                      .by_segment = core_type::exchanges_segments,
                                       .takes_turns = rules::takes_turns(laws::mix),
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
@@ -122,9 +123,8 @@ class rounds : round_rules<Axes...> {
   }
 
   result<void> before_inner_step(auto& ctx) {
-    if constexpr (accumulates) {
-      return gather_samples(ctx);
-    } else if constexpr (content_type::before_inner_step) {
+    if constexpr (accumulates) return gather_samples(ctx);
+    if constexpr (content_type::before_inner_step && !accumulates) {
       return count_and_exchange(ctx);
     } else if constexpr (requires { core_.trigger.rate_factor(std::uint32_t{}); }) {
       ctx.multiply_learning_rate(core_.trigger.rate_factor(core_.states[0].since));
@@ -253,7 +253,7 @@ class rounds : round_rules<Axes...> {
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
-  /// For comm::stacked.
+  [[nodiscard]] rounds another() const requires(traits.by_segment) { return rounds{core_.axes()}; }  ///< as it was given
   [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }

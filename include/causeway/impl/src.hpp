@@ -378,6 +378,7 @@
 #include <causeway/parallel/elastic/impl/block_moves.ipp>
 #include <causeway/parallel/elastic/impl/block_ownership.ipp>
 #include <causeway/parallel/elastic/impl/block_savers.ipp>
+#include <causeway/parallel/elastic/impl/block_segments.ipp>
 #include <causeway/parallel/elastic/impl/block_store.ipp>
 #include <causeway/parallel/elastic/impl/block_sums.ipp>
 #include <causeway/parallel/elastic/impl/cohort_exchange.ipp>

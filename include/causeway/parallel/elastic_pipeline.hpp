@@ -62,11 +62,10 @@ struct elastic_pipeline_options {
 /// inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
-/// with blocks (rule C5) exchanges means among the holders of each stage, weighted by the micro-batches that went through
-/// each, with its codec and residual; pipelines are cut alike then (rule C8). Where its results are a step late, a peer
-/// sends the row of the step before, unless it has other blocks now. One that gathers samples (axis::global_samples) adds
-/// gradients up over several steps, in one layout; the parameters move once for all of these, and nothing is voted on
-/// before.
+/// with blocks (rule C5) exchanges means among those who compute a stage, weighted by the micro-batches that went through
+/// each, with its codec and residual (rule C8). Where its results are a step late, a peer sends the row of the step before,
+/// unless it has other blocks now. One that gathers samples (axis::global_samples) adds gradients up over several steps, in
+/// one layout; the parameters move once for all of these, and nothing is voted on before.
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, a tied table's
 /// over those of the first and the last; about 100 to everybody. On a change: 12 a parameter of each block that moves
@@ -85,7 +84,8 @@ class elastic_pipeline {
                                           .reroutes = true,
                                           .shares_gradient = true,
                                           .gathers_together = true,
-                                          .cut_apart = stage::cut_apart<Recovery>};
+                                          .cut_apart = stage::cut_apart<Recovery>,
+                                          .has_segments = !stage::Rerouting<Recovery>};
   static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
@@ -132,7 +132,7 @@ class elastic_pipeline {
     }
     vote_.end();
     policy_.taken(peer_);
-    if (by_policy()) policy_.complete_gradient(ctx);
+    if (by_policy()) policy_.complete_gradient(ctx, peer_);
     gradient_.forget();
     peer_.held.moved_to(peer_.record().state, std::move(squares_.of));
     return static_cast<float>(peer_.record().norm);
@@ -311,12 +311,15 @@ class elastic_pipeline {
   result<void> take_assignment(auto& ctx, const cluster_inventory& inventory, stage::layout made) {
     peer_.layout = std::move(made);
     CAUSEWAY_TRY(peer_.layout.check(inventory.snapshot.layers, inventory.snapshot.micro_batches));
-    if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name, stage::Rerouting<Recovery>));
+    if (by_policy() && Recovery::traits.cut_alike) {
+      CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name, stage::Rerouting<Recovery>));
+    }
     shared_blocks blocks{ctx, peer_.group->state()};
     const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
     if (!ready) gradient_.forget();
     CAUSEWAY_TRY(
         peer_.fetch(blocks, inventory, ready, meetings_.number(), stage::made_up_by(recovery_, inventory.snapshot)));
+    if (by_policy()) CAUSEWAY_TRY(policy_.take_segments(peer_, ctx.model().blocks()));
     if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);
@@ -331,9 +334,8 @@ class elastic_pipeline {
     return {};
   }
 
-  // ---- gradients that are exchanged by the communication policy, among the holders of the same blocks -------------------
+  // ---- gradients that are exchanged by the communication policy: everybody has its pipeline's ---------------------------
 
-  // Everybody has its pipeline's gradient.
   result<void> meet_for_exchange(auto& ctx, const cluster_inventory& inventory) {
     const exchange_share own = policy_.described(peer_, own_loss_);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own, meetings_.number()));
@@ -341,33 +343,32 @@ class elastic_pipeline {
       return taken.error().code == errc::not_found ? go_back(ctx, inventory, taken.error()) : taken;
     }
     if (!policy_.gathered().goes_on(peer_, all)) return go_on_from(ctx, "the round begins anew");
-    CAUSEWAY_ASSIGN(loss_, policy_.begin(ctx, peer_, meetings_, all, own));
+    CAUSEWAY_ASSIGN(loss_, policy_.begin(ctx, peer_, meetings_, all));
     return {};
   }
 
-  // In an attempt that is another than the one whose gradient the policy has, that is computed again, and the policy's row
-  // made again.
+  // In an attempt that is another than the one whose gradient the policy has, that is computed, and the row made, again.
   result<exchange_entry> enter(auto& ctx) {
     if (!by_policy()) return exchange_entry{};
-    if (!taken()) {
+    if (!policy_.goes_on() && !taken()) {
       if (peer_.record().step > ctx.step()) return finished_by_others(ctx);
       CAUSEWAY_TRY(begin_attempt());
     }
-    if (taken()) {
-      known_ = true;
-      return exchange_entry{.known = policy_.mean(), .kept = true};
-    }
-    if (policy_.computed()) return policy_.entry();
+    if (!policy_.goes_on()) known_ = taken();
+    if (known_) return exchange_entry{.known = policy_.mean_of_segment(ctx, peer_), .kept = true};
+    if (policy_.computed()) return policy_.entry(peer_);
     CAUSEWAY_TRY(attempt(ctx));
     peer_.group->begin_exchange_again();
     return fail(errc::cancelled, "step", "its gradient was computed again, in another attempt");
   }
 
-  // The mean is here. The run takes the step with it, or it is tried again.
+  // The mean of a segment is here. With that of its last the run takes the step, or it is tried again.
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
-    if (!by_policy() || std::exchange(known_, false)) return {};
-    CAUSEWAY_EXPECT(mean.size() == ctx.gradients().size());
-    CAUSEWAY_TRY(policy_.take_mean(ctx, peer_, meetings_, mean));
+    if (!by_policy()) return {};
+    if (!known_) policy_.take_mean(ctx, peer_, mean);
+    if (policy_.has_more()) return policy_.exchange_next(peer_);
+    if (known_) return {};
+    CAUSEWAY_TRY(policy_.share_mean(ctx, peer_, meetings_));
     if (const auto sound = check_sound(loss_, ctx.norm_of(policy_.mean())); !sound)
       return leave_to_others(ctx, sound.error());
     squares_ = squares_of(ctx, policy_.mean(), peer_.layout, peer_.identity());
@@ -389,7 +390,7 @@ class elastic_pipeline {
   policy_exchange policy_;
   double loss_ = 0, own_loss_ = 0;
   block_squares squares_;
-  bool known_ = false;          // what the exchange came to is given out as what the run has
+  bool known_ = false;          // what exchanges came to is given out as what the run has
   nn::block_range computes_{};  // here, in the last layout
   std::uint32_t replica_ = 0;
 };

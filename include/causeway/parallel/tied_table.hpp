@@ -76,18 +76,6 @@ void for_pieces_of(Model& model, const parameter_row& row, std::int64_t block, F
 /// Who holds the table: those who hold the first block, then those who hold only the last.
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
 
-/// Of the gradient that the peer `last` has of the table as output layer, the part that `first`, which has it as embedding,
-/// sends with its own.
-struct table_part {
-  std::uint64_t first = 0, last = 0;
-  float share = 1;
-};
-/// All such parts, in the order in which they are added. Of a pipeline with both ends that is all of the last's to the
-/// first. Where micro-batches take detours, each first has the parts of as many as went through it itself, so that what it
-/// sends counts by one number. None where a stage is the whole model. Precondition: pipelines are cut alike, and each has a
-/// micro-batch.
-CAUSEWAY_DECL [[nodiscard]] std::vector<table_part> table_parts(const stage::layout& l);
-
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #ifndef CAUSEWAY_COMPILED

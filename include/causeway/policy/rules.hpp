@@ -43,9 +43,11 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
   return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
-/// A mean of rows is of the same parameters in each; a sum of gradients can be made block by block. And a gradient is of
-/// one loss only if its micro-batch met one replica's parameters.
-constexpr bool c8(comm_traits c, parallel_traits p) { return (!p.cut_apart || c.sums_gradients) && !p.detours; }
+/// A mean of rows is of the same parameters in each: where peers have other blocks, there is a row for each range of them.
+/// And a gradient is of one loss only if its micro-batch met one replica's parameters.
+constexpr bool c8(comm_traits c, parallel_traits p) {
+  return (!p.cut_apart || c.sums_gradients || (p.has_segments && c.by_segment)) && !p.detours;
+}
 
 }  // namespace rules
 
@@ -86,12 +88,14 @@ struct compatible {
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
                 "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or "
                 "comm::async_parameter_server. docs/reference/rules.md#c7");
-  static_assert(rules::c8(Comm::traits, Parallel::traits),
-                "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "
-                "own: the rows that holders of a stage exchange would be of other parameters at each; or micro-batches "
-                "take detours through pipelines whose replicas step alone, and have other parameters. Use "
-                "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
-                "reroute, or comm::every_step without a codec. docs/reference/rules.md#c8");
+  static_assert(
+      rules::c8(Comm::traits, Parallel::traits),
+      "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "
+      "own: the rows that holders of a stage exchange would be of other parameters at each; or micro-batches "
+      "take detours through pipelines whose replicas step alone, and have other parameters. Use "
+      "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
+      "reroute, or comm::every_step; of other policies with redundant, redundant_forward and templates those that "
+      "exchange gradients of every step. docs/reference/rules.md#c8");
 };
 
 struct unchecked {};

@@ -42,6 +42,7 @@ struct comm_traits {
   bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
   bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
   bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
+  bool by_segment = false;       ///< a peer may have one for each range of blocks that it exchanges (`another`)
   bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
@@ -57,6 +58,7 @@ struct parallel_traits {
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
   bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
+  bool has_segments = false;      ///< gradients of these are exchanged range by range, among those who compute it
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 

@@ -82,8 +82,9 @@ struct recovery_traits {
   lost_blocks lost = lost_blocks::wait;
   bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
   bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
-  /// All pipelines of a layout are cut alike, and each peer has one stage: so the holders of a stage can exchange rows of
-  /// it (rule C8). Else they can only add up, block by block. Some stages may have nobody; see Rerouting.
+  /// All pipelines of a layout are cut alike, and each peer has one stage: so its holders can exchange one row each, of all
+  /// that they hold. Else each range of blocks has a row of its own, which steps of their own have not (rule C8). Some
+  /// stages may have nobody; see Rerouting.
   bool cut_alike = false;
 };
 

@@ -30,6 +30,7 @@
 #include <causeway/train/mean_exchange.hpp>
 #include <causeway/train/model.hpp>
 #include <causeway/train/model_arithmetic.hpp>
+#include <causeway/train/parameter_window.hpp>
 #include <causeway/train/round_attendance.hpp>
 #include <causeway/train/shared_state_of.hpp>
 #include <causeway/train/stage_peers.hpp>
@@ -63,7 +64,7 @@ class training_context {
 
   // ---- who and when -------------------------------------------------------------------------------------------------
 
-  /// This peer, 0 to peers()-1. Where peers come and go: its place in the exchange entered last; identity() stays.
+  /// This peer, below peers(). Where peers come and go: its place in the exchange entered last; identity() stays.
   [[nodiscard]] net::peer_index self() const { return transport().self(); }
   [[nodiscard]] std::uint32_t peers() const { return transport().size(); }
   /// Whether peers may come and go during the run.
@@ -83,19 +84,21 @@ class training_context {
   [[nodiscard]] M& model() noexcept { return model_; }
   [[nodiscard]] Inner& inner() noexcept { return inner_.optimizer(); }
   /// All parameters, flat, padding included (always zero).
-  [[nodiscard]] std::span<float> parameters() { return model_.parameters().values(); }
+  [[nodiscard]] std::span<float> parameters() { return view().values; }
   /// Their gradients in the same layout. Between inner steps the buffer is free for a policy's use.
-  [[nodiscard]] std::span<float> gradients() { return model_.parameters().gradients(); }
-  [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
+  [[nodiscard]] std::span<float> gradients() { return view().gradients; }
+  [[nodiscard]] parameter_view view() { return window_.of(model_.parameters().view()); }
+  /// From now on these three are of a part alone. Gives what they were of before.
+  detail::parameter_window look_at(detail::parameter_window part) { return std::exchange(window_, std::move(part)); }
   void parameters_changed() { model_.parameters().touch(); }  ///< call it after writing them
   /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
   void reset_inner() { inner().reset(model_.parameters().length()); }
-  /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
-  /// training. errc::unsupported if the inner optimizer does not report its updates.
+  /// From now on each inner step adds what it subtracts from the parameters to `sum`, which must outlive the training.
+  /// errc::unsupported if the inner optimizer does not report its updates.
   result<void> track_updates(std::span<float> sum) { return inner_.track_updates(sum); }
 
-  /// From now on this peer holds another part of the model: see nn::language_model::hold. The inner optimizer's state goes
-  /// with the parameters, zero where they are new; it counts `steps`.
+  /// From now on this peer holds another part of the model. The inner optimizer's state goes with the parameters, zero
+  /// where they are new; it counts `steps`.
   result<void> hold(nn::model_part part, std::uint64_t steps) requires optim::Divisible<Inner> {
     const auto segments = model_.parameters().segments();
     const std::vector<parameter_segment> before{segments.begin(), segments.end()};
@@ -106,14 +109,12 @@ class training_context {
     return {};
   }
 
-  /// Adds `scale` times the gradient of the summed token losses of `b`; gives that sum. Dropout masks are a function of
-  /// (seed, peer, step, micro-batch).
+  /// Adds `scale` times the gradient of the summed token losses of `b`; gives that sum.
   result<double> forward_backward(const batch& b, float scale) {
     return model_.forward_backward(b.inputs, b.targets, b.sequences, scale, dropout_stream(micro_batch_++));
   }
 
-  /// Names the dropout masks of a micro-batch of this step: a function of (seed, peer, step, micro-batch), where all stages
-  /// of a pipeline are one peer.
+  /// Names a micro-batch's dropout masks: a function of (seed, peer, step, micro-batch); a pipeline's stages are one peer.
   [[nodiscard]] std::uint64_t dropout_stream(std::uint64_t micro_batch) const {
     return mix(step_, identity(), micro_batch);
   }
@@ -122,9 +123,7 @@ class training_context {
   [[nodiscard]] float own_norm() { return norm_of(gradients()); }
   [[nodiscard]] float norm_of(std::span<const float> part) { return detail::norm_of(model_, part); }  ///< of a part
 
-  // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
-
-  /// Arithmetic on whole rows: see kernels::RowArithmetic.
+  /// Arithmetic on whole rows, where the model computes, if all of them lie in its memory: see kernels::RowArithmetic.
   [[nodiscard]] auto rows() { return detail::rows_of(model_); }
   /// Where the parameters lie, for rows that are to lie there too.
   [[nodiscard]] memory_source memory() { return detail::memory_of(model_); }
@@ -143,8 +142,8 @@ class training_context {
     return entry().transport != nullptr ? *entry().transport : fixed_->transport();
   }
   [[nodiscard]] net::any_transport& world() noexcept { return fixed_->world(); }  ///< to all peers of the run
-  /// From now on transport(), self() and peers() are those of the group of `members`, peers of world() with this one among
-  /// them: the ones that hold the same stage of a model, in the order of their pipelines. Call it in `start`.
+  /// From now on transport(), self() and peers() are those of `members`, peers of world() with this one among them: who
+  /// holds the same stage of a model, in the order of their pipelines. Call it in `start`.
   void form_group(std::vector<net::peer_index> members) {
     fixed_->form(std::move(members));
     attendance_.look();
@@ -173,13 +172,13 @@ class training_context {
                                     data, received_, env_.exchange.deadline);
   }
 
-  /// This peer's partner when all are paired at random, by seed and round alone; none for the one left over.
+  /// This peer's partner when all are paired at random, by seed and round; none for the one left over.
   [[nodiscard]] std::optional<net::peer_index> random_partner() const {
     return collective::partner_of(self(), peers(), rng{options_.seed, mix(streams::pairs, round())});
   }
 
-  /// The parameters as they stand are what all peers hold now: the next exchange will be based on them. Where peers come
-  /// and go, they are a candidate until the fault policy has decided on the step.
+  /// The parameters as they stand are what all peers hold now, and the next exchange is based on. Where peers come and go,
+  /// they are a candidate until the fault policy has decided on the step.
   void commit_round() { commit_round(std::span<const float>{parameters()}); }
 
   /// The same where it is other values that all peers hold alike; none if the peers do not hold the same.
@@ -194,9 +193,9 @@ class training_context {
   void skip_inner_step() noexcept { inner_.skip(); }
   [[nodiscard]] bool skips_inner_step() noexcept { return inner_.is_skipped(); }  ///< says so once
 
-  /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
-  /// gives the weight of its row, the second says that the result is there. With fixed peers that is what it `counts`; else
-  /// it goes by samples, 0 for who has just joined, and transport(), self() and peers() are the exchange's from then on.
+  /// An exchange that a policy runs itself is framed by these two: the first lets this peer in and gives the weight of its
+  /// row, the second says that the result is there. With fixed peers that is what it `counts`; else it goes by samples, 0
+  /// for who has just joined, and transport(), self() and peers() are those of the exchange from then on.
   result<float> enter_exchange(std::uint64_t counts = 1) {
     CAUSEWAY_TRY(attendance_.enter());
     return attempt() == 0 ? static_cast<float>(counts) : own_weight();
@@ -206,6 +205,8 @@ class training_context {
                              const std::vector<index_range>* where = nullptr) {
     return attendance_.exchanged(row, counts, where);
   }
+  /// Another exchange of the attempt under way, while one is about to end: see detail::round_attendance.
+  result<void> one_more(const std::function<result<void>()>& exchange) { return attendance_.one_more(exchange); }
   /// Between them: the round has so many such exchanges, and is over with the last.
   void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
@@ -268,8 +269,7 @@ class training_context {
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
   [[nodiscard]] std::uint64_t samples() const noexcept { return attendance_.samples().all(); }
 
-  /// Sets the number of inner steps for a peer that took over the others' state. The step under way is not counted, unless
-  /// it is `going_on`, with what it computed kept.
+  /// For a peer that took over the others' state. The step under way is not counted, unless `going_on` with what it has.
   void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
     resumed_ = !going_on;
@@ -311,7 +311,7 @@ class training_context {
     return contribution().paused() ? std::vector<std::uint64_t>{} : membership().draw(samples(), count);
   }
   [[nodiscard]] bool budget_used() const { return group().budget_used(); }
-  /// All peers start from the same parameters, or all from checkpoints (of one round, if `alike`). One hash to everybody.
+  /// All start from the same parameters, or all from checkpoints (of one round, if `alike`). One hash to everybody.
   result<void> agree_on_start(bool restored, bool alike) {
     if (!restored) fixed_->starts_from(detail::hash_of(model_, parameters()));
     return collective::all_equal(
@@ -352,10 +352,7 @@ class training_context {
   [[nodiscard]] std::uint64_t parent() const noexcept { return group().parent(); }
   [[nodiscard]] const trainer_options& options() const noexcept { return options_; }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(step_, *fixed_, random_, shared_random_);
-  }
+  void serialize(auto& ar) { ar(step_, *fixed_, random_, shared_random_); }
 
  private:
   struct streams {
@@ -364,11 +361,11 @@ class training_context {
     static constexpr std::uint64_t pairs = 0x7061697273;
   };
 
-  /// The gradient is not finite. An overflow costs one step; parameters that are not finite cost all since the last commit,
-  /// and so does a gradient that others have a share in, or one after the other.
+  /// An overflow of the gradient costs one step; parameters that are not finite cost all since the last commit, and so does
+  /// a gradient that others have a share in, or one after the other.
   result<void> without_step(const error& why) {
-    const bool passes = attempt() == 0 && inner_.may_go_without() && std::isfinite(norm_of(parameters()));
-    if (!passes) return attendance_.unusable(why.message);
+    if (attempt() != 0 || !inner_.may_go_without() || !std::isfinite(norm_of(parameters())))
+      return attendance_.unusable(why.message);
     log()(severity::warning, why.text() + ": this step is skipped");
     return {};
   }
@@ -382,6 +379,7 @@ class training_context {
   std::unique_ptr<detail::fixed_group> fixed_;  // all there is, or unused; stays where it is when the context moves
   stage_peers stages_;
   bool keeps_inputs_;
+  detail::parameter_window window_;
   detail::round_attendance attendance_;
   detail::mean_exchange mean_;
 

@@ -8,6 +8,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -47,9 +48,12 @@ struct shared_state {
   std::function<std::vector<parameter_row>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
-  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
-  std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};
+  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it. Of the
+  /// segment of that number, where there are several.
+  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
+  std::function<result<void>(std::size_t segment)> forget{};
+  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};  ///< as exchange_state's
+  std::function<result<void>(std::size_t segment)> exchange_segment{};            ///< likewise
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
   std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
@@ -90,8 +94,8 @@ template <class Comm, class Context>
 void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.rows = [&comm] { return comm.block_rows(); };
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
-  state.memory = [&comm] { return comm.memory(); };
-  state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+  state.memory = [&comm](std::size_t) { return comm.memory(); };
+  state.forget = [&comm, &ctx](std::size_t) { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
   state.row_waits = [&comm] { return comm.row_waits(); };
   if constexpr (Comm::traits.divides_batches) {

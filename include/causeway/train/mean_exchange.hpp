@@ -19,6 +19,7 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
@@ -38,7 +39,9 @@ class mean_exchange {
     auto outcome = weighed_mean(ctx, codec, data, part);
     if (outcome && data.size() == ctx.parameters().size())
       outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
+    std::vector<float> kept = std::exchange(kept_, {});  // another exchange may come before this one is over
     if (outcome) outcome = attendance.exchanged(data);
+    std::swap(kept, kept_);
     if (outcome || !ctx.keeps_inputs()) return outcome;
     std::copy(kept_.begin(), kept_.end(), data.begin());
     if (!is_refused(ctx, attendance, outcome.error())) return outcome;

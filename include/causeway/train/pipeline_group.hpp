@@ -16,6 +16,7 @@
 #include <causeway/train/elastic_group.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -98,7 +99,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   std::shared_ptr<elastic_group> below_;
   parallel::step_record record_;
   net::any_transport alone_{};
-  net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
+  std::deque<net::any_transport> exchanges_;  // what the communication policy began with them may outlive the pipelines
   net::any_transport below_lines_{}, lines_{};
   parallel::exchange_hooks rounds_;
   parallel::exchange_state state_;

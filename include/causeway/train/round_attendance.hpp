@@ -45,6 +45,8 @@ class round_attendance {
   /// `counts`: how many peers each value came from, where that matters. `where`: see elastic_group::received.
   CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {},
                                        const std::vector<index_range>* where = nullptr);
+  /// Another exchange of the attempt, while what one came to is given to `exchanged`: that one is over once this is.
+  CAUSEWAY_DECL result<void> one_more(const std::function<result<void>()>& exchange);
   /// Fills `row` with what comes next in a result that this peer knows.
   CAUSEWAY_DECL void take_known(std::span<float> row);
 

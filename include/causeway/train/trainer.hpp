@@ -14,6 +14,7 @@
 #include <causeway/policy/executor.hpp>
 #include <causeway/policy/pick.hpp>
 #include <causeway/policy/rules.hpp>
+#include <causeway/train/by_segment.hpp>
 #include <causeway/train/context.hpp>
 #include <causeway/train/observer.hpp>
 
@@ -308,7 +309,8 @@ namespace detail {
 
 /// With the executor of the three policies in the place of the parallelism.
 template <class M, class Inner, class Comm, class Parallel, class Fault>
-using trainer_of = basic_trainer<M, Inner, Comm, executor_of<Parallel, Comm, Fault>, Fault>;
+using trainer_of = basic_trainer<M, Inner, typename policy_for<Comm, executor_of<Parallel, Comm, Fault>>::type,
+                                 executor_of<Parallel, Comm, Fault>, Fault>;
 
 }  // namespace detail
 

@@ -236,11 +236,39 @@ TEST_CASE("tied tables: redundant pipelines keep them at both ends, and on one p
   kill_through(o, stage::recovery::redundant{o.hosts == 3 ? 3 : 2}, founded, 8, o.hosts == 4);
 }
 
-TEST_CASE("tied tables: pipelines from templates", "[parallel][elastic][fast]") {
+// Where peers have several stages, or pipelines are cut in different ways.
+template <class Recovery>
+void exchanges_a_table(elastic_world_options o, const Recovery& recovery) {
+  const auto dense = [] { return comm::rounds{axis::every{1}, axis::gradient{}, axis::all_reduce<>{}}; };
+  const auto make = [&](const elastic_world_options& with_this) { return tied_world{with_this, recovery, dense}; };
+  support::worlds_come_to(unsplit(o), o, make, founded, 6);
+}
+
+TEST_CASE("tied tables: a policy exchanges the gradient of redundant pipelines", "[parallel][elastic][fast]") {
+  elastic_world_options o;
+  o.hosts = GENERATE(3U, 4U);
+  o.layers = 6;
+  o.victim = GENERATE(0U, 2U);
+  exchanges_a_table(o, stage::recovery::redundant{o.hosts == 3 ? 3 : 2});
+  exchanges_a_table(o, stage::recovery::redundant_forward{o.hosts == 3 ? 3 : 2});
+}
+
+elastic_world_options five_peers() {
   elastic_world_options o;
   o.hosts = 5;
   o.layers = 6;
   o.micro_batches = 10;
+  return o;
+}
+
+TEST_CASE("tied tables: a policy exchanges the gradient of pipelines from templates", "[parallel][elastic][fast]") {
+  elastic_world_options o = five_peers();
+  o.victim = GENERATE(1U, 4U);
+  exchanges_a_table(o, support::three_block_templates());
+}
+
+TEST_CASE("tied tables: pipelines from templates", "[parallel][elastic][fast]") {
+  elastic_world_options o = five_peers();
   o.victim = GENERATE(1U, 4U);
   kill_through(o, support::three_block_templates(), founded, 6);
 }

@@ -159,12 +159,12 @@ class local_world : public any_elastic_world {
 };
 
 /// Runs `w` until all four of its peers are saved, kills them at once, and starts them again.
-inline void stop_all_once_saved(any_elastic_world& w, const local_checkpoints& saved) {
+inline void stop_all_once_saved(any_elastic_world& w, const local_checkpoints& saved, std::uint32_t hosts = 4) {
   w.boot();
-  while (saved.by_peer.size() < 4)
+  while (saved.by_peer.size() < hosts)
     w.world().run_until(causeway::time_point{w.world().now().since_start + std::chrono::milliseconds{1}});
-  for (std::uint32_t h = 0; h < 4; ++h) w.world().kill(h);
-  for (std::uint32_t h = 0; h < 4; ++h) w.world().restart(h);
+  for (std::uint32_t h = 0; h < hosts; ++h) w.world().kill(h);
+  for (std::uint32_t h = 0; h < hosts; ++h) w.world().restart(h);
   w.run();
 }
 

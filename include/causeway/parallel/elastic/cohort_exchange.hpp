@@ -10,6 +10,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/parallel/elastic/block_segments.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
@@ -40,18 +41,17 @@ result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const 
 struct exchange_share {
   double loss = 0;             ///< of its part of the batch
   std::uint64_t state = 0;     ///< names what the policy keeps alike, as step_record::state
-  std::uint64_t memory = 0;    ///< names what an exchange remembers
   std::uint64_t gathered = 0;  ///< names the gradients of earlier steps that it has added up; 0: none
   double row = 0;              ///< where results are a step late: micro-batches behind its row of the step before
 };
-CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
-                                                                  const exchange_state& kept);
+/// Names what exchanges of that segment remember.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t name_of_memory(const exchange_state& kept, std::size_t segment);
 
 /// The exchange of rows of the step before, among the same holders: each counts by what is behind its row, or for nothing.
 /// `all`: what everybody says.
 CAUSEWAY_DECL [[nodiscard]] exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all);
-/// Whether somebody has such a row of every stage.
-CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(const stage::layout& l,
+/// Whether somebody has such a row of every segment.
+CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(std::span<const block_segment> segments,
                                                const std::map<std::uint64_t, net::peer_index>& index_of,
                                                std::span<const exchange_share> all);
 

@@ -64,7 +64,8 @@ struct pipeline_peer {
     source_channel = 9,
     done_channel = 10,
     here_channel = 12,
-    saved_channel = 14
+    saved_channel = 14,
+    memory_channel = 16
   };
 
   std::shared_ptr<step_group> group;
@@ -272,6 +273,8 @@ struct pipeline_peer {
   /// batch that goes through it. A spare peer's is with itself. Of a layout whose pipelines are cut alike. `last`: the run
   /// ends with it.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(bool last = false) const;
+  /// The same with these peers, this one among them.
+  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(stage_holders with, bool last) const;
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;

@@ -2,16 +2,20 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
 
-// Gradients of whole pipelines that the communication policy exchanges, among the holders of the same blocks: what these
-// tell each other before, how their rows count, and what is done with a table that the first and the last stage share. The
-// first exchanges it alone, with the last one's part of its gradient; what comes back to the last is what the first's
-// exchange came to.
+// Gradients of whole pipelines that the communication policy exchanges, segment by segment, among those who compute it:
+// what these tell each other before, how their rows count, and who gets what it came to besides. A peer exchanges its
+// segments one after the other, rising, so nobody waits in a circle; the run votes after the last. A table that the first
+// and the last stage share is exchanged by the first alone, with the last one's part of its gradient.
 
 #include <causeway/collective/broadcast.hpp>
+#include <causeway/collective/gather.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/elastic/block_segments.hpp>
 #include <causeway/parallel/elastic/block_sums.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/gathered_steps.hpp>
@@ -23,6 +27,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -60,9 +65,22 @@ class policy_exchange {
   [[nodiscard]] bool computed() const noexcept { return computed_; }
   void forget() noexcept { computed_ = false; }
 
+  /// The layout is another, or may be: which segments this peer has to exchange.
+  result<void> take_segments(const pipeline_peer& peer, std::int64_t layers) {
+    segments_ = segments_of(peer.layout, layers);
+    own_.clear();
+    std::vector<nn::block_range> ranges;
+    for (std::size_t s = 0; s < segments_.size(); ++s) {
+      if (!segments_[s].is_computed_by(peer.identity())) continue;
+      own_.push_back(s);
+      ranges.push_back(segments_[s].blocks);
+    }
+    return divides(peer) ? peer.group->state().take_segments(ranges) : result<void>{};
+  }
+
   /// What this peer says before.
   [[nodiscard]] exchange_share described(const pipeline_peer& peer, double loss) const {
-    exchange_share own = described_for_exchange(loss, of_, gathered_.name(peer.record()), peer.group->state());
+    exchange_share own{.loss = loss, .state = of_, .gathered = gathered_.name(peer.record())};
     const bool sends = peer.assignment != nullptr && of_ == peer.record().state && row_waits(peer).value_or(false);
     if (sends) own.row = row_;
     return own;
@@ -90,52 +108,79 @@ class policy_exchange {
     return {};
   }
 
-  /// The policy may begin. What an exchange remembers counts where all who hold the same blocks have the same. Gives the
-  /// loss of all.
+  /// The policy may begin. What an exchange remembers counts where all who compute a segment have the same. Gives the loss
+  /// of all.
   result<double> begin(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
-                       std::span<const exchange_share> all, const exchange_share& own) {
-    const exchange_entry entry = peer.entry();
-    const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
-    if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(peer.group->state().forget());
+                       std::span<const exchange_share> all) {
+    CAUSEWAY_TRY(compare_memories(ctx, peer, meetings));
     double loss = 0;
     for (const exchange_share& s : all) loss += s.loss;
     CAUSEWAY_TRY(join_tables(ctx, peer, meetings));
     weigh(ctx, peer);
     computed_ = true;
-    moves_ = true;
-    entry_ = entry;
-    if (!row_waits(peer)) return loss;
-    moves_ = have_all_rows(peer.layout, peer.index_of, all);
-    entry_ = of_step_before(entry, all);
+    at_ = 0;
+    rows_.clear();
+    mean_.assign(ctx.gradients().size(), 0.0F);
+    moves_ = !row_waits(peer) || have_all_rows(segments_, peer.index_of, all);
+    if (row_waits(peer)) rows_.assign(all.begin(), all.end());
     return loss;
   }
-  /// The exchange that it begins.
-  [[nodiscard]] const exchange_entry& entry() const noexcept { return entry_; }
+  /// The exchange of the segment that is next. A spare peer's is with itself.
+  [[nodiscard]] exchange_entry entry(const pipeline_peer& peer) const {
+    if (own_.empty()) return peer.entry();
+    const std::size_t number = own_[at_];
+    exchange_entry entry = peer.entry(segments_[number].computers, false);
+    entry.segment = at_;
+    if (number > 0) entry.attempt.parent = mix(entry.attempt.parent, number);  // names its messages
+    return rows_.empty() ? entry : of_step_before(std::move(entry), rows_);
+  }
+  /// Whether that is not the first: the exchange goes on, in the attempt in which it began.
+  [[nodiscard]] bool goes_on() const noexcept { return at_ > 0; }
+  [[nodiscard]] bool has_more() const noexcept { return at_ + 1 < own_.size(); }
+  /// What comes of it is that of all which follow.
+  result<void> exchange_next(const pipeline_peer& peer) {
+    ++at_;
+    result<void> outcome = peer.group->state().exchange_segment(at_);
+    --at_;
+    return outcome;
+  }
   /// Whether the parameters move by what it comes to. Where results are a step late, and nobody has a row of some stage,
   /// there is no gradient of the whole model: they stay, on all peers.
   [[nodiscard]] bool moves() const noexcept { return moves_; }
 
-  /// What it came to.
+  /// What they came to: of the whole of this peer's part, and of the segment that is next.
   [[nodiscard]] std::span<float> mean() noexcept { return mean_; }
-  result<void> take_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, std::span<const float> mean) {
-    mean_.assign(mean.begin(), mean.end());
-    const auto table = table_in(ctx.model(), std::span{mean_});
-    if (table.empty()) return {};
-    std::set<std::uint64_t> told;  // by one of the first stages, which all have the same
-    for (const table_part& part : table_parts(peer.layout)) {
-      const bool concerns = peer.identity() == part.first || peer.identity() == part.last;
-      if (!told.insert(part.last).second || !concerns) continue;
-      collective::group_view view{*peer.attempt.transport, {peer.index_of.at(part.first), peer.index_of.at(part.last)}};
-      CAUSEWAY_TRY(collective::broadcast(view, meetings.named(peer, pipeline_peer::here_channel), net::peer_index{0}, table,
-                                         peer.how(ctx)));
+  [[nodiscard]] std::span<float> mean_of_segment(auto& ctx, const pipeline_peer& peer) {
+    return divides(peer) && !own_.empty() ? place_of_segment(ctx.model(), std::span{mean_}) : std::span{mean_};
+  }
+  void take_mean(auto& ctx, const pipeline_peer& peer, std::span<const float> mean) {
+    const auto to = mean_of_segment(ctx, peer);
+    CAUSEWAY_EXPECT(mean.size() == to.size());
+    std::copy(mean.begin(), mean.end(), to.begin());
+  }
+  /// Who holds blocks without computing them gets it, in f32, from who does.
+  result<void> share_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
+    std::uint64_t number = 0;
+    for (const kept_run& run : runs_of(ctx, peer)) {
+      net::message_id id = meetings.named(peer, pipeline_peer::here_channel);
+      id.step = mix(id.step, ++number);
+      if (!takes_part(run, peer)) continue;
+      std::vector<net::peer_index> peers;
+      for (const std::uint64_t p : run.peers) peers.push_back(peer.index_of.at(p));
+      collective::group_view view{*peer.attempt.transport, std::move(peers)};
+      CAUSEWAY_TRY(
+          collective::broadcast(view, id, net::peer_index{0}, place_of(run, ctx.model(), std::span{mean_}), peer.how(ctx)));
     }
     return {};
   }
-  /// The table's part of it, into the gradient that the policy has left. Where that is none, no step is made of it.
-  void complete_gradient(auto& ctx) {
+  /// That part of it, into the gradient that the policy has left. Where that is none, no step is made of it.
+  void complete_gradient(auto& ctx, const pipeline_peer& peer) {
     if (!moves_) return ctx.skip_inner_step();
-    const auto from = table_in(ctx.model(), std::span{mean_});
-    std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
+    for (const kept_run& run : runs_of(ctx, peer)) {
+      if (!takes_part(run, peer) || run.peers.front() == peer.identity()) continue;
+      const auto from = place_of(run, ctx.model(), std::span{mean_});
+      std::copy(from.begin(), from.end(), place_of(run, ctx.model(), ctx.gradients()).begin());
+    }
   }
 
   void serialize(auto& ar) { ar(of_, gathered_, row_); }
@@ -146,12 +191,48 @@ class policy_exchange {
     return hook ? hook() : std::nullopt;
   }
 
-  // What the first stages have of the table is then the gradient of both its ends.
+  // Whether the policy exchanges segments one by one; else this peer has one, and that is all it holds.
+  [[nodiscard]] static bool divides(const pipeline_peer& peer) {
+    return static_cast<bool>(peer.group->state().take_segments);
+  }
+  [[nodiscard]] std::span<float> place_of_segment(auto& model, std::span<float> flat) const {
+    return blocks_in(flat, model.parameters().segments(), segments_[own_[at_]].blocks, model.blocks());
+  }
+  [[nodiscard]] static std::vector<kept_run> runs_of(auto& ctx, const pipeline_peer& peer) {
+    if (peer.assignment == nullptr) return {};
+    const bool tied = !table_in(ctx.model(), ctx.model().parameters().values()).empty();
+    return kept_runs(peer.layout, peer.place.replica, ctx.model().blocks(), tied);
+  }
+  [[nodiscard]] static bool takes_part(const kept_run& run, const pipeline_peer& peer) {
+    return std::find(run.peers.begin(), run.peers.end(), peer.identity()) != run.peers.end();
+  }
+
+  // 8 bytes for each segment from and to everybody, where an exchange remembers anything.
+  result<void> compare_memories(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
+    const exchange_state& kept = peer.group->state();
+    if (!kept.memory || kept.memory(0).empty()) return {};
+    std::vector<std::uint64_t> own(segments_.size()), all(segments_.size() * peer.attempt.transport->size());
+    for (std::size_t i = 0; i < own_.size(); ++i) own[own_[i]] = name_of_memory(kept, i);
+    if (all.size() == own.size()) return {};
+    const net::message_id id = meetings.named(peer, pipeline_peer::memory_channel);
+    CAUSEWAY_TRY(collective::all_gather(*peer.attempt.transport, id, std::as_bytes(std::span{own}),
+                                        std::as_writable_bytes(std::span{all}), peer.how(ctx)));
+    for (std::size_t i = 0; i < own_.size(); ++i) {
+      const auto has_ours = [&](std::uint64_t p) {
+        return all[peer.index_of.at(p) * own.size() + own_[i]] == own[own_[i]];
+      };
+      const auto& with = segments_[own_[i]].computers.peers;
+      if (!std::all_of(with.begin(), with.end(), has_ours)) CAUSEWAY_TRY(kept.forget(i));
+    }
+    return {};
+  }
+
   result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
+    if (peer.assignment == nullptr) return {};
     const auto table = table_in(ctx.model(), ctx.gradients());
     if (table.empty()) return {};
     std::vector<float> own;  // of a last stage
-    for (const table_part& part : table_parts(peer.layout)) {
+    for (const table_part& part : table_parts(peer.layout, ctx.model().blocks())) {
       const bool gives = peer.identity() == part.last;
       if (!gives && peer.identity() != part.first) continue;
       if (gives && own.empty()) own.assign(table.begin(), table.end());
@@ -178,7 +259,10 @@ class policy_exchange {
   std::uint64_t of_ = 0;
   double row_ = 0;  // micro-batches behind the row that the policy made last
   bool computed_ = false, moves_ = true;
-  exchange_entry entry_;
+  std::vector<block_segment> segments_;  // of the layout
+  std::vector<std::size_t> own_;         // which of them this peer computes
+  std::size_t at_ = 0;                   // the next of these
+  std::vector<exchange_share> rows_;     // where these wait, what is behind them
   gathered_steps gathered_;
   std::vector<float> mean_;
 };

@@ -47,17 +47,17 @@ class step_gradient {
   template <stage::Recovery Recovery>
   result<double> compute(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& order,
                          const Recovery& recovery, auto& codec, const batch& whole, std::int64_t micro_batches) {
+    const auto scale = 1.0F / static_cast<float>(whole.tokens());
     if constexpr (stage::WorkKeeping<Recovery>) {
-      return go_on(ctx, peer, meetings, recovery, codec, whole, static_cast<std::uint32_t>(micro_batches));
+      return go_on(ctx, peer, meetings, recovery, codec, whole, static_cast<std::uint32_t>(micro_batches), scale);
     } else {
-      const auto scale = 1.0F / static_cast<float>(whole.tokens());
       return peer.train(ctx, order, recovery, codec, whole, micro_batches, scale, meetings.name(peer));
     }
   }
 
  private:
   result<double> go_on(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& recovery,
-                       auto& codec, const batch& whole, std::uint32_t micro_batches) {
+                       auto& codec, const batch& whole, std::uint32_t micro_batches, float scale) {
     using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
     const stage::layout& l = peer.layout;
     const std::size_t r = peer.place.replica;
@@ -73,12 +73,8 @@ class step_gradient {
     }
     std::vector<std::uint64_t> dropout;
     if (is_assigned) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
-    const assigned_batch share{whole,
-                               micro_batches,
-                               is_assigned ? peer.assignment->computes : nn::block_range{},
-                               1.0F / static_cast<float>(whole.tokens()),
-                               true,
-                               dropout};
+    const assigned_batch share{whole, micro_batches, is_assigned ? peer.assignment->computes : nn::block_range{},
+                               scale, true,          dropout};
     return kept_.run(ctx, l, codec, share, exchange, recovery.repeats_all());
   }
 

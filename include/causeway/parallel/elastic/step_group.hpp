@@ -9,6 +9,7 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/nn/model_part.hpp>
 #include <causeway/stage/run_history.hpp>
 #include <causeway/tensor/parameters.hpp>
 
@@ -52,8 +53,9 @@ struct exchange_entry {
   std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
-  bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
-  bool last = false;  ///< the run ends with it
+  bool kept = false;        ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;        ///< the run ends with it
+  std::size_t segment = 0;  ///< its number among those of this peer, where it exchanges several
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -86,9 +88,15 @@ struct exchange_state {
   std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
   std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
-  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
-  std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};                                                ///< that
+  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
+  /// segment of that number, where this peer has several.
+  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
+  std::function<result<void>(std::size_t segment)> forget{};  ///< that
+  /// Where pipelines are cut apart: this peer exchanges each of these ranges by itself from now on, in this order; none:
+  /// all that it holds, alone. What was kept of a range that it had already stays.
+  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};
+  /// Exchanges the segment of that number, while the one before it is about to end.
+  std::function<result<void>(std::size_t segment)> exchange_segment{};
   std::function<bool()> exchanges_next{};                                                ///< after the step under way
   std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
   std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise

@@ -23,7 +23,7 @@ CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::
 
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
   if (state.divide) {
-    auto of_blocks = state.memory ? state.memory() : std::vector<std::span<std::byte>>{};
+    auto of_blocks = state.memory ? state.memory(0) : std::vector<std::span<std::byte>>{};
     for (const parameter_row& row : state.rows()) {
       for (const std::span<float> piece : row.pieces) of_blocks.push_back(std::as_writable_bytes(piece));
     }
@@ -37,6 +37,8 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.rows = std::move(state.rows);
   state_.memory = std::move(state.memory);
   state_.forget = std::move(state.forget);
+  state_.take_segments = std::move(state.take_segments);
+  state_.exchange_segment = std::move(state.exchange_segment);
   state_.divide = std::move(state.divide);
   state_.exchanges_next = std::move(state.exchanges_next);
   state_.paths = state.paths;
@@ -70,12 +72,14 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   e.last = with.last;
   e.paths = std::move(with.paths);
   if (with.attempt.transport == nullptr) return e;
-  exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
-  e.transport = &exchange_;
+  while (exchanges_.size() <= with.segment) exchanges_.emplace_back();
+  net::any_transport& exchange = exchanges_[with.segment];
+  exchange = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
+  e.transport = &exchange;
   e.round = with.attempt.round;
   e.parent = with.attempt.parent;
   e.deadline = with.attempt.deadline;
-  e.share = with.shares[exchange_.self()];
+  e.share = with.shares[exchange.self()];
   e.shares = std::move(with.shares);
   e.identities = std::move(with.names);
   return e;

@@ -35,6 +35,15 @@ CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> me
   return group_->exchanged(is_one_row ? std::span{before_, before_size_} : std::span<const float>{});
 }
 
+CAUSEWAY_DECL result<void> round_attendance::one_more(const std::function<result<void>()>& exchange) {
+  round_entry with = std::exchange(entry_, {});
+  entered_ = false;
+  const result<void> outcome = exchange();
+  entry_ = std::move(with);
+  entered_ = true;
+  return outcome;
+}
+
 CAUSEWAY_DECL void round_attendance::take_known(std::span<float> row) {
   const auto next = entry_.result.subspan(known_at_, row.size());
   std::copy(next.begin(), next.end(), row.begin());

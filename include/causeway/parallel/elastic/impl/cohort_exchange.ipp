@@ -13,13 +13,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
-                                                    const exchange_state& kept) {
-  hasher memory;
-  if (kept.memory) {
-    for (const auto part : kept.memory()) memory.add(part);
-  }
-  return {.loss = loss, .state = state, .memory = memory.finish(), .gathered = gathered};
+CAUSEWAY_DECL std::uint64_t name_of_memory(const exchange_state& kept, std::size_t segment) {
+  hasher h;
+  for (const auto part : kept.memory(segment)) h.add(part);
+  return h.finish();
 }
 
 CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all) {
@@ -29,14 +26,13 @@ CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, std::span<cons
   return entry;
 }
 
-CAUSEWAY_DECL bool have_all_rows(const stage::layout& l, const std::map<std::uint64_t, net::peer_index>& index_of,
+CAUSEWAY_DECL bool have_all_rows(std::span<const block_segment> segments,
+                                 const std::map<std::uint64_t, net::peer_index>& index_of,
                                  std::span<const exchange_share> all) {
-  for (std::size_t rank = 0; rank < l.replicas.front().assignments.size(); ++rank) {
-    const auto holders = holders_of_stage(l, rank).peers;
-    if (std::none_of(holders.begin(), holders.end(), [&](std::uint64_t id) { return all[index_of.at(id)].row > 0; }))
-      return false;
-  }
-  return true;
+  const auto has_row = [&](std::uint64_t id) { return all[index_of.at(id)].row > 0; };
+  return std::all_of(segments.begin(), segments.end(), [&](const block_segment& s) {
+    return std::any_of(s.computers.peers.begin(), s.computers.peers.end(), has_row);
+  });
 }
 
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,

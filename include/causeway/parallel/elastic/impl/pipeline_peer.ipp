@@ -130,18 +130,18 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
-  exchange_entry entry{
-      .attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}, .last = last};
+  return entry(assignment != nullptr ? holders_of_stage(layout, place.rank) : stage_holders{{identity()}, {1.0}}, last);
+}
+
+CAUSEWAY_DECL exchange_entry pipeline_peer::entry(stage_holders with, bool last) const {
+  exchange_entry entry{.attempt = attempt, .last = last};
   const auto& slots = layout.replicas;
   for (std::size_t s = 0; s < slots.size() && group->state().paths > 0; ++s) {
     if (!slots[s].assignments.empty()) entry.paths.push_back(path_of_slot(s, slots.size(), group->state().paths));
   }
-  if (assignment == nullptr) return entry;
-  stage_holders same = holders_of_stage(layout, place.rank);
-  entry.holders.clear();
-  for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
-  entry.shares = std::move(same.shares);
-  entry.names = std::move(same.peers);
+  for (const std::uint64_t id : with.peers) entry.holders.push_back(index_of.at(id));
+  entry.shares = std::move(with.shares);
+  entry.names = std::move(with.peers);
   return entry;
 }
 

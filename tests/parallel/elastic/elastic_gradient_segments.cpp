@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recoveries whose pipelines are cut in different ways, or whose peers have several stages, with gradients that a
+// communication policy exchanges: range by range, among those who compute it.
+#include <causeway/parallel/elastic_pipeline.hpp>
+
+#include <causeway/compress/block_int8.hpp>
+#include <causeway/optim/sgd.hpp>
+#include <causeway/presets/compressed.hpp>
+#include <causeway/presets/gossip.hpp>
+#include <causeway/stage/recovery_redundant.hpp>
+#include <causeway/stage/recovery_redundant_forward.hpp>
+#include <causeway/stage/recovery_templates.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "parallel/elastic/elastic_cases.hpp"
+#include "parallel/elastic/gradient_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
+#include "support/catch.hpp"
+
+using namespace causeway;
+using support::elastic_world_options;
+using support::gradient_world;
+using support::parameters;
+using support::undisturbed_gradients;
+
+namespace {
+
+/// Policies by what makes them.
+struct dense {
+  static auto make() { return comm::rounds{axis::every{1}, axis::gradient{}, axis::all_reduce<>{}}; }
+};
+struct eight_bits {
+  static auto make() { return comm::every_step<compress::block_int8>{}; }
+};
+struct largest_with_feedback {
+  using codec = compress::sparse<compress::no_transform, compress::top_k, compress::none>;
+  static auto make() {
+    return comm::rounds{axis::every{1}, axis::gradient{}, axis::error_feedback{},
+                        axis::gather_mean<codec>{codec{compress::no_transform{}, compress::top_k{{.k = 8}}}}};
+  }
+};
+struct low_rank {
+  static auto make() { return presets::make(presets::power_sgd_options{}); }
+};
+struct trees {  // several rows for each range
+  static auto make() { return presets::make(presets::netstorm_options{}); }
+};
+struct late {  // whose rows are a step late
+  static auto make() { return presets::make(presets::distro_options{{.k = 8}}); }
+  static auto inner() { return optim::sgd{}; }
+};
+
+/// And what becomes of lost stages.
+template <class Policy>
+struct with_redundant : Policy {
+  static auto recovery() { return stage::recovery::redundant{2}; }
+};
+template <class Policy>
+struct with_redundant_forward : Policy {
+  static auto recovery() { return stage::recovery::redundant_forward{2}; }
+};
+template <class Policy>
+struct with_templates : Policy {
+  static auto recovery() { return support::three_block_templates(); }
+};
+
+/// Five peers make two pipelines, of two stages and of three.
+elastic_world_options five_peers() {
+  elastic_world_options o;
+  o.hosts = 5;
+  o.layers = 6;
+  o.micro_batches = 4;
+  o.steps = 6;
+  return o;
+}
+template <class Policy>
+elastic_world_options world_of() {
+  constexpr bool templates = std::is_same_v<decltype(Policy::recovery()), stage::recovery::templates>;
+  return templates ? five_peers() : support::two_pipelines();
+}
+
+/// Whether a peer computed blocks in the run's last step that others compute on two peers.
+bool was_cut_apart(support::any_elastic_world& w, const elastic_world_options& o) {
+  for (std::uint32_t h = 0; h < o.hosts; ++h) {
+    if (!w.at(h).finished) continue;
+    const auto segments = parallel::segments_of(w.at(h).layouts.at(o.steps), o.layers);
+    const auto own =
+        std::count_if(segments.begin(), segments.end(), [&](const auto& s) { return s.is_computed_by(w.at(h).id); });
+    if (own > 1) return true;
+  }
+  return false;
+}
+
+/// Whoever is lost, at `kills` network calls all over the run.
+template <class Policy, class Check>
+void whoever_is_killed(std::uint64_t kills, const Check& check) {
+  auto o = world_of<Policy>();
+  std::vector<std::uint64_t> calls;
+  undisturbed_gradients<Policy>(o, &calls);
+  std::uint64_t apart = 0;
+  for (std::uint32_t victim = 0; victim < o.hosts; ++victim) {
+    const std::uint64_t from = (victim == 0 ? 2 : 1) * support::founded;
+    for (std::uint64_t k = 0; k < kills; ++k) {
+      o.victim = victim;
+      o.dies_at = from + victim + k * (calls[victim] - from) / kills;
+      o.back_after = k % 2 == 0 ? causeway::duration{0} : std::chrono::milliseconds{200};
+      INFO("host " << victim << " is killed at call " << o.dies_at);
+      gradient_world<Policy> w{o};
+      w.wanted = o.hosts - 1;
+      w.boot();
+      w.run();
+      CHECK(support::errors_of(w, o.hosts).empty());
+      CHECK(w.finished() >= o.hosts - 1);
+      check(w, o);
+      apart += was_cut_apart(w, o) ? 1 : 0;
+    }
+  }
+  CHECK(apart > 0);
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE(
+    "gradient segments: a policy without a codec gives the parameters of the unsplit model, whoever is killed",
+    "[parallel][elastic][fast]", with_redundant<dense>, with_redundant_forward<dense>, with_templates<dense>,
+    with_templates<trees>) {
+  const auto whole = gradient_world<TestType>{world_of<TestType>()}.unsplit();
+  whoever_is_killed<TestType>(6, [&](auto& w, const elastic_world_options& o) {
+    CHECK(w.distance(whole) < 5e-5);
+    support::holders_agree(w, o.hosts);
+  });
+}
+
+TEMPLATE_TEST_CASE("gradient segments: with codecs the run goes on, whoever is killed", "[parallel][elastic][fast]",
+                   with_redundant<eight_bits>, with_redundant<largest_with_feedback>, with_redundant<low_rank>,
+                   with_redundant_forward<largest_with_feedback>, with_templates<largest_with_feedback>,
+                   with_templates<low_rank>, with_redundant<late>, with_templates<late>) {
+  const auto quiet = world_of<TestType>();
+  const double loss = support::held_out_loss(undisturbed_gradients<TestType>(quiet), quiet.layers);
+  whoever_is_killed<TestType>(3, [&](auto& w, const elastic_world_options& o) {
+    CHECK(std::abs(support::held_out_loss(support::holders_agree(w, o.hosts), o.layers) / loss - 1) < 0.03);
+  });
+}
+
+TEMPLATE_TEST_CASE("gradient segments: whoever is killed, at network calls all over the run",
+                   "[parallel][elastic][every_call]", with_redundant<largest_with_feedback>, with_redundant<low_rank>,
+                   with_redundant_forward<low_rank>, with_templates<largest_with_feedback>) {
+  const auto quiet = world_of<TestType>();
+  const double loss = support::held_out_loss(undisturbed_gradients<TestType>(quiet), quiet.layers);
+  whoever_is_killed<TestType>(31, [&](auto& w, const elastic_world_options& o) {
+    CHECK(std::abs(support::held_out_loss(support::holders_agree(w, o.hosts), o.layers) / loss - 1) < 0.03);
+  });
+}
+
+TEMPLATE_TEST_CASE("gradient segments: a peer may come in every step", "[parallel][elastic][fast]",
+                   with_redundant<largest_with_feedback>, with_redundant_forward<low_rank>) {
+  support::newcomer_in_each_step<gradient_world<TestType>>(4, 12, support::make_two_pipelines);
+}
+
+TEMPLATE_TEST_CASE("gradient segments: checkpoints go on with the same bits", "[parallel][elastic][fast]",
+                   with_redundant<largest_with_feedback>, with_redundant_forward<low_rank>) {
+  support::goes_on_with_the_same_bits<TestType>();
+}
+
+TEST_CASE("gradient segments: pipelines of two and three stages exchange rows, which a codec rounds",
+          "[parallel][elastic][fast]") {
+  using lossy = with_templates<largest_with_feedback>;
+  const auto o = five_peers();
+  gradient_world<lossy> w{o};
+  w.boot();
+  w.run();
+  CHECK(support::errors_of(w, o.hosts).empty());
+  REQUIRE(w.finished() == o.hosts);
+  std::set<std::size_t> stages;
+  for (const auto& r : w.at(0).layouts.at(o.steps).replicas) stages.insert(r.assignments.size());
+  CHECK(stages == std::set<std::size_t>{2, 3});
+  const parameters exact = undisturbed_gradients<with_templates<dense>>(o);
+  CHECK(support::off(support::holders_agree(w, o.hosts), exact, o.layers) > 2e-3);
+}
+
+TEST_CASE("gradient segments: checkpoints of peers with several rows go on with the same bits",
+          "[parallel][elastic][fast]") {
+  using lossy = with_templates<largest_with_feedback>;
+  const auto o = five_peers();
+  const parameters quiet = undisturbed_gradients<lossy>(o);
+  support::local_checkpoints saved{.after = 3};
+  gradient_world<lossy> w{o, &saved};
+  support::stop_all_once_saved(w, saved, o.hosts);
+  CHECK(support::errors_of(w, o.hosts).empty());
+  REQUIRE(w.finished() == o.hosts);
+  CHECK(support::holders_agree(w, o.hosts) == quiet);
+}

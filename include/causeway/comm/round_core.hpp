@@ -313,9 +313,8 @@ struct round_core {
     if (!laws::mix.watches_movement || squares[s.squares_at + 1] <= 0) return 0;
     return std::sqrt(squares[s.squares_at] / squares[s.squares_at + 1]);
   }
-  /// Whether a turn has one more part, after the rows: what peers tell each other, for a trigger that asks them; and how
-  /// far results move, where stages do: who knows the result, but has missed the vote, knows this as well. (Among stages
-  /// there is nothing to tell: they divide batches.)
+  /// Whether a turn has one more part, after the rows: what peers tell each other, for a trigger that asks them; or, among
+  /// stages, which divide batches, how far results move: who knows the result, but has missed the vote, knows that, too.
   [[nodiscard]] static bool has_statistics(auto& ctx) {
     return ctx.exchanges_at_once() ? laws::mix.watches_movement : tells;
   }

@@ -311,9 +311,8 @@ class elastic_pipeline {
   result<void> take_assignment(auto& ctx, const cluster_inventory& inventory, stage::layout made) {
     peer_.layout = std::move(made);
     CAUSEWAY_TRY(peer_.layout.check(inventory.snapshot.layers, inventory.snapshot.micro_batches));
-    if (by_policy() && Recovery::traits.cut_alike) {
-      CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name, stage::Rerouting<Recovery>));
-    }
+    const bool one_row = by_policy() && Recovery::traits.cut_alike;
+    if (one_row) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name, stage::Rerouting<Recovery>));
     shared_blocks blocks{ctx, peer_.group->state()};
     const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
     if (!ready) gradient_.forget();

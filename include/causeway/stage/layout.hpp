@@ -64,8 +64,8 @@ struct layout {
   /// Micro-batches go to the pipelines in turn; where one has nobody for a stage, to the others' peers of that stage in
   /// turn. Precondition: `check` finds nothing wrong, and all replicas are cut alike.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
-  /// How many of the global batch go through each replica's peer of stage `rank`: its replica's, or where micro-batches take
-  /// detours, those whose way leads through it. Precondition: `check` finds nothing wrong.
+  /// How many of the global batch go through each replica's peer of stage `rank`: its replica's, or where micro-batches
+  /// take detours, those whose way leads through it. Precondition: `check` finds nothing wrong.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> micro_batches_at(std::size_t rank) const;
 
   friend bool operator==(const layout&, const layout&) = default;

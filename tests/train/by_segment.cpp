@@ -9,7 +9,12 @@
 #include <causeway/optim/sgd.hpp>
 #include <causeway/train/context.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -55,6 +60,13 @@ struct adding {
   [[nodiscard]] std::optional<bool> row_waits() { return {}; }
 
   std::uint64_t steps = 0, own = 0;
+};
+
+struct apart {
+  static constexpr parallel_traits traits{.cut_apart = true, .has_segments = true};
+};
+struct alike {
+  static constexpr parallel_traits traits{};
 };
 
 auto context() {
@@ -113,12 +125,6 @@ TEST_CASE("by segment: what is remembered is of a segment, and what all hold ali
 
 TEST_CASE("by segment: a trainer has it where pipelines are cut apart and a policy needs rows", "[train][fast]") {
   using coded = comm::every_step<compress::block_int8>;
-  struct apart {
-    static constexpr parallel_traits traits{.cut_apart = true, .has_segments = true};
-  };
-  struct alike {
-    static constexpr parallel_traits traits{};
-  };
   CHECK(std::is_same_v<detail::policy_for<coded, apart>::type, detail::by_segment<coded>>);
   CHECK(std::is_same_v<detail::policy_for<coded, alike>::type, coded>);
   CHECK(std::is_same_v<detail::policy_for<comm::every_step<>, apart>::type, comm::every_step<>>);

@@ -56,7 +56,7 @@ TEST_CASE("speeds: all stages of a pipeline take the same number of steps, and t
     steps[peer] = by.next(0, 1);
     axis::batch_by_speed batches{{.sequences = 8}};
     REQUIRE(batches.open(ctx));
-    REQUIRE(batches.exchanged(ctx, report));
+    REQUIRE(batches.tell(ctx, report));
     sequences[peer] = batches.sequences();
     before[peer] = batches.sequences_before();
   });

@@ -73,11 +73,11 @@ TEST_CASE("block segments: who keeps another's stage gets it, and computes it wh
 TEST_CASE("block segments: of a tied table each first stage sends the last one's part of as many micro-batches as its own",
           "[parallel][elastic][fast]") {
   using stage::nobody;
-  const auto of = [](std::vector<std::vector<std::uint64_t>> peers, std::uint32_t micro_batches) {
+  const auto of = [](std::vector<std::vector<std::uint64_t>> held_by, std::uint32_t micro_batches) {
     stage::layout l;
-    const auto shares = stage::even_shares(micro_batches, peers.size());
-    for (std::size_t r = 0; r < peers.size(); ++r)
-      l.replicas.push_back({{{peers[r][0], {0, 1}}, {peers[r][1], {1, 2}}, {peers[r][2], {2, 3}}}, shares[r]});
+    const auto shares = stage::even_shares(micro_batches, held_by.size());
+    for (std::size_t r = 0; r < held_by.size(); ++r)
+      l.replicas.push_back({{{held_by[r][0], {0, 1}}, {held_by[r][1], {1, 2}}, {held_by[r][2], {2, 3}}}, shares[r]});
     REQUIRE(l.check(3, micro_batches));
     return l;
   };

@@ -67,6 +67,7 @@ class by_segment {
   by_segment(Policy pattern = Policy{}) : pattern_{std::move(pattern)} {}  // NOLINT: stands for the policy
 
   [[nodiscard]] const Policy& pattern() const noexcept { return pattern_; }
+  [[nodiscard]] by_segment another() const { return {pattern_.another()}; }
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(pattern_.start(ctx));

@@ -54,7 +54,9 @@ struct trees {  // several rows for each range
   static auto make() { return presets::make(presets::netstorm_options{}); }
 };
 struct late {  // whose rows are a step late
-  static auto make() { return presets::make(presets::distro_options{{.k = 8}}); }
+  static auto make() {
+    return comm::rounds{axis::every{1}, axis::gradient{}, axis::one_round_late{}, axis::gather_mean<>{}};
+  }
   static auto inner() { return optim::sgd{}; }
 };
 

@@ -3,6 +3,7 @@
 #include <causeway/parallel/elastic_pipeline.hpp>
 
 #include <causeway/presets/compressed.hpp>
+#include <causeway/stage/recovery_reroute.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -30,6 +31,9 @@ namespace {
 constexpr std::uint64_t round_steps = 3;
 struct gathering {
   static auto make() { return presets::make(presets::dedloc_options{.batch = 11}); }
+};
+struct gathering_with_detours : gathering {
+  static auto recovery() { return stage::recovery::reroute{2}; }
 };
 
 /// Two rounds, and two steps that are left over when the run ends.
@@ -68,17 +72,18 @@ support::trained_model in_whole_rounds(const elastic_world_options& o) {
 
 /// Whoever is killed, a round is of the same samples. `every`: call of the victim's network; from the one on after which
 /// the run is founded.
+template <class Policy = gathering>
 void comes_to_whole_rounds(std::uint32_t victim, std::uint64_t every) {
   auto o = eight_steps();
   std::vector<std::uint64_t> calls;
-  undisturbed_gradients<gathering>(o, &calls);
+  undisturbed_gradients<Policy>(o, &calls);
   const auto whole = in_whole_rounds(o);
   for (std::uint64_t n = (victim == 0 ? 2 : 1) * support::founded + victim; n < calls[victim]; n += every) {
     INFO("host " << victim << " is killed at call " << n);
     o.victim = victim;
     o.dies_at = n;
     o.back_after = n % 2 == 0 ? causeway::duration{0} : 200ms;
-    gradient_world<gathering> w{o};
+    gradient_world<Policy> w{o};
     w.wanted = 3;
     w.boot();
     w.run();
@@ -114,6 +119,10 @@ TEST_CASE("elastic gathered: the parameters are those of one step for all sample
 
 TEST_CASE("elastic gathered: so they are whoever is killed", "[parallel][elastic][fast]") {
   for (const std::uint32_t victim : {0U, 2U}) comes_to_whole_rounds(victim, 41);
+}
+
+TEST_CASE("elastic gathered: so they are where a lost peer's micro-batches take detours", "[parallel][elastic][fast]") {
+  for (const std::uint32_t victim : {0U, 3U}) comes_to_whole_rounds<gathering_with_detours>(victim, 41);
 }
 
 TEST_CASE("elastic gathered: and at every single network call", "[parallel][elastic][slow][every_call]") {

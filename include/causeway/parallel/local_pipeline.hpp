@@ -15,10 +15,12 @@
 #include <causeway/net/deadline.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohort_progress.hpp>
+#include <causeway/parallel/elastic/cohort_rows.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/replica_steps.hpp>
 #include <causeway/parallel/elastic/replica_sums.hpp>
+#include <causeway/parallel/elastic/shadows.hpp>
 #include <causeway/parallel/elastic/shared_blocks.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/parallel/micro_batches.hpp>
@@ -90,7 +92,8 @@ class local_pipeline {
                                           .reroutes = true,
                                           .sums_over_stages = true,
                                           .moves_blocks = true,
-                                          .cut_apart = stage::cut_apart<Recovery>};
+                                          .cut_apart = stage::cut_apart<Recovery>,
+                                          .rows_by_block = exchanges_blocks<Recovery, steps_type>};
   static constexpr std::uint32_t state_version = 4;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
@@ -179,14 +182,15 @@ class local_pipeline {
     CAUSEWAY_TRY((peer_.template check<Recovery, Schedule>(name, ctx, options_.micro_batches, steps_.chunks())));
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
+    peer_.by_block = stage::cut_apart<Recovery>;
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
     ctx.stages().ask(peer_);
     CAUSEWAY_TRY(steps_.begin(progress_, codec_));
-    peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
-                              [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
-                              [this, &ctx] { return ends_at(ctx.step() + 1); }, [this, &ctx] { return is_enough(ctx); },
-                              [this] { return peer_.arrivals.any_or_over(); },
-                              [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }});
+    peer_.group->exchange_by(
+        {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
+         [this, &ctx] { return ends_at(ctx.step() + 1); }, [this, &ctx] { return is_enough(ctx); },
+         [this] { return peer_.arrivals.any_or_over(); },
+         [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }, peer_.by_block});
     return check_untied(ctx.model(), name);
   }
 
@@ -233,6 +237,7 @@ class local_pipeline {
   // By place in inventory.snapshot.peers.
   result<std::vector<cohort_member>> members_of(auto& ctx, const cluster_inventory& inventory) {
     cohort_member own = progress_.described(ctx.step(), peer_.record());
+    own.keeps = as_kept(ctx.model().part().ranges(ctx.model().blocks()));
     steps_.describe(ctx, codec_, own);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::progress_channel, own));
     std::vector<cohort_member> members;
@@ -263,12 +268,14 @@ class local_pipeline {
     const bool was_assigned = peer_.assignment != nullptr;
     const std::uint64_t cohort = progress_.now().cohort;
     const bool goes_on = was_assigned && cohort != 0 && names[peer_.place.replica] == cohort;
+    if (goes_on) progress_.go_on_with(peer_);
     if (!goes_on) give_up();
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, 0, stage::made_up_by(recovery_, inventory.snapshot)));
     if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
+    if (stage::cut_apart<Recovery> && was_assigned && !goes_on) CAUSEWAY_TRY(begin_shadows(ctx, peer_));
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
     peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));

@@ -43,8 +43,11 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
   return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
-/// A mean of rows is of the same parameters in each; a sum of gradients can be made block by block.
-constexpr bool c8(comm_traits c, parallel_traits p) { return !p.cut_apart || c.sums_gradients; }
+/// A mean of rows is of the same parameters in each. A sum of gradients can be made block by block, and so can a mean where
+/// each block is a row.
+constexpr bool c8(comm_traits c, parallel_traits p) {
+  return !p.cut_apart || c.sums_gradients || (p.rows_by_block && c.rows_by_block);
+}
 
 }  // namespace rules
 
@@ -89,7 +92,8 @@ struct compatible {
                 "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "
                 "own: the rows that holders of a stage exchange would be of other parameters at each. Use "
                 "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, or comm::every_step "
-                "without a codec. docs/reference/rules.md#c8");
+                "without a codec; with redundant and templates also comm::rounds of pseudo-gradients, whole. "
+                "docs/reference/rules.md#c8");
 };
 
 struct unchecked {};

@@ -12,9 +12,12 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/elastic/cohort_rows.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -43,6 +46,10 @@ struct cohort_member {
   std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
   std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
   std::uint64_t exchanges = 0;  ///< 1: where an exchange is said to come, it comes after the last of these steps
+  // Where steps are of a replica as it is: see whole_row.
+  std::uint64_t taken_in = 0;     ///< names the replica in which the last of these steps was made; 0: none was
+  std::uint64_t complete_in = 0;  ///< and the one that it has a gradient of, with which it can make the next; 0: none
+  std::array<nn::block_range, 2> keeps{};  ///< what it holds of its cohort's progress; empty ones do not count
 };
 
 /// Who trains in which slot.
@@ -79,6 +86,11 @@ struct stage_holders {
 };
 CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
 
+/// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; and of each
+/// block those of them who hold it.
+CAUSEWAY_DECL [[nodiscard]] stage_holders all_holders(const stage::layout& l);
+CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l);
+
 namespace detail {
 
 CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
@@ -93,8 +105,8 @@ CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage
 CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
                                                                const cohort_layout& standing);
 
-/// Puts replicas of `more` into empty slots, if they are cut like the others.
-CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
+/// Puts replicas of `more` into empty slots, if they are cut like the others, or in `any_cut`.
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more, bool any_cut);
 
 }  // namespace detail
 
@@ -109,6 +121,11 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
   for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
+    if constexpr (stage::cut_apart<Recovery>) {
+      CAUSEWAY_TRY(made.layout.check(g.layers, g.micro_batches));  // its shares are the recovery's
+      made.names.assign(made.layout.replicas.size(), 0);
+      return made;
+    }
     CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
     CAUSEWAY_TRY(detail::share_out(made.layout, g, members, paths, parts_for));
     made.names.assign(made.layout.replicas.size(), 0);
@@ -116,7 +133,7 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
   }
   const stage::cluster_snapshot rest = detail::free_peers(g, made);
   if (rest.micro_batches == 0 || rest.peers.empty()) return made;
-  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more);
+  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more, stage::cut_apart<Recovery>);
   return made;
 }
 

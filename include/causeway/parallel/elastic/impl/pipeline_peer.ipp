@@ -137,7 +137,8 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
     if (!slots[s].assignments.empty()) entry.paths.push_back(path_of_slot(s, slots.size(), group->state().paths));
   }
   if (assignment == nullptr) return entry;
-  stage_holders same = holders_of_stage(layout, place.rank);
+  stage_holders same = by_block ? all_holders(layout) : holders_of_stage(layout, place.rank);
+  if (by_block) entry.blocks = holders_of_blocks(layout);
   entry.holders.clear();
   for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
   entry.shares = std::move(same.shares);

@@ -15,12 +15,10 @@
 #include <causeway/net/deadline.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohort_progress.hpp>
-#include <causeway/parallel/elastic/cohort_rows.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/replica_steps.hpp>
 #include <causeway/parallel/elastic/replica_sums.hpp>
-#include <causeway/parallel/elastic/shadows.hpp>
 #include <causeway/parallel/elastic/shared_blocks.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/parallel/micro_batches.hpp>
@@ -70,12 +68,11 @@ struct local_pipeline_options {
 ///
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
 /// begins anew. Needs an environment whose group is a pipeline_group, the same object here, fault::quorum, an inner
-/// optimizer whose state can be divided (optim::Divisible), a recovery whose replicas are cut alike (rule C8), and a policy
-/// with comm_traits::moves_with_blocks (rule C7). Untied embeddings. The trainer stays where it is once it started.
+/// optimizer whose state can be divided (optim::Divisible), and a policy with comm_traits::moves_with_blocks (rule C7);
+/// with `rows_by_block` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it started.
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
-///
 /// `Schedule`: also streamed_steps, of parallel/local_async_pipeline.hpp.
 template <stage::Recovery Recovery = stage::recovery::regroup, class Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
@@ -98,7 +95,7 @@ class local_pipeline {
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : peer_{std::move(peers)},
+      : peer_{.group = std::move(peers), .by_block = stage::cut_apart<Recovery>},
         options_{std::move(options)},
         recovery_{std::move(recovery)},
         steps_{std::move(schedule)},
@@ -167,8 +164,7 @@ class local_pipeline {
   /// Between two steps, local progress included: all peers that save and start again there go on with the same bits.
   void serialize(auto& ar) { ar(peer_.held, progress_); }
 
-  /// Of the last attempt: replicas in their slots, without assignments where nobody trains; and the peers that took part in
-  /// it.
+  /// Of the last attempt: replicas in their slots, without assignments where nobody trains; and who took part in it.
   [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
@@ -182,7 +178,6 @@ class local_pipeline {
     CAUSEWAY_TRY((peer_.template check<Recovery, Schedule>(name, ctx, options_.micro_batches, steps_.chunks())));
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
-    peer_.by_block = stage::cut_apart<Recovery>;
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
     ctx.stages().ask(peer_);
     CAUSEWAY_TRY(steps_.begin(progress_, codec_));
@@ -237,7 +232,6 @@ class local_pipeline {
   // By place in inventory.snapshot.peers.
   result<std::vector<cohort_member>> members_of(auto& ctx, const cluster_inventory& inventory) {
     cohort_member own = progress_.described(ctx.step(), peer_.record());
-    own.keeps = as_kept(ctx.model().part().ranges(ctx.model().blocks()));
     steps_.describe(ctx, codec_, own);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::progress_channel, own));
     std::vector<cohort_member> members;
@@ -268,14 +262,13 @@ class local_pipeline {
     const bool was_assigned = peer_.assignment != nullptr;
     const std::uint64_t cohort = progress_.now().cohort;
     const bool goes_on = was_assigned && cohort != 0 && names[peer_.place.replica] == cohort;
-    if (goes_on) progress_.go_on_with(peer_);
-    if (!goes_on) give_up();
+    goes_on ? progress_.go_on_with(peer_) : give_up();
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, 0, stage::made_up_by(recovery_, inventory.snapshot)));
     if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
-    if (stage::cut_apart<Recovery> && was_assigned && !goes_on) CAUSEWAY_TRY(begin_shadows(ctx, peer_));
+    if (was_assigned && !goes_on) CAUSEWAY_TRY(steps_.begin_replica(ctx, peer_));
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
     peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));

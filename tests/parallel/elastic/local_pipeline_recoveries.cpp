@@ -4,7 +4,6 @@
 
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/stage/recovery_neighbour.hpp>
-#include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_swapped.hpp>
 
 #include <chrono>
@@ -36,14 +35,6 @@ struct two_neighbours : presets::diloco_options {
 struct three_neighbours : presets::diloco_options {
   static auto recovery() { return stage::recovery::neighbour_init{}; }
 };
-/// Peers that have their own stage and the one behind it.
-struct redundant : presets::diloco_options {
-  static auto recovery() { return stage::recovery::redundant{2}; }
-};
-/// Pipelines of different length, or of different cuts.
-struct templates : presets::diloco_options {
-  static auto recovery() { return support::three_block_templates(); }
-};
 struct rings : presets::diloco_options {
   static auto recovery() { return stage::recovery::swapped_neighbours{}; }
 };
@@ -51,22 +42,22 @@ struct rings : presets::diloco_options {
 }  // namespace
 
 TEMPLATE_TEST_CASE("local pipeline recoveries: the run goes on, whoever is killed at whichever network call",
-                   "[parallel][elastic][fast]", morphing, proactive, two_neighbours, redundant, templates) {
+                   "[parallel][elastic][fast]", morphing, proactive, two_neighbours) {
   support::goes_on_whoever_is_killed<TestType>(97, 0.03);
 }
 
 TEMPLATE_TEST_CASE("local pipeline recoveries: whoever is killed, at network calls all over the run",
-                   "[parallel][elastic][every_call]", morphing, proactive, two_neighbours, redundant, templates) {
+                   "[parallel][elastic][every_call]", morphing, proactive, two_neighbours) {
   support::goes_on_whoever_is_killed<TestType>(41, 0.03);
 }
 
 TEMPLATE_TEST_CASE("local pipeline recoveries: a peer may come in every step", "[parallel][elastic][fast]", morphing,
-                   proactive, redundant, templates) {
+                   proactive) {
   support::newcomer_in_each_step<local_world<TestType>>(4, 12, support::make_two_pipelines);
 }
 
 TEMPLATE_TEST_CASE("local pipeline recoveries: checkpoints go on with the same bits", "[parallel][elastic][fast]", morphing,
-                   proactive, two_neighbours, redundant, templates) {
+                   proactive, two_neighbours) {
   support::goes_on_from_checkpoints<TestType>();
 }
 

@@ -73,7 +73,9 @@ class flushed_steps {
   [[nodiscard]] static std::uint64_t agreement() { return hash_text(Order::name); }
 
   result<void> begin(cohort_progress&, const auto&) const { return {}; }
-  void describe(auto&, const auto&, cohort_member&) const noexcept {}
+  void describe(auto& ctx, const auto&, cohort_member& own) const {
+    own.keeps = as_kept(ctx.model().part().ranges(ctx.model().blocks()));
+  }
 
   /// The mean loss over the replica's part of `b`; the gradient is this peer's part of the mean's.
   template <class Recovery, class Codec>
@@ -87,6 +89,8 @@ class flushed_steps {
     return static_cast<float>(progress.now().norm);
   }
 
+  /// A new replica is about to begin.
+  result<void> begin_replica(auto& ctx, const pipeline_peer& peer) const { return begin_shadows(ctx, peer); }
   /// The replica is whole, and goes on in another attempt.
   result<void> go_on(auto&, const auto& s, const cluster_inventory& inventory, std::span<const cohort_member> members) {
     std::vector<cohort_member> mates;

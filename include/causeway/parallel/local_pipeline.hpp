@@ -69,7 +69,7 @@ struct local_pipeline_options {
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
 /// begins anew. Needs an environment whose group is a pipeline_group, the same object here, fault::quorum, an inner
 /// optimizer whose state can be divided (optim::Divisible), and a policy with comm_traits::moves_with_blocks (rule C7);
-/// with `rows_by_block` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it started.
+/// with `rows_by_block` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it is then.
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.

@@ -17,7 +17,6 @@
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,29 +27,6 @@
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What a peer says of its local progress. A regular value without padding: it travels as it is.
-struct cohort_member {
-  std::uint64_t state = 0;      ///< names what its shared parameters are of, as step_record::state
-  std::uint64_t cohort = 0;     ///< names its own; 0: none
-  std::uint64_t steps = 0;      ///< that it has taken since the last exchange
-  double norm = 0;              ///< of the gradient of the last of them, over the whole model
-  double loss = 0;              ///< of that, over the replica's tokens
-  double evaluation = 0;        ///< what the last evaluation came to
-  std::uint32_t slots = 0;      ///< of the round
-  std::uint32_t slot = 0;       ///< its cohort's
-  std::uint32_t first = 0;      ///< micro-batch of a batch that is that slot's
-  std::uint32_t share = 0;      ///< and how many are
-  double speed = 0;             ///< samples a second of a replica that it was in, in the last round; 0: unknown
-  std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
-  std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
-  std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
-  std::uint64_t exchanges = 0;  ///< 1: where an exchange is said to come, it comes after the last of these steps
-  // Where steps are of a replica as it is: see whole_row.
-  std::uint64_t taken_in = 0;     ///< names the replica in which the last of these steps was made; 0: none was
-  std::uint64_t complete_in = 0;  ///< and the one that it has a gradient of, with which it can make the next; 0: none
-  std::array<nn::block_range, 2> keeps{};  ///< what it holds of its cohort's progress; empty ones do not count
-};
 
 /// Who trains in which slot.
 struct cohort_layout {

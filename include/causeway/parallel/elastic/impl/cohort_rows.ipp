@@ -7,7 +7,6 @@
 #include <causeway/parallel/elastic/cohort_rows.hpp>
 
 #include <causeway/core/hash.hpp>
-#include <causeway/parallel/elastic/cohorts.hpp>
 
 #include <algorithm>
 #include <tuple>
@@ -52,10 +51,12 @@ CAUSEWAY_DECL std::vector<stage::assignment> mended_row(const std::vector<stage:
     if (made.empty() || s.computes.first >= made.back().computes.last) made.push_back(s);
   }
   if (made.empty()) return {};
+  std::vector<std::vector<nn::block_range>> held;
+  for (const stage::assignment& s : made) held.push_back(s.held());
   made.front().computes.first = 0;
   for (std::size_t i = 0; i < made.size(); ++i) {
     made[i].computes.last = i + 1 < made.size() ? made[i + 1].computes.first : layers;
-    if (!nn::model_part{made[i].held()}.holds(made[i].computes)) return {};
+    if (!nn::model_part{held[i]}.holds(made[i].computes)) return {};
   }
   return made;
 }

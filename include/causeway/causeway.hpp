@@ -457,6 +457,7 @@
 #include <causeway/parallel/elastic/block_sums.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohort_progress.hpp>
+#include <causeway/parallel/elastic/cohort_rows.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/exchange_arrivals.hpp>
 #include <causeway/parallel/elastic/gathered_steps.hpp>
@@ -470,6 +471,7 @@
 #include <causeway/parallel/elastic/replica_sums.hpp>
 #include <causeway/parallel/elastic/resumable_step.hpp>
 #include <causeway/parallel/elastic/saved_rounds.hpp>
+#include <causeway/parallel/elastic/shadows.hpp>
 #include <causeway/parallel/elastic/shared_blocks.hpp>
 #include <causeway/parallel/elastic/step_gradient.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>

@@ -186,12 +186,15 @@ constexpr recovery_row with(const char* why_not_rows = "", const char* why_not_s
           {why_not_rows, why_not_steps}};
 }
 
-constexpr const char* two_stages = "not built: after a loss a peer has two stages, which would be two rows";
+constexpr const char* resumption =
+    "not built: `redundant` with another memory; a step that failed is begun again as a whole, and what is this policy's "
+    "own, "
+    "to go on in the middle of it, is of steps that all pipelines make together";
 constexpr recovery_row recoveries[] = {
     with<stage::recovery::regroup>(),
-    with<stage::recovery::redundant>("", two_stages),
-    with<stage::recovery::redundant_forward>("", two_stages),
-    with<stage::recovery::templates>("", "not built: pipelines are cut differently; rows would be of single blocks"),
+    with<stage::recovery::redundant>(),
+    with<stage::recovery::redundant_forward>("", resumption),
+    with<stage::recovery::templates>(),
     with<stage::recovery::morph>(),
     with<stage::recovery::proactive>(),
     with<stage::recovery::reroute>(
@@ -201,7 +204,8 @@ constexpr recovery_row recoveries[] = {
     with<stage::recovery::swapped_neighbours>(),
 };
 // Where they are tested.
-constexpr std::string_view recovery_tests[3] = {"elastic_*.cpp", "elastic_gradient_*.cpp", "local_pipeline_recoveries.cpp"};
+constexpr std::string_view recovery_tests[3] = {"elastic_*.cpp", "elastic_gradient_*.cpp",
+                                                "local_pipeline_recoveries.cpp`, `local_pipeline_apart.cpp"};
 
 constexpr const char* introduction =
     R"(# Which presets go with which parallelism, under which fault policy

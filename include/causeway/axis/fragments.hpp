@@ -53,11 +53,22 @@ inline constexpr bool by_block = requires {
   F::by_block;
 };
 
+/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
+/// not here are empty.
+CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
+                                                                std::size_t length, std::size_t layers);
+
 /// Those of the part of a model that this peer holds. Fragments of blocks are numbered by the whole model, so that all its
-/// stages exchange them after the same steps.
+/// stages exchange them after the same steps. Where peers that exchange hold different blocks, all parameters at once are
+/// as many rows as there are blocks.
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
+  if constexpr (F::single && requires { ctx.membership().rows_by_block(), ctx.model().blocks(); }) {
+    if (ctx.elastic() && ctx.membership().rows_by_block()) {
+      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
+    }
+  }
   if constexpr (by_block<F> && requires { ctx.model().blocks(); }) {
     return fragments.cut(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
   } else {

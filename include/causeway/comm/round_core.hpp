@@ -211,9 +211,12 @@ struct round_core {
   /// Its number in the trigger's list. Modules of a fragment are exchanged together.
   [[nodiscard]] static std::size_t in_schedule(const state& s) noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };
+    if (fragments_type::single) return s.tensor;  // also of single blocks
     return by_path ? s.fragment : by_tensor && content_type::tensor_count > 1 ? s.tensor : s.part;
   }
-  [[nodiscard]] std::size_t schedule_size() const noexcept { return by_path ? cuts.size() : states.size(); }
+  [[nodiscard]] std::size_t schedule_size() const noexcept {
+    return fragments_type::single ? content_type::tensor_count : by_path ? cuts.size() : states.size();
+  }
   /// Inner steps to its next exchange.
   [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), schedule_size()); }
 
@@ -262,9 +265,7 @@ struct round_core {
   /// Sends `input`, for the first time or again.
   result<void> begin(auto& ctx, state& s) {
     s.cancel();  // before its transport may go
-    if constexpr (!axis::by_context<recipe_type>) {
-      if (ctx.keeps_result()) return s.begin_at_kept();
-    }
+    if (ctx.keeps_result() && !(axis::by_context<recipe_type> && ctx.knows_result())) return s.begin_at_kept();
     float weight = 1;
     if constexpr (!axis::by_context<recipe_type>) {
       CAUSEWAY_ASSIGN(weight, ctx.enter_exchange(accumulates ? gathered : laws::mix.weighs ? s.samples : 1));
@@ -288,6 +289,7 @@ struct round_core {
       if (!has_modules(ctx)) s.terms.length = group.length(q);
     }
     if (has_modules(ctx)) modules.invite(ctx, group, s);
+    if (fragments_type::single) s.meet_holders(ctx);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
     return rows.clear_padding(ctx, s, s.next_residual);
@@ -297,6 +299,7 @@ struct round_core {
     CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? &s.cut->ranges : nullptr));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
+    if (s.terms.only_takes) CAUSEWAY_TRY(ctx.rows().zero(s.next_residual));
     const float length = std::exchange(s.terms.length, 1.0F);  // an earlier attempt's mean has it already
     return length != 1.0F ? ctx.rows().scale(s.row, length) : result<void>{};
   }

@@ -163,6 +163,14 @@ constexpr bool by_segment(round_mix m, bool keeps_factors) {
          !by_path(m);
 }
 
+/// And whether each block can be a row of its own, exchanged among its holders, where these hold different blocks: all
+/// parameters at once, by pseudo-gradients of which all that is kept is kept for each parameter, or is a row's residual.
+constexpr bool rows_by_block(round_mix m, bool keeps_factors) {
+  const bool plain = m.single && m.anchored && !m.before_inner_step && !m.sends_anchor && !m.residual_in_parameters;
+  return moves_with_blocks(m, keeps_factors) && plain && m.everybody && m.always && m.waits_at_once && !m.own_is_fresh &&
+         !m.trigger_talks && !m.tells && !m.watches_movement && !m.meets;
+}
+
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
 /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
 constexpr bool takes_turns(round_mix m) {

@@ -52,6 +52,7 @@ struct talk_terms {
   net::message_id id;
   std::uint64_t part = 0;  ///< of the attempt, where the context exchanges
   std::span<const float> reference;
+  bool only_takes = false;  ///< this peer, of a block's row: it keeps the block, and another one puts in what it has
 };
 
 /// Whose rows count, this peer's among them. Lots are drawn among those with something to say: else nobody might be left
@@ -166,6 +167,17 @@ struct round_state {
     return {};
   }
 
+  /// Where rows are of single blocks: this one goes to and from those who hold its block.
+  void meet_holders(const auto& ctx) {
+    const auto* const holders = ctx.entry().holders_of(fragment);
+    if (holders == nullptr) return;
+    terms.members = holders->members;
+    terms.contributors = static_cast<std::uint32_t>(terms.members.size());
+    terms.weight = holders->weight_of(ctx.self());
+    terms.contributes = terms.weight > 0;
+    terms.only_takes = !terms.contributes;
+  }
+
   void cancel() {
     if constexpr (!axis::by_context<Recipe>) exchange->cancel();
   }
@@ -273,7 +285,8 @@ struct round_state {
   }
 
   result<void> mean_by_context(auto& ctx, const Recipe& recipe) {
-    if (row.empty()) return ctx.left_exchange(row);
+    const bool is_kept = ctx.keeps_result() && !ctx.knows_result();  // it was several rows, and this one is there still
+    if (row.empty() || is_kept) return ctx.left_exchange(row);
     if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();
@@ -282,7 +295,7 @@ struct round_state {
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, terms.part);
+    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(fragment));
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.

@@ -62,6 +62,7 @@ class rounds : round_rules<Axes...> {
                                       .rounds_over_stages = !laws::mix.meets,
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
+                                      .rows_by_block = rules::rows_by_block(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
                                       .trains_paths = core_type::by_path,
                                       .gathers_samples = accumulates,
@@ -80,7 +81,6 @@ class rounds : round_rules<Axes...> {
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
-
   [[nodiscard]] const trigger_type& trigger() const noexcept { return core_.trigger; }
   [[nodiscard]] const recipe_type& exchange() const noexcept { return core_.recipe; }
   [[nodiscard]] const merge_rule_type& merge_rule() const noexcept { return core_.rows.merge_rule(); }

@@ -383,6 +383,7 @@
 #include <causeway/parallel/elastic/impl/block_sums.ipp>
 #include <causeway/parallel/elastic/impl/cohort_exchange.ipp>
 #include <causeway/parallel/elastic/impl/cohort_progress.ipp>
+#include <causeway/parallel/elastic/impl/cohort_rows.ipp>
 #include <causeway/parallel/elastic/impl/cohorts.ipp>
 #include <causeway/parallel/elastic/impl/exchange_arrivals.ipp>
 #include <causeway/parallel/elastic/impl/gathered_steps.ipp>

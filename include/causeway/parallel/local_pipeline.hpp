@@ -68,8 +68,8 @@ struct local_pipeline_options {
 ///
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
 /// begins anew. Needs an environment whose group is a pipeline_group, the same object here, fault::quorum, an inner
-/// optimizer whose state can be divided (optim::Divisible), a recovery whose replicas are cut alike (rule C8), and a policy
-/// with comm_traits::moves_with_blocks (rule C7). Untied embeddings. The trainer stays where it is once it started.
+/// optimizer whose state can be divided (optim::Divisible), and a policy with comm_traits::moves_with_blocks (rule C7);
+/// with `rows_by_block` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it is then.
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
@@ -90,12 +90,13 @@ class local_pipeline {
                                           .sums_over_stages = true,
                                           .moves_blocks = true,
                                           .cut_apart = stage::cut_apart<Recovery>,
+                                          .rows_by_block = exchanges_blocks<Recovery, steps_type>,
                                           .detours = stage::Rerouting<Recovery>};
   static constexpr std::uint32_t state_version = 4;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : peer_{std::move(peers)},
+      : peer_{.group = std::move(peers), .by_block = stage::cut_apart<Recovery>},
         options_{std::move(options)},
         recovery_{std::move(recovery)},
         steps_{std::move(schedule)},
@@ -164,8 +165,7 @@ class local_pipeline {
   /// Between two steps, local progress included: all peers that save and start again there go on with the same bits.
   void serialize(auto& ar) { ar(peer_.held, progress_); }
 
-  /// Of the last attempt: replicas in their slots, without assignments where nobody trains; and the peers that took part in
-  /// it.
+  /// Of the last attempt: replicas in their slots, without assignments where nobody trains; and who took part in it.
   [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
@@ -182,11 +182,11 @@ class local_pipeline {
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
     ctx.stages().ask(peer_);
     CAUSEWAY_TRY(steps_.begin(progress_, codec_));
-    peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
-                              [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
-                              [this, &ctx] { return ends_at(ctx.step() + 1); }, [this, &ctx] { return is_enough(ctx); },
-                              [this] { return peer_.arrivals.any_or_over(); },
-                              [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }});
+    peer_.group->exchange_by(
+        {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
+         [this, &ctx] { return ends_at(ctx.step() + 1); }, [this, &ctx] { return is_enough(ctx); },
+         [this] { return peer_.arrivals.any_or_over(); },
+         [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }, peer_.by_block});
     return check_untied(ctx.model(), name);
   }
 
@@ -263,12 +263,13 @@ class local_pipeline {
     const bool was_assigned = peer_.assignment != nullptr;
     const std::uint64_t cohort = progress_.now().cohort;
     const bool goes_on = was_assigned && cohort != 0 && names[peer_.place.replica] == cohort;
-    if (!goes_on) give_up();
+    goes_on ? progress_.go_on_with(peer_) : give_up();
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, 0, stage::made_up_by(recovery_, inventory.snapshot)));
     if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
+    if (was_assigned && !goes_on) CAUSEWAY_TRY(steps_.begin_replica(ctx, peer_));
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
     peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));

@@ -46,7 +46,8 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
 /// A mean of rows is of the same parameters in each: where peers have other blocks, there is a row for each range of them.
 /// And a gradient is of one loss only if its micro-batch met one replica's parameters.
 constexpr bool c8(comm_traits c, parallel_traits p) {
-  return (!p.cut_apart || c.sums_gradients || (p.has_segments && c.by_segment)) && !p.detours;
+  const bool in_parts = (p.has_segments && c.by_segment) || (p.rows_by_block && c.rows_by_block);
+  return (!p.cut_apart || c.sums_gradients || in_parts) && !p.detours;
 }
 
 }  // namespace rules
@@ -95,7 +96,8 @@ struct compatible {
       "take detours through pipelines whose replicas step alone, and have other parameters. Use "
       "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
       "reroute, or comm::every_step; of other policies with redundant, redundant_forward and templates those that "
-      "exchange gradients of every step. docs/reference/rules.md#c8");
+      "exchange gradients of every step, and with redundant and templates comm::rounds of pseudo-gradients, "
+      "whole. docs/reference/rules.md#c8");
 };
 
 struct unchecked {};

@@ -32,6 +32,7 @@ struct comm_traits {
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
+  bool rows_by_block = false;    ///< then: each block can be a row of its own, among peers that hold different blocks
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
   bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
@@ -57,6 +58,7 @@ struct parallel_traits {
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
+  bool rows_by_block = false;     ///< but each block is exchanged by itself, by its holders, where the policy can do that
   bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
   bool has_segments = false;      ///< gradients of these are exchanged range by range, among those who compute it
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted

@@ -118,23 +118,29 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
 
 /// The exchange that a peer has been let into.
 struct round_entry {
-  net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps
-  std::uint64_t round = 0;                  ///< the one that is being made
-  std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
-  time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
-  double share = 0;                         ///< this peer's samples / everybody's
-  std::vector<double> shares{};             ///< the same of each peer that takes part
-  std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
-  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each; of swarms: of each row that counts
-  std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
-  bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
-  std::uint32_t attempt = 0;                ///< another one for every attempt at a round
-  bool last = false;                        ///< with it all samples of the run's budget are contributed
+  net::any_transport* transport = nullptr;      ///< to the peers that take part, numbered without gaps
+  std::uint64_t round = 0;                      ///< the one that is being made
+  std::uint64_t parent = 0;                     ///< names the committed state that contributions are based on
+  time_point deadline = no_deadline;            ///< for the whole exchange, from how long earlier ones took
+  double share = 0;                             ///< this peer's samples / everybody's
+  std::vector<double> shares{};                 ///< the same of each peer that takes part
+  std::vector<std::uint64_t> identities{};      ///< of each of them, as the membership knows it: see identity()
+  std::vector<std::uint32_t> paths{};           ///< of pipelines: the path of each; of swarms: of each row that counts
+  std::vector<parallel::row_holders> blocks{};  ///< of each block of the model, where rows are of single ones
+  std::uint64_t quota = 0;                      ///< samples that the ledger lets a peer hold; 0: any number
+  bool empty = false;                           ///< nobody has anything to contribute: the round only admits members
+  std::uint32_t attempt = 0;                    ///< another one for every attempt at a round
+  bool last = false;                            ///< with it all samples of the run's budget are contributed
   /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
   /// goes from there to everybody.
   std::optional<net::peer_index> result_at{};
   std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
   bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
+
+  /// Those who exchange that row; none: all who are in the exchange.
+  [[nodiscard]] const parallel::row_holders* holders_of(std::size_t block) const {
+    return block < blocks.size() ? &blocks[block] : nullptr;
+  }
 
   /// Whether nobody brings anything, and nothing is known of what others brought.
   [[nodiscard]] bool nobody_counts() const {
@@ -183,6 +189,8 @@ class elastic_group {
   [[nodiscard]] virtual bool run_ends() const { return false; }
   /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
+  /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
+  [[nodiscard]] virtual bool rows_by_block() const { return false; }
 
   /// Others are given the shared parameters from there: a copy, where they are changed for a while; or their own place.
   virtual void offer_parameters_at(std::span<float>) {}

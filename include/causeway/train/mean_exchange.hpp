@@ -8,15 +8,18 @@
 
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/channels.hpp>
+#include <causeway/collective/group_view.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/rows.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/round_attendance.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -29,14 +32,15 @@ class mean_exchange {
  public:
   /// See training_context::mean.
   template <class Codec>
-  result<void> mean(auto& ctx, round_attendance& attendance, const Codec& codec, std::span<float> data,
-                    std::uint64_t part) {
+  result<void> mean(auto& ctx, round_attendance& attendance, const Codec& codec, std::span<float> data, std::uint64_t part,
+                    const parallel::row_holders* among) {
     const bool sound = attendance.can_sit_out();  // or this peer sits out
     if (sound) CAUSEWAY_TRY(keep_finite(ctx, attendance, data));
     CAUSEWAY_TRY(attendance.enter());
-    if (ctx.peers() == 1 && !ctx.result_is_known()) return attendance.exchanged(data);
+    const std::size_t peers = among != nullptr ? among->members.size() : ctx.peers();
+    if (peers == 1 && !ctx.result_is_known()) return attendance.exchanged(data);
     if (ctx.keeps_inputs() && !sound) kept_.assign(data.begin(), data.end());
-    auto outcome = weighed_mean(ctx, codec, data, part);
+    auto outcome = weighed_mean(ctx, codec, data, part, among);
     if (outcome && data.size() == ctx.parameters().size())
       outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
     std::vector<float> kept = std::exchange(kept_, {});  // another exchange may come before this one is over
@@ -77,12 +81,16 @@ class mean_exchange {
 
   // Equal shares scale by exactly 1.
   template <class Codec>
-  result<void> weighed_mean(auto& ctx, const Codec& codec, std::span<float> data, std::uint64_t part) {
+  result<void> weighed_mean(auto& ctx, const Codec& codec, std::span<float> data, std::uint64_t part,
+                            const parallel::row_holders* among) {
     if (ctx.result_is_known()) return ctx.take_known_result(data, part);
-    const float weight = ctx.own_weight();
+    const float weight = among != nullptr ? among->weight_of(ctx.self()) : ctx.own_weight();
     if (weight != 1.0F) CAUSEWAY_TRY(ctx.rows().scale(data, weight));
-    return ctx.or_device_error(collective::exchange_mean(
-        ctx.transport(), ctx.exchange_id(collective::channels::updates, part), codec, data, options(ctx)));
+    const auto id = ctx.exchange_id(collective::channels::updates, part);
+    if (among == nullptr)
+      return ctx.or_device_error(collective::exchange_mean(ctx.transport(), id, codec, data, options(ctx)));
+    collective::group_view holders{ctx.transport(), among->members};
+    return ctx.or_device_error(collective::exchange_mean(holders, id, codec, data, options(ctx)));
   }
 
   // kept_ ← data, which must be finite: one pass for both.

@@ -63,6 +63,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   /// To all peers of the attempt, whatever they hold, as long as it lasts: then they meet again.
   [[nodiscard]] net::any_transport lasting() override { return below_->of_attempt(); }
   [[nodiscard]] bool moves_blocks() const override { return true; }
+  [[nodiscard]] bool rows_by_block() const override { return rounds_.by_block; }
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
   bool announce(std::uint64_t, std::uint64_t) override { return !rounds_.enough || rounds_.enough(); }

@@ -55,6 +55,13 @@ CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments)
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
+CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
+                                                  std::size_t layers) {
+  return detail::cut_by(segments, length, layers, [&](std::size_t s) {
+    return static_cast<std::size_t>(std::clamp(segments[s].block, 0, static_cast<int>(layers) - 1));
+  });
+}
+
 CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments,
                                                        std::size_t length) const {
   if (segments.empty()) return std::vector<fragment>{{{{0, static_cast<std::int64_t>(length)}}, {{0, 1, length}}, length}};

@@ -31,9 +31,9 @@ class cohort_progress {
 
   // ---- a step -------------------------------------------------------------------------------------------------------
 
-  void begin_gradient() noexcept { complete_ = false; }
-  /// The peer's part of the replica's gradient is complete.
-  void end_gradient() noexcept { complete_ = true; }
+  void begin_gradient() noexcept { now_.complete_in = 0; }
+  /// The peer's part of the replica's gradient is complete. `row`: name_of_row of the replica.
+  void end_gradient(std::uint64_t row) noexcept { now_.complete_in = row; }
   /// So is all of it: then the replica moves, whoever is lost.
   void note_sums(double loss, double norm, bool exchanges) noexcept {
     now_.loss = loss;
@@ -47,7 +47,7 @@ class cohort_progress {
   void took_step() noexcept {
     ++now_.steps;
     now_.evaluated = 0;
-    complete_ = false;
+    now_.taken_in = std::exchange(now_.complete_in, 0);
   }
   /// Of a policy whose rounds are `round_samples` of all replicas together (0: they are others): whether one ends with a
   /// step on a global batch of `samples`. It does as soon as one replica has made as many steps as that is batches, and
@@ -100,7 +100,10 @@ class cohort_progress {
   /// For good, whatever comes of this attempt.
   void leave_cohort() noexcept { now_.cohort = 0; }
 
+  /// This peer's replica goes on, with these stages here: more than before, where it keeps a lost peer's.
+  CAUSEWAY_DECL void go_on_with(pipeline_peer& peer);
   /// This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
+  /// `members`: of those that are in it.
   CAUSEWAY_DECL result<void> catch_up(std::span<const cohort_member> members);
   /// A new replica, or none, as `peer` is assigned. Whether the round begins anew for that: not for a peer that has given
   /// up nothing, which begins with what its last exchange left it: that may be more than the shared parameters.
@@ -124,8 +127,7 @@ class cohort_progress {
 
   cohort_member now_;
   nn::block_range computes_{};
-  bool complete_ = false;  // its gradient of the next step
-  bool told_ = false;      // by those who took that step, what they came to
+  bool told_ = false;  // by those who took that step, what they came to
   bool spoilt_ = false;
   bool in_round_ = false;  // somebody had made steps of it when the attempt began
   bool begins_round_ = false;

@@ -12,6 +12,8 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/elastic/cohort_rows.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>
 
@@ -25,25 +27,6 @@
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What a peer says of its local progress. A regular value without padding: it travels as it is.
-struct cohort_member {
-  std::uint64_t state = 0;      ///< names what its shared parameters are of, as step_record::state
-  std::uint64_t cohort = 0;     ///< names its own; 0: none
-  std::uint64_t steps = 0;      ///< that it has taken since the last exchange
-  double norm = 0;              ///< of the gradient of the last of them, over the whole model
-  double loss = 0;              ///< of that, over the replica's tokens
-  double evaluation = 0;        ///< what the last evaluation came to
-  std::uint32_t slots = 0;      ///< of the round
-  std::uint32_t slot = 0;       ///< its cohort's
-  std::uint32_t first = 0;      ///< micro-batch of a batch that is that slot's
-  std::uint32_t share = 0;      ///< and how many are
-  double speed = 0;             ///< samples a second of a replica that it was in, in the last round; 0: unknown
-  std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
-  std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
-  std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
-  std::uint64_t exchanges = 0;  ///< 1: where an exchange is said to come, it comes after the last of these steps
-};
 
 /// Who trains in which slot.
 struct cohort_layout {
@@ -81,6 +64,11 @@ struct stage_holders {
 };
 CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
 
+/// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; and of each
+/// block those of them who hold it.
+CAUSEWAY_DECL [[nodiscard]] stage_holders all_holders(const stage::layout& l);
+CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l);
+
 namespace detail {
 
 CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
@@ -95,8 +83,8 @@ CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage
 CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
                                                                const cohort_layout& standing);
 
-/// Puts replicas of `more` into empty slots, if they are cut like the others.
-CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
+/// Puts replicas of `more` into empty slots, if they are cut like the others, or in `any_cut`.
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more, bool any_cut);
 
 }  // namespace detail
 
@@ -111,6 +99,11 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
   for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
+    if constexpr (stage::cut_apart<Recovery>) {
+      CAUSEWAY_TRY(made.layout.check(g.layers, g.micro_batches));  // its shares are the recovery's
+      made.names.assign(made.layout.replicas.size(), 0);
+      return made;
+    }
     CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
     CAUSEWAY_TRY(detail::share_out(made.layout, g, members, paths, parts_for));
     made.names.assign(made.layout.replicas.size(), 0);
@@ -118,7 +111,7 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
   }
   const stage::cluster_snapshot rest = detail::free_peers(g, made);
   if (rest.micro_batches == 0 || rest.peers.empty()) return made;
-  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more);
+  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more, stage::cut_apart<Recovery>);
   return made;
 }
 

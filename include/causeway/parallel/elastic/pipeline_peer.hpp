@@ -80,6 +80,7 @@ struct pipeline_peer {
   unsound_steps unsound{};
   std::optional<std::uint32_t> judged{};  ///< the path whose shared parameters `forward_only` takes; none: the live ones
   std::string said{};                     ///< what this peer waits for
+  bool by_block = false;                  ///< peers that exchange may hold different blocks, each of which is a row
   bool leaves = false;                    ///< after the next step
   bool alone = false;                     ///< it was called away from waiting, and the run stands still
   std::size_t staying = 0;                ///< peers of the attempt that do not
@@ -269,9 +270,9 @@ struct pipeline_peer {
     return forward_only(ctx, shared_out, place, b, pieces, step);
   }
 
-  /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by the part of a
-  /// batch that goes through it. A spare peer's is with itself. Of a layout whose pipelines are cut alike. `last`: the run
-  /// ends with it.
+  /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by the part of a batch that
+  /// goes through it. A spare peer's is with itself. Of a layout whose pipelines are cut alike, but `by_block`: then it is
+  /// of all who hold any. `last`: the run ends with it.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(bool last = false) const;
   /// The same with these peers, this one among them.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(stage_holders with, bool last) const;

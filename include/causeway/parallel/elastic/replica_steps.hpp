@@ -13,19 +13,25 @@
 #include <causeway/parallel/elastic/assigned_work.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohort_progress.hpp>
+#include <causeway/parallel/elastic/cohort_rows.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/replica_sums.hpp>
+#include <causeway/parallel/elastic/shadows.hpp>
 #include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/stage/layout.hpp>
+#include <causeway/stage/recovery.hpp>
 #include <causeway/stage/schedules.hpp>
 #include <causeway/tensor/batch.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -58,6 +64,7 @@ template <stage::Schedule Order>
 class flushed_steps {
  public:
   static constexpr std::string_view name = "local_pipeline";
+  static constexpr bool flushes = true;
 
   explicit flushed_steps(Order order = Order{}) : order_{std::move(order)} {}
 
@@ -66,7 +73,9 @@ class flushed_steps {
   [[nodiscard]] static std::uint64_t agreement() { return hash_text(Order::name); }
 
   result<void> begin(cohort_progress&, const auto&) const { return {}; }
-  void describe(auto&, const auto&, cohort_member&) const noexcept {}
+  void describe(auto& ctx, const auto&, cohort_member& own) const {
+    own.keeps = as_kept(ctx.model().part().ranges(ctx.model().blocks()));
+  }
 
   /// The mean loss over the replica's part of `b`; the gradient is this peer's part of the mean's.
   template <class Recovery, class Codec>
@@ -80,9 +89,18 @@ class flushed_steps {
     return static_cast<float>(progress.now().norm);
   }
 
+  /// A new replica is about to begin.
+  result<void> begin_replica(auto& ctx, const pipeline_peer& peer) const { return begin_shadows(ctx, peer); }
   /// The replica is whole, and goes on in another attempt.
-  result<void> go_on(auto&, const auto& s, const cluster_inventory&, std::span<const cohort_member> members) {
-    return s.progress.catch_up(members);
+  result<void> go_on(auto&, const auto& s, const cluster_inventory& inventory, std::span<const cohort_member> members) {
+    std::vector<cohort_member> mates;
+    const auto& peers = inventory.snapshot.peers;
+    for (std::size_t p = 0; p < members.size(); ++p) {
+      const auto is_it = [&](const stage::assignment& a) { return a.peer == peers[p].id; };
+      const auto& row = s.replica().assignments;
+      if (std::any_of(row.begin(), row.end(), is_it)) mates.push_back(members[p]);
+    }
+    return s.progress.catch_up(mates);
   }
   /// What this peer had of its replica's steps is given up, or exchanged.
   void forget() noexcept {}
@@ -98,7 +116,8 @@ class flushed_steps {
                                  (s.peer.attempt.round << 16U) + s.progress.now().steps));
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
-    s.progress.end_gradient();
+    CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, s.progress.now().steps));
+    s.progress.end_gradient(name_of_row(s.replica()));
     CAUSEWAY_ASSIGN(const replica_sums all,
                     sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, {loss, double{own}, s.ends_round()}));
     s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
@@ -114,6 +133,14 @@ concept ReplicaSteps = DefaultInitializable<S> && requires(S& s) {
   { S::name } -> ConvertibleTo<std::string_view>;
   s.forget();
 };
+
+/// Whether each block is exchanged by itself, where replicas are cut apart: each is made with a flush, so that all its
+/// peers have the same steps behind them, goes through its own peers, and begins a step that failed anew.
+template <class Recovery, class Steps>
+inline constexpr bool exchanges_blocks = stage::cut_apart<Recovery>&& requires {
+  Steps::flushes;
+}
+&&!stage::Rerouting<Recovery> && !Recovery::traits.keeps_work;
 
 /// By what is given as the schedule of local_pipeline: a schedule, or such a way.
 template <class Order>

@@ -44,6 +44,21 @@ struct step_attempt {
   std::uint32_t attempt = 0;  ///< another one for every attempt at a round
 };
 
+/// Who exchanges the row of one block, where peers hold different ones: places in exchange_entry::holders, rising, and how
+/// much each has in its mean. 0: it keeps the block without computing it, and only takes the mean.
+struct row_holders {
+  std::vector<net::peer_index> members{};
+  std::vector<double> shares{};
+
+  /// Of a member's row in a mean over all of them, each of which counts once; 0: of who is none.
+  [[nodiscard]] float weight_of(net::peer_index member) const {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (members[i] == member) return static_cast<float>(shares[i] * static_cast<double>(members.size()));
+    }
+    return 0;
+  }
+};
+
 /// An exchange of rounds, for the communication policy.
 struct exchange_entry {
   step_attempt attempt{};
@@ -51,6 +66,7 @@ struct exchange_entry {
   std::vector<double> shares{};            ///< of each of them, in what they exchange
   std::vector<std::uint64_t> names{};      ///< of each of them: its identity
   std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
+  std::vector<row_holders> blocks{};       ///< of each block of the model, where rows are of single ones
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;        ///< the same: it is what the policy received last. `known` is empty where that was several rows
@@ -72,6 +88,7 @@ struct exchange_hooks {
   std::function<bool()> waits{};
   /// Once in an attempt that begins with an exchange behind it: those who will exchange at its end. Else no attempt.
   std::function<exchange_entry()> lines{};
+  bool by_block = false;  ///< rows are of single blocks: those who exchange need not hold the same ones
 };
 
 /// Those who hold the same blocks in an attempt, this peer among them.

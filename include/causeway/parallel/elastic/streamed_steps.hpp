@@ -102,6 +102,7 @@ class streamed_steps {
   /// Of this stage alone: the others are at other micro-batches.
   [[nodiscard]] float norm(cohort_progress&) const noexcept { return norm_; }
 
+  result<void> begin_replica(auto&, const pipeline_peer&) const { return {}; }
   /// Over the transport of another attempt. `members`: what the peers say, by place in `inventory`.
   template <class Context, class Recovery, class Codec>
   result<void> go_on(Context&, const replica_step<Recovery, Codec>& s, const cluster_inventory& inventory,

@@ -82,6 +82,7 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   e.share = with.shares[exchange.self()];
   e.shares = std::move(with.shares);
   e.identities = std::move(with.names);
+  e.blocks = std::move(with.blocks);
   return e;
 }
 

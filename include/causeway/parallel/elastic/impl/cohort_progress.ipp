@@ -29,7 +29,7 @@ CAUSEWAY_DECL void cohort_progress::met(std::span<const cohort_member> members) 
 CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_member> members) {
   for (const cohort_member& m : members) {
     if (m.cohort != now_.cohort || m.state != now_.state || m.steps != now_.steps + 1) continue;
-    if (!complete_) {
+    if (now_.complete_in == 0 || now_.complete_in != m.taken_in) {
       now_.cohort = 0;
       return fail(errc::protocol, "replica", "a peer took a step that this one has no gradient of");
     }
@@ -39,14 +39,18 @@ CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_memb
   return {};
 }
 
+CAUSEWAY_DECL void cohort_progress::go_on_with(pipeline_peer& peer) {
+  computes_ = peer.assignment != nullptr ? peer.assignment->computes : nn::block_range{};
+  peer.held.assigned(computes_, static_cast<std::uint32_t>(peer.place.replica));
+}
+
 CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64_t step) {
   const step_record& record = peer.record();
   const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_ || rested_;
   given_up_steps_ += now_.steps;
-  complete_ = told_ = spoilt_ = rested_ = under_way_ = false;
+  told_ = spoilt_ = rested_ = under_way_ = false;
   now_ = {.state = record.state, .evaluated = anew ? 0 : now_.evaluated};
-  computes_ = peer.assignment != nullptr ? peer.assignment->computes : nn::block_range{};
-  peer.held.assigned(computes_, static_cast<std::uint32_t>(peer.place.replica));
+  go_on_with(peer);
   if (peer.assignment == nullptr) return anew;
   now_.slots = static_cast<std::uint32_t>(peer.layout.replicas.size());
   now_.slot = static_cast<std::uint32_t>(peer.place.replica);

@@ -19,21 +19,6 @@ CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
   return cut;
 }
 
-/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
-CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
-                                                       std::span<const std::size_t> places) {
-  std::vector<stage::assignment> assignments;
-  for (const std::size_t p : places) assignments.push_back({g.peers[p].id, g.peers[p].computes});
-  std::sort(assignments.begin(), assignments.end(),
-            [](const auto& a, const auto& b) { return a.computes.first < b.computes.first; });
-  std::int64_t next = 0;
-  for (const stage::assignment& s : assignments) {
-    if (s.computes.first != next || s.computes.size() < 1) return {};
-    next = s.computes.last;
-  }
-  return next == g.layers ? assignments : std::vector<stage::assignment>{};
-}
-
 /// The speed of the slowest of a replica's peers that know theirs; 0: none does.
 CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
                                 std::span<const cohort_member> members) {
@@ -107,7 +92,7 @@ CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& 
   return rest;
 }
 
-CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more, bool any_cut) {
   auto& slots = into.layout.replicas;
   const auto stands =
       std::find_if(slots.begin(), slots.end(), [](const stage::replica& r) { return !r.assignments.empty(); });
@@ -115,7 +100,7 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
   auto next = more.replicas.begin();
   for (stage::replica& slot : slots) {
     if (!slot.assignments.empty()) continue;
-    while (next != more.replicas.end() && cut_of(*next) != cut) ++next;
+    while (!any_cut && next != more.replicas.end() && cut_of(*next) != cut) ++next;
     if (next == more.replicas.end()) return;
     slot.assignments = (next++)->assignments;
   }
@@ -151,7 +136,7 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
   cohort_layout made;
   std::vector<std::uint32_t> firsts;
   for (const auto& [name, of] : places) {
-    auto assignments = detail::whole_row(g, of);
+    auto assignments = whole_row(g, members, of);
     const cohort_member& one = members[of.front()];
     const bool fits = one.slot < one.slots && one.slots <= g.micro_batches;
     if (assignments.empty() || !fits) continue;
@@ -184,6 +169,40 @@ CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t
   }
   for (double& share : all.shares) share /= sum;
   return all;
+}
+
+CAUSEWAY_DECL stage_holders all_holders(const stage::layout& l) {
+  stage_holders all;
+  double sum = 0;
+  for (const stage::replica& r : l.replicas) sum += r.assignments.empty() ? 0 : r.micro_batches;
+  for (const stage::replica& r : l.replicas) {
+    for (const stage::assignment& s : r.assignments) {
+      all.peers.push_back(s.peer);
+      all.shares.push_back(r.micro_batches / sum);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<row_holders> holders_of_blocks(const stage::layout& l) {
+  const auto shares = all_holders(l).shares;
+  std::vector<row_holders> blocks;
+  net::peer_index at = 0;
+  for (const stage::replica& r : l.replicas) {
+    for (const stage::assignment& s : r.assignments) {
+      const auto layers = static_cast<std::size_t>(r.assignments.back().computes.last);
+      blocks.resize(layers);
+      for (std::size_t b = 0; b < layers; ++b) {
+        const auto block = static_cast<std::int64_t>(b);
+        if (!s.holds(block)) continue;
+        const bool computes = s.computes.first <= block && block < s.computes.last;
+        blocks[b].members.push_back(at);
+        blocks[b].shares.push_back(computes ? shares[at] : 0.0);
+      }
+      ++at;
+    }
+  }
+  return blocks;
 }
 
 CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery, bool detours) {

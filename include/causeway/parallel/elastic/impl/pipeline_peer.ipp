@@ -130,7 +130,11 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
-  return entry(assignment != nullptr ? holders_of_stage(layout, place.rank) : stage_holders{{identity()}, {1.0}}, last);
+  if (assignment == nullptr) return entry({{identity()}, {1.0}}, last);
+  if (!by_block) return entry(holders_of_stage(layout, place.rank), last);
+  exchange_entry all = entry(all_holders(layout), last);
+  all.blocks = holders_of_blocks(layout);
+  return all;
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry(stage_holders with, bool last) const {

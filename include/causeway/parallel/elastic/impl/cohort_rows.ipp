@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
+
+// Bodies of parallel/elastic/cohort_rows.hpp.
+
+#include <causeway/parallel/elastic/cohort_rows.hpp>
+
+#include <causeway/core/hash.hpp>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+/// What each peer computes, and keeps besides; in the order of the model, where all are needed.
+CAUSEWAY_DECL std::vector<stage::assignment> in_order(const stage::cluster_snapshot& g,
+                                                      std::span<const cohort_member> members,
+                                                      std::span<const std::size_t> places) {
+  std::vector<stage::assignment> row;
+  for (const std::size_t p : places) {
+    if (g.peers[p].computes.size() < 1) continue;
+    stage::assignment& one = row.emplace_back(g.peers[p].id, g.peers[p].computes);
+    for (const nn::block_range& kept : members[p].keeps) {
+      if (kept.size() > 0) one.keeps.push_back(kept);
+    }
+    if (one.keeps == std::vector{one.computes}) one.keeps.clear();
+  }
+  const auto before = [](const stage::assignment& a, const stage::assignment& b) {
+    return std::pair{a.computes.first, -a.computes.last} < std::pair{b.computes.first, -b.computes.last};
+  };
+  std::sort(row.begin(), row.end(), before);
+  return row;
+}
+
+CAUSEWAY_DECL bool computes_all(std::span<const stage::assignment> row, std::int64_t layers) {
+  std::int64_t next = 0;
+  for (const stage::assignment& s : row) {
+    if (s.computes.first != next) return false;
+    next = s.computes.last;
+  }
+  return next == layers;
+}
+
+/// Whose stage another one computes already is left out; who keeps what is missing behind its own stage, or before the
+/// first, computes that, too. None: nobody does.
+CAUSEWAY_DECL std::vector<stage::assignment> mended_row(const std::vector<stage::assignment>& row, std::int64_t layers) {
+  std::vector<stage::assignment> made;
+  for (const stage::assignment& s : row) {
+    if (made.empty() || s.computes.first >= made.back().computes.last) made.push_back(s);
+  }
+  if (made.empty()) return {};
+  std::vector<std::vector<nn::block_range>> held;
+  for (const stage::assignment& s : made) held.push_back(s.held());
+  made.front().computes.first = 0;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    made[i].computes.last = i + 1 < made.size() ? made[i + 1].computes.first : layers;
+    if (!nn::model_part{held[i]}.holds(made[i].computes)) return {};
+  }
+  return made;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::uint64_t name_of_row(const stage::replica& r) {
+  hasher h;
+  for (const stage::assignment& s : r.assignments) h.add_value(s.peer).add_value(s.computes.first);
+  return h.finish();
+}
+
+CAUSEWAY_DECL std::array<nn::block_range, 2> as_kept(std::span<const nn::block_range> held) {
+  std::array<nn::block_range, 2> kept{};
+  std::copy_n(held.begin(), std::min(held.size(), kept.size()), kept.begin());
+  return kept;
+}
+
+CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
+                                                       std::span<const cohort_member> members,
+                                                       std::span<const std::size_t> places) {
+  auto all = detail::in_order(g, members, places);
+  if (detail::computes_all(all, g.layers)) return all;
+  struct company {
+    std::uint64_t steps, name;
+    std::vector<std::size_t> places{};
+  };
+  std::vector<company> companies;
+  for (const std::size_t p : places) {
+    const auto same = [&](const company& c) { return c.steps == members[p].steps && c.name == members[p].taken_in; };
+    if (std::none_of(companies.begin(), companies.end(), same))
+      companies.push_back({members[p].steps, members[p].taken_in});
+  }
+  for (company& c : companies) {
+    for (const std::size_t p : places) {
+      const cohort_member& m = members[p];
+      const bool is_behind = m.steps + 1 == c.steps && m.complete_in == c.name;
+      if (is_behind || (m.steps == c.steps && m.taken_in == c.name)) c.places.push_back(p);
+    }
+  }
+  std::sort(companies.begin(), companies.end(), [](const company& a, const company& b) {
+    return std::tuple{b.steps, b.places.size(), a.name} < std::tuple{a.steps, a.places.size(), b.name};
+  });
+  for (const company& c : companies) {
+    auto made = detail::mended_row(detail::in_order(g, members, c.places), g.layers);
+    if (!made.empty()) return made;
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP

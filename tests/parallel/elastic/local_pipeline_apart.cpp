@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recoveries whose layouts are cut apart, with replicas that take steps of their own: each block is a row by itself.
+#include <causeway/parallel/local_pipeline.hpp>
+
+#include <causeway/presets/compressed.hpp>
+#include <causeway/presets/local_updates.hpp>
+#include <causeway/stage/recovery_redundant.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "parallel/elastic/elastic_cases.hpp"
+#include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/newcomers.hpp"
+#include "support/catch.hpp"
+
+using namespace causeway;
+using support::elastic_world_options;
+using support::local_world;
+using support::parameters;
+
+namespace {
+
+/// Peers that have their own stage and the one behind it.
+struct redundant : presets::diloco_options {
+  static auto recovery() { return stage::recovery::redundant{2}; }
+  static elastic_world_options world() { return support::two_pipelines(); }
+};
+struct three_redundant : presets::diloco_options {
+  static auto recovery() { return stage::recovery::redundant{3}; }
+  static elastic_world_options world() {
+    auto o = support::two_pipelines();
+    o.hosts = 3;
+    o.layers = 6;
+    return o;
+  }
+};
+/// Of a row the largest entries are sent; the rest is kept.
+struct sparse_redundant : presets::sparse_loco_options {
+  static auto recovery() { return stage::recovery::redundant{2}; }
+  static elastic_world_options world() { return support::two_pipelines(); }
+};
+/// Five peers are pipelines of two stages and of three; four are two of two.
+struct templates : presets::diloco_options {
+  static auto recovery() { return support::three_block_templates(); }
+  static elastic_world_options world() {
+    auto o = support::two_pipelines();
+    o.hosts = 5;
+    o.layers = 6;
+    o.micro_batches = 10;
+    return o;
+  }
+};
+
+/// DiLoCo of two whole models by hand, with these micro-batches of each batch.
+parameters by_hand(const elastic_world_options& o, std::int64_t first, std::int64_t second) {
+  std::vector<float> velocity;
+  const float weight = static_cast<float>(first) / static_cast<float>(first + second);
+  return support::models_by_hand<2>(
+      o,
+      [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
+        if (steps % support::steps_of_round != 0) return;
+        const auto values = shared.values();
+        velocity.resize(values.size(), 0.0F);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const float moved = values[i] - (weight * models[0][i] + (1 - weight) * models[1][i]);
+          velocity[i] = 0.9F * velocity[i] + moved;
+          models[0][i] = models[1][i] = values[i] -= 0.7F * (moved + 0.9F * velocity[i]);
+        }
+      },
+      [=](std::size_t model, std::uint64_t) {
+        return model == 0 ? index_range{0, first} : index_range{first, first + second};
+      });
+}
+
+/// `Options` in its world, while the victim is killed at every `every`th call and does not come back. `judge(world)` looks
+/// at the run.
+template <class Options>
+void kill_at_calls(std::uint64_t every, const std::function<void(support::any_elastic_world&)>& judge) {
+  auto o = Options::world();
+  for (std::uint32_t victim = 0; victim < o.hosts; ++victim) {
+    for (std::uint64_t n = (victim == 0 ? 2 : 1) * support::founded + victim;; n += every) {
+      INFO("host " << victim << " is killed at call " << n);
+      o.victim = victim;
+      o.dies_at = n;
+      local_world<Options> w{o};
+      w.wanted = o.hosts - 1;
+      w.boot();
+      w.run();
+      if (w.at(victim).calls <= n) break;  // it has outlived the run
+      CHECK(support::errors_of(w, o.hosts).empty());
+      CHECK(w.finished() >= o.hosts - 1);
+      judge(w);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("local pipelines cut apart: two of different length make DiLoCo of two whole models",
+          "[parallel][elastic][fast]") {
+  const auto o = templates::world();
+  local_world<templates> w{o};
+  w.boot();
+  w.run();
+  REQUIRE(w.finished() == o.hosts);
+  const auto& replicas = w.at(0).layouts.at(o.steps).replicas;
+  REQUIRE(replicas.size() == 2);
+  CHECK(replicas[0].assignments.size() != replicas[1].assignments.size());
+  const parameters is = support::holders_agree(w, o.hosts);
+  CHECK(support::off(is, by_hand(o, replicas[0].micro_batches, replicas[1].micro_batches), o.layers) < 1e-4);
+}
+
+TEST_CASE("local pipelines cut apart: redundant stages change no bit of a run without losses",
+          "[parallel][elastic][fast]") {
+  const auto o = support::two_pipelines();
+  CHECK(support::undisturbed<redundant>(o) == support::undisturbed<presets::diloco_options>(o));
+}
+
+TEMPLATE_TEST_CASE("local pipelines cut apart: a lost peer of redundant ones costs no step", "[parallel][elastic][fast]",
+                   redundant, three_redundant) {
+  const auto o = TestType::world();
+  const parameters quiet = support::undisturbed<TestType>(o);
+  kill_at_calls<TestType>(61, [&](support::any_elastic_world& w) {
+    for (std::uint32_t h = 0; h < o.hosts; ++h) CHECK(w.at(h).resumed == 0);  // given up
+    CHECK(support::off(support::holders_agree(w, o.hosts), quiet, o.layers) < 1e-3);
+  });
+}
+
+TEMPLATE_TEST_CASE("local pipelines cut apart: the run goes on, whoever is killed at whichever network call",
+                   "[parallel][elastic][fast]", redundant, sparse_redundant, templates) {
+  support::goes_on_whoever_is_killed<TestType>(97, 0.03, TestType::world());
+}
+TEMPLATE_TEST_CASE("local pipelines cut apart: whoever is killed, at network calls all over the run",
+                   "[parallel][elastic][every_call]", redundant, sparse_redundant, templates) {
+  support::goes_on_whoever_is_killed<TestType>(23, 0.03, TestType::world());
+}
+
+TEMPLATE_TEST_CASE("local pipelines cut apart: a peer may come in every step", "[parallel][elastic][fast]", redundant,
+                   sparse_redundant) {
+  support::newcomer_in_each_step<local_world<TestType>>(4, 12, support::make_two_pipelines);
+}
+TEST_CASE("local pipelines cut apart: a peer that comes makes one of them longer", "[parallel][elastic][fast]") {
+  auto o = templates::world();
+  o.late = {4};
+  for (std::uint64_t at = 1; at <= 4; ++at) {
+    INFO("it comes before step " << at);
+    std::function<void()> come;
+    o.before_step = [&](std::uint32_t, std::uint64_t step) {
+      if (step == at && come) std::exchange(come, nullptr)();
+    };
+    local_world<templates> w{o};
+    come = [&] { w.boot(4); };
+    w.boot();
+    w.run();
+    CHECK(support::errors_of(w, o.hosts).empty());
+    CHECK(w.finished() == o.hosts);
+    support::holders_agree(w, o.hosts);
+    CHECK(w.at(4).received > 0);
+    CHECK(w.at(0).layouts.at(1).assigned().size() == 4);
+    CHECK(w.at(0).layouts.at(o.steps).assigned().size() == 5);
+  }
+}
+
+TEMPLATE_TEST_CASE("local pipelines cut apart: checkpoints go on with the same bits", "[parallel][elastic][fast]",
+                   redundant, sparse_redundant) {
+  support::goes_on_from_checkpoints<TestType>();
+}

@@ -157,10 +157,9 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
-/// Whether a peer may have several, for gradients of some blocks each. Gaps: those that are gathered, or a step late.
+/// Whether a peer may have several, for gradients of some blocks each. Gaps: those that are gathered, or taken ahead.
 constexpr bool by_segment(round_mix m, bool keeps_factors) {
-  return m.before_inner_step && m.waits_at_once && moves_with_blocks(m, keeps_factors) && !m.accumulates && !m.tells &&
-         !by_path(m);
+  return m.before_inner_step && moves_with_blocks(m, keeps_factors) && !m.accumulates && !m.tells && !by_path(m);
 }
 
 /// And whether each block can be a row of its own, exchanged among its holders, where these hold different blocks: all

@@ -143,7 +143,13 @@ class by_segment {
     return parts_[segment]->policy.forget(ctx);
   }
   [[nodiscard]] bool exchanges_next() { return true; }
-  [[nodiscard]] std::optional<bool> row_waits() { return pattern_.row_waits(); }  // none: no result is late
+  /// Of results that are a step late: whether all rows wait.
+  [[nodiscard]] std::optional<bool> row_waits() {
+    std::optional<bool> all = pattern_.row_waits();
+    if (!all) return {};
+    const auto waits = [](const auto& p) { return p->policy.row_waits().value_or(false); };
+    return std::all_of(parts_.begin(), parts_.end(), waits);
+  }
 
  private:
   struct part {

@@ -4,6 +4,7 @@
 #include <causeway/parallel/elastic_pipeline.hpp>
 
 #include <causeway/compress/block_int8.hpp>
+#include <causeway/optim/sgd.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
@@ -52,10 +53,12 @@ struct low_rank {
 struct trees {  // several rows for each range
   static auto make() { return presets::make(presets::netstorm_options{}); }
 };
-}
-static auto inner() { return optim::sgd{}; }
-}
-;
+struct late {  // whose rows are a step late
+  static auto make() {
+    return comm::rounds{axis::every{1}, axis::gradient{}, axis::one_round_late{}, axis::gather_mean<>{}};
+  }
+  static auto inner() { return optim::sgd{}; }
+};
 
 /// And what becomes of lost stages.
 template <class Policy>
@@ -142,7 +145,7 @@ TEMPLATE_TEST_CASE(
 TEMPLATE_TEST_CASE("gradient segments: with codecs the run goes on, whoever is killed", "[parallel][elastic][fast]",
                    with_redundant<eight_bits>, with_redundant<largest_with_feedback>, with_redundant<low_rank>,
                    with_redundant_forward<largest_with_feedback>, with_templates<largest_with_feedback>,
-                   with_templates<low_rank>) {
+                   with_templates<low_rank>, with_redundant<late>, with_templates<late>) {
   const auto quiet = world_of<TestType>();
   const double loss = support::held_out_loss(undisturbed_gradients<TestType>(quiet), quiet.layers);
   whoever_is_killed<TestType>(3, [&](auto& w, const elastic_world_options& o) {

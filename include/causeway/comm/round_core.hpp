@@ -3,8 +3,7 @@
 #define CAUSEWAY_COMM_ROUND_CORE_HPP
 
 // What comm::rounds is made of, whoever says when: the axes' values, a state for each fragment, and the parts of one
-// exchange. comm/fixed_turns.hpp has the order of things among fixed peers, comm/round_turns.hpp the one among peers that
-// come and go.
+// exchange. The order of things is in comm/fixed_turns.hpp, and where peers come and go in comm/round_turns.hpp.
 
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/every.hpp>
@@ -65,8 +64,7 @@ struct round_core {
   static constexpr bool keeps_means = (!laws::mix.anchored || own_parameters) && !laws::mix.before_inner_step;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
   static constexpr bool tells = requires { trigger_type::tells; };  // the trigger: other peers, in every exchange
-  // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
-  // over.
+  // The exchange keeps what must be equal on all peers from round to round, and is this round's only once it is over.
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
@@ -285,9 +283,8 @@ struct round_core {
                .reference = {}};
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
     if constexpr (!participation_type::always) draw_lots(ctx, participation, s.terms, q);
-    if constexpr (laws::mix.anchored && requires { group.length(q); }) {
-      if (!has_modules(ctx)) s.terms.length = group.length(q);
-    }
+    if constexpr (laws::mix.anchored && requires { group.length(q); })
+      s.terms.length = has_modules(ctx) ? 1 : group.length(q);
     if (has_modules(ctx)) modules.invite(ctx, group, s);
     if (fragments_type::single) s.meet_holders(ctx);
     CAUSEWAY_TRY(rows.refer(ctx, s));

@@ -147,6 +147,7 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: a peer may come in every step", "
 TEST_CASE("local pipelines cut apart: a peer that comes makes one of them longer", "[parallel][elastic][fast]") {
   auto o = templates::world();
   o.late = {4};
+  o.steps = 15;
   for (std::uint64_t at = 1; at <= 4; ++at) {
     INFO("it comes before step " << at);
     std::function<void()> come;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "addresses.hpp"
+#include "announcing_fabric.hpp"
 #include "elastic_run.hpp"
 #include "hearing_fabric.hpp"
 #include "noted_round.hpp"
@@ -97,7 +98,6 @@ causeway::result<int> peer_process::run(bool may_found) {
   for (;;) {
     CAUSEWAY_TRY(is_swarm(in_.s) ? open_swarm_fabrics() : open_fabric());
     CAUSEWAY_TRY(open_group(may_found));
-    if (!in_.s.quiet) announce();
     auto summary = run_model({in_, surroundings(), &place_});
     if (summary) return report_.conclude(*summary);
     const auto next = place_.swarm ? place_.swarm->asked_to_move() : std::nullopt;
@@ -130,6 +130,12 @@ std::shared_ptr<net::fabric> peer_process::with_points(std::shared_ptr<net::fabr
   return std::make_shared<passing_fabric>(std::move(tcp), points_);
 }
 
+// Who reads how to join may do so at once.
+std::shared_ptr<net::fabric> peer_process::announcing(std::shared_ptr<net::fabric> tcp) const {
+  if (in_.s.quiet) return tcp;
+  return std::make_shared<announcing_fabric>(std::move(tcp), [this] { announce(); });
+}
+
 // Where tokens come from other peers, each that is met may have some.
 std::shared_ptr<net::fabric> peer_process::hearing(std::shared_ptr<net::fabric> tcp) const {
   if (!in_.data.fetcher) return tcp;
@@ -151,7 +157,7 @@ causeway::result<void> peer_process::open_fabric() {
   const auto id = identity(mine_.path(), in_.run_id);
   CAUSEWAY_ASSIGN(const auto tcp, open_public(std::move(at), id));
   watch_.when_patience_ends(tcp->interrupter(), std::chrono::seconds{in_.s.fault.notice});
-  place_.fabric = hearing(watched(with_points(tcp), false));
+  place_.fabric = hearing(watched(with_points(announcing(tcp)), false));
   report_.opened({.id = id, .address = tcp->address()});
   return mine_.set_address(tcp->address());
 }
@@ -174,8 +180,8 @@ causeway::result<void> peer_process::open_swarm_fabrics() {
   CAUSEWAY_ASSIGN(const auto all, open_public(std::move(at), id));
   watch_.when_patience_ends([one = mates->interrupter(), other = all->interrupter()] { one(), other(); });
   place_.fabric = watched(with_points(mates), false);
-  front_ = std::make_shared<swarm_front>(hearing(watched(all, true)), swarm_assignment{chosen_.stage, 0, mates->address()},
-                                         stages_of(in_.s), talk_);
+  front_ = std::make_shared<swarm_front>(hearing(watched(announcing(all), true)),
+                                         swarm_assignment{chosen_.stage, 0, mates->address()}, stages_of(in_.s), talk_);
   place_.across = front_;
   CAUSEWAY_TRY(write_text(folder + "/address", mates->address() + "\n"));
   report_.opened({.id = id, .address = all->address(), .stage = chosen_.stage});

@@ -49,6 +49,7 @@ class peer_process {
  private:
   [[nodiscard]] causeway::net::peer_id identity(const std::string& folder, std::uint64_t run_id) const;
   [[nodiscard]] std::shared_ptr<causeway::net::fabric> with_points(std::shared_ptr<causeway::net::fabric> tcp);
+  [[nodiscard]] std::shared_ptr<causeway::net::fabric> announcing(std::shared_ptr<causeway::net::fabric> tcp) const;
   [[nodiscard]] std::shared_ptr<causeway::net::fabric> hearing(std::shared_ptr<causeway::net::fabric> tcp) const;
   [[nodiscard]] std::shared_ptr<causeway::net::fabric> watched(std::shared_ptr<causeway::net::fabric> over,
                                                                bool second) const;

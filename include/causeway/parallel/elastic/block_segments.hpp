@@ -30,7 +30,7 @@ struct block_segment {
   nn::block_range blocks;
   stage_holders computers;  ///< at most one in each pipeline, by how much of a batch goes through it
 
-  [[nodiscard]] bool is_computed_by(std::uint64_t peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_computed_by(std::uint64_t peer) const;
 };
 
 /// All of a model's, rising.

@@ -21,7 +21,8 @@ CAUSEWAY_DECL std::vector<stage::assignment> in_order(const stage::cluster_snaps
   std::vector<stage::assignment> row;
   for (const std::size_t p : places) {
     if (g.peers[p].computes.size() < 1) continue;
-    stage::assignment& one = row.emplace_back(g.peers[p].id, g.peers[p].computes);
+    row.push_back({g.peers[p].id, g.peers[p].computes});
+    stage::assignment& one = row.back();
     for (const nn::block_range& kept : members[p].keeps) {
       if (kept.size() > 0) one.keeps.push_back(kept);
     }

@@ -77,6 +77,7 @@ struct says_and_does : says<Traits> {
   result<void> forget(auto&) { return {}; }
   bool exchanges_next() { return false; }
   std::optional<bool> row_waits() { return {}; }
+  [[nodiscard]] says_and_does another() const { return {}; }
 };
 
 template <comm_traits Traits>

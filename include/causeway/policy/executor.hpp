@@ -28,6 +28,25 @@ struct executor {
 template <class Parallel, class Comm, class Fault>
 using executor_of = typename executor<Parallel, Comm, Fault>::type;
 
+namespace detail {
+
+/// Whether a peer has one `Policy` for each range of blocks that it exchanges.
+template <class Policy, class Parallel>
+concept InSegments = requires {
+  requires Policy::traits.by_segment&& Parallel::traits.cut_apart&& Parallel::traits.has_segments;
+};
+
+/// What a trainer has in the place of `Policy`.
+template <class Policy, class Parallel>
+struct policy_for {
+  using type = Policy;
+};
+template <class Policy, class Parallel>
+  requires InSegments<Policy, Parallel>
+struct policy_for<Policy, Parallel>;  // in train/by_segment.hpp, which comes with train/pipeline_group.hpp
+
+}  // namespace detail
+
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_POLICY_EXECUTOR_HPP

@@ -12,6 +12,7 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/block_moves.hpp>
 #include <causeway/policy/concepts.hpp>
+#include <causeway/policy/executor.hpp>
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/parameter_window.hpp>
@@ -211,13 +212,8 @@ void move_with_blocks(shared_state& state, by_segment<Policy>& comm, Context& ct
   state.exchange_segment = [&](std::size_t segment) { return comm.exchange(ctx, segment); };
 }
 
-/// What a trainer has in the place of `Policy`.
 template <class Policy, class Parallel>
-struct policy_for {
-  using type = Policy;
-};
-template <class Policy, class Parallel>
-  requires(Policy::traits.by_segment&& Parallel::traits.cut_apart&& Parallel::traits.has_segments)
+  requires InSegments<Policy, Parallel>
 struct policy_for<Policy, Parallel> {
   using type = by_segment<Policy>;
 };

@@ -13,6 +13,7 @@
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/policy/traits.hpp>
+#include <causeway/train/by_segment.hpp>
 #include <causeway/train/elastic_group.hpp>
 
 #include <cstdint>

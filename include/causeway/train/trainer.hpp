@@ -14,7 +14,6 @@
 #include <causeway/policy/executor.hpp>
 #include <causeway/policy/pick.hpp>
 #include <causeway/policy/rules.hpp>
-#include <causeway/train/by_segment.hpp>
 #include <causeway/train/context.hpp>
 #include <causeway/train/observer.hpp>
 

@@ -313,7 +313,7 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
   };
   for (const auto* file : {"elastic_recovery.cpp", "elastic_subspace.cpp", "elastic_swapped.cpp"}) tests[0] += read(file);
   for (const auto* file : {"elastic_gradient_recoveries.cpp", "elastic_gradient_segments.cpp"}) tests[1] += read(file);
-  tests[2] = read(std::string{recovery_tests[2]});
+  for (const auto* file : {"local_pipeline_recoveries.cpp", "local_pipeline_apart.cpp"}) tests[2] += read(file);
   for (std::size_t c : {1U, 2U}) tests[c] += read("local_pipeline_world.hpp");
   for (const recovery_row& r : recoveries) {
     INFO(r.name);

@@ -11849,6 +11849,7 @@ struct comm_traits {
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
+  bool rows_by_block = false;    ///< then: each block can be a row of its own, among peers that hold different blocks
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
   bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
@@ -11859,6 +11860,7 @@ struct comm_traits {
   bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
   bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
   bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
+  bool by_segment = false;       ///< a peer may have one for each range of blocks that it exchanges (`another`)
   bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
@@ -11873,6 +11875,9 @@ struct parallel_traits {
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
+  bool rows_by_block = false;     ///< but each block is exchanged by itself, by its holders, where the policy can do that
+  bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
+  bool has_segments = false;      ///< gradients of these are exchanged range by range, among those who compute it
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -12506,6 +12511,12 @@ concept MovesWithBlocks = requires(P& p, Context& ctx, std::span<const parameter
   { p.row_waits() } -> std::same_as<std::optional<bool>>;
 };
 
+/// With comm_traits::by_segment. `another`: one like it that has not begun, for other blocks.
+template <class P>
+concept BySegment = requires(const P& p) {
+  { p.another() } -> std::same_as<P>;
+};
+
 /// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
 /// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
 template <class P, class Context = archetype::context>
@@ -12532,8 +12543,9 @@ struct hooks_of_traits {
   static constexpr bool trains_paths = !t.trains_paths || TrainsPaths<P>;
   static constexpr bool in_regions = !t.in_regions || InRegions<P>;
   static constexpr bool moves_with_blocks = !t.moves_with_blocks || MovesWithBlocks<P>;
-  static constexpr bool all = elastic && looks_ahead && replays && draws_peers && divides_batches && talks_between &&
-                              takes_turns && trains_paths && in_regions && moves_with_blocks;
+  static constexpr bool by_segment = !t.by_segment || BySegment<P>;
+  static constexpr bool all = by_segment && elastic && looks_ahead && replays && draws_peers && divides_batches &&
+                              talks_between && takes_turns && trains_paths && in_regions && moves_with_blocks;
 };
 
 /// One error for each trait whose hooks are missing.
@@ -12572,6 +12584,9 @@ struct promised<P, true> {
   static_assert(has::moves_with_blocks,
                 "causeway-P11: the traits of this communication policy say `moves_with_blocks`, but it lacks "
                 "`block_rows`, `divide`, `memory`, `forget`, `exchanges_next` or `row_waits`. docs/reference/rules.md#p11");
+  static_assert(has::by_segment,
+                "causeway-P11: the traits of this communication policy say `by_segment`, but it lacks `another`. "
+                "docs/reference/rules.md#p11");
 };
 
 }  // namespace detail
@@ -12761,166 +12776,154 @@ template <class Attempt>
 
 #endif  // CAUSEWAY_FAULT_RESTART_HPP
 
-// ---- causeway/train/checkpoint.hpp ----
-#ifndef CAUSEWAY_TRAIN_CHECKPOINT_HPP
-#define CAUSEWAY_TRAIN_CHECKPOINT_HPP
+// ---- causeway/nn/model_part.hpp ----
+#ifndef CAUSEWAY_NN_MODEL_PART_HPP
+#define CAUSEWAY_NN_MODEL_PART_HPP
 
-// A trainer's state as named sections of a checkpoint, and back. Saving, loading and going on is bit-equal to not having
-// stopped, with the same number of threads.
+// Which blocks of a model a peer holds. Whoever holds block 0 holds the embedding too, whoever holds the last block the
+// output layer; a token table that is both is then held at both ends. Where clients have the ends and servers the blocks,
+// each is a part by itself. In a model with joined ends these are block 0.
 
-namespace causeway { inline namespace CAUSEWAY_ABI {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
-/// Turns a value with `serialize` into bytes and back; io::archiver is one, io::cereal_archiver another.
-template <class A>
-concept Archiver = requires(A& a, std::uint64_t& value, std::span<const std::byte> bytes) {
-  { a.to_bytes(value) } -> ConvertibleTo<result<std::vector<std::byte>>>;
-  { a.from_bytes(bytes, value) } -> std::same_as<result<void>>;
+/// Blocks [first, last) of a model. The part that starts at 0 has the embedding too, the one that ends at the number of
+/// blocks the output layer; every part has at least one block.
+struct block_range {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+
+  [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
+  friend constexpr bool operator==(const block_range&, const block_range&) = default;
 };
 
-namespace detail {
+/// What a pass through a range of blocks computes: some layers, before them the embedding, behind them the output layer.
+struct stage_way {
+  block_range layers;
+  bool embeds = false;
+  bool ends = false;
 
-struct section_names {
-  static constexpr const char* parameters = "model.parameters";
-  static constexpr const char* layout = "model.layout";
-  static constexpr const char* cut = "cut";
+  /// Of a model with so many blocks. `joined_ends`: embedding and output layer are block 0. Alone that is the embedding, or
+  /// for what comes from another stage (`has_input`) the output layer; it is both in a pass through the whole model.
+  CAUSEWAY_DECL [[nodiscard]] static stage_way of(const block_range& r, std::int64_t blocks, bool joined_ends,
+                                                  bool has_input) noexcept;
 };
 
-}  // namespace detail
+/// Ranges of blocks, rising and apart; several where a peer has several chunks of a pipeline.
+class model_part {
+ public:
+  /// All of a model.
+  model_part() = default;
+  CAUSEWAY_DECL explicit model_part(std::vector<block_range> ranges);
+  CAUSEWAY_DECL explicit model_part(block_range range);
 
-/// Where in the run a checkpoint was made. The checkpoints of all peers together are a consistent cut if their rounds are
-/// equal: within a round peers are on their own, so their steps may differ.
-struct cut {
-  std::uint64_t step = 0;
-  std::uint64_t round = 0;
+  /// Embedding and output layer, and no block.
+  CAUSEWAY_DECL [[nodiscard]] static model_part ends();
+  /// Blocks, and nothing of what stands before the first and behind the last.
+  CAUSEWAY_DECL [[nodiscard]] static model_part blocks_alone(block_range range);
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(step, round);
-  }
-};
+  /// The ranges in a model of `layers` blocks.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_whole(std::int64_t layers) const;
+  [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
+  CAUSEWAY_DECL [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
 
-/// Where `file` was made.
-template <Archiver A>
-[[nodiscard]] result<cut> read_cut(const io::section_file& file, A archiver) {
-  CAUSEWAY_ASSIGN(const io::section_view found, file.find(detail::section_names::cut));
-  cut where;
-  CAUSEWAY_TRY(archiver.from_bytes(found.bytes, where));
-  return where;
-}
+  /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
+  /// as well.
+  CAUSEWAY_DECL [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
 
-namespace detail {
+  /// Ranges must rise, not be empty, not touch each other, and lie within the model.
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers) const;
 
-/// An object of a trainer's state: in which section it is kept, and how `A` turns it into bytes and back. Without its type,
-/// so that saving and restoring are compiled once for all trainers.
-template <class A>
-struct state_entry {
-  std::string section;
-  std::uint32_t version;
-  void* object;
-  result<std::vector<std::byte>> (*to_bytes)(A&, void*);
-  result<void> (*from_bytes)(A&, std::span<const std::byte>, void*);
-};
-
-template <class A>
-struct state_lister {
-  std::vector<state_entry<A>> entries;
-
-  template <class T>
-  void operator()(std::string section, std::uint32_t version, T& object) {
-    entries.push_back({std::move(section), version, &object, to_bytes<T>, from_bytes<T>});
-  }
+  CAUSEWAY_DECL [[nodiscard]] static std::string text(const block_range& r);
 
  private:
-  template <class T>
-  static result<std::vector<std::byte>> to_bytes(A& archiver, void* object) {
-    return archiver.to_bytes(*static_cast<T*>(object));
-  }
-  template <class T>
-  static result<void> from_bytes(A& archiver, std::span<const std::byte> bytes, void* object) {
-    return archiver.from_bytes(bytes, *static_cast<T*>(object));
-  }
+  std::vector<block_range> ranges_;  // none: all blocks
+  bool has_blocks_ = true;
+  bool has_ends_ = true;
 };
 
-template <class A>
-result<std::vector<io::section>> save_state(parameter_store& store, cut where, const state_lister<A>& state, A& archiver) {
-  std::vector<io::section> sections;
-  sections.push_back(io::section::of<float>(section_names::parameters, 1, store.values()));
-  CAUSEWAY_ASSIGN(auto layout, archiver.to_bytes(store.layout_hash()));
-  sections.emplace_back(section_names::layout, 1, std::move(layout));
-  CAUSEWAY_ASSIGN(auto made_at, archiver.to_bytes(where));
-  sections.emplace_back(section_names::cut, 1, std::move(made_at));
-  for (const state_entry<A>& entry : state.entries) {
-    CAUSEWAY_ASSIGN(auto bytes, entry.to_bytes(archiver, entry.object));
-    sections.emplace_back(entry.section, entry.version, std::move(bytes));
-  }
-  return sections;
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_MODEL_PART_HPP
+
+// ---- causeway/nn/impl/model_part.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+#define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+
+// Bodies of nn/model_part.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL stage_way stage_way::of(const block_range& r, std::int64_t blocks, bool joined_ends,
+                                      bool has_input) noexcept {
+  if (!joined_ends) return {r, r.first == 0, r.last == blocks};
+  const bool first = r.first == 0, whole = first && r.last == blocks;
+  return {
+      {std::max<std::int64_t>(r.first - 1, 0), r.last - 1}, whole || (first && !has_input), whole || (first && has_input)};
 }
 
-}  // namespace detail
+CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
 
-/// The state of `trainer` as it stands. The section with the parameters refers to the model's own memory: write the
-/// sections before the next step. Memory: a copy of everything else, above all of the optimizers' moments.
-template <class Trainer, Archiver A>
-[[nodiscard]] result<std::vector<io::section>> save_state(Trainer& trainer, A archiver) {
-  detail::state_lister<A> state;
-  trainer.for_each_state(state);
-  const cut where{trainer.context().step(), trainer.context().round()};
-  return detail::save_state(trainer.model().parameters(), where, state, archiver);
+CAUSEWAY_DECL model_part::model_part(block_range range) : ranges_{range} {}
+
+CAUSEWAY_DECL model_part model_part::ends() {
+  model_part p;
+  p.has_blocks_ = false;
+  return p;
 }
 
-/// Reads only the parameters, into the store of a model built alike: for generating and exporting. errc::wrong_model if the
-/// shapes differ.
-template <Archiver A>
-[[nodiscard]] result<void> restore_parameters(parameter_store& store, const io::section_file& file, A archiver) {
-  CAUSEWAY_ASSIGN(const io::section_view layout, file.find(detail::section_names::layout));
-  std::uint64_t hash = 0;
-  CAUSEWAY_TRY(archiver.from_bytes(layout.bytes, hash));
-  if (hash != store.layout_hash()) {
-    return fail(
-        errc::wrong_model, detail::section_names::layout,
-        "the checkpoint is of a model with other shapes; use the options that it was trained with, or another run name");
-  }
-  CAUSEWAY_TRY(file.copy_to(detail::section_names::parameters, store.values()));
-  store.touch();
-  return {};
+CAUSEWAY_DECL model_part model_part::blocks_alone(block_range range) {
+  model_part p{range};
+  p.has_ends_ = false;
+  return p;
 }
 
-namespace detail {
+CAUSEWAY_DECL std::vector<block_range> model_part::ranges(std::int64_t layers) const {
+  if (!has_blocks_) return {};
+  return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
+}
 
-template <class A>
-result<void> restore_state(parameter_store& store, const io::section_file& file, const state_lister<A>& state,
-                           A& archiver) {
-  std::vector<io::wanted_section> wanted{
-      {section_names::parameters, 1}, {section_names::layout, 1}, {section_names::cut, 1}};
-  for (const state_entry<A>& entry : state.entries) wanted.push_back({entry.section, entry.version});
-  CAUSEWAY_TRY(file.match(wanted));
-  CAUSEWAY_TRY(restore_parameters(store, file, archiver));
-  for (const state_entry<A>& entry : state.entries) {
-    CAUSEWAY_ASSIGN(const io::section_view found, file.find(entry.section));
-    if (const auto read = entry.from_bytes(archiver, found.bytes, entry.object); !read) {
-      return fail(read.error().code, entry.section, read.error().message);
+CAUSEWAY_DECL bool model_part::is_whole(std::int64_t layers) const {
+  if (!has_blocks_ || !has_ends_) return false;
+  return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
+}
+
+CAUSEWAY_DECL bool model_part::holds(const block_range& wanted) const noexcept {
+  if (!has_blocks_) return false;
+  return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
+           return r.first <= wanted.first && wanted.last <= r.last;
+         });
+}
+
+CAUSEWAY_DECL bool model_part::holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
+  const bool end = block < 0 || block >= layers;
+  if (!has_blocks_) return end;
+  if (!has_ends_) return !end && holds(block);
+  return holds(std::clamp(block, std::int64_t{0}, layers - 1));
+}
+
+CAUSEWAY_DECL result<void> model_part::check(std::int64_t layers) const {
+  std::int64_t from = 0;
+  for (const block_range& r : ranges_) {
+    if (r.first < from || r.last <= r.first || r.last > layers) {
+      return fail(errc::invalid_argument, "model part",
+                  "blocks " + text(r) + " of a model with " + std::to_string(layers) +
+                      "; ranges must rise, be apart and have at least one block");
     }
+    from = r.last + 1;
   }
   return {};
 }
 
-}  // namespace detail
-
-/// Puts the state from a verified checkpoint into `trainer`, which must be built with the same model and policies. A
-/// missing, unknown or newer section, or another model, is an error that names both sides and leaves the trainer as it was.
-/// Call `trainer.start()` afterwards.
-template <class Trainer, Archiver A>
-[[nodiscard]] result<void> restore_state(Trainer& trainer, const io::section_file& file, A archiver) {
-  detail::state_lister<A> state;
-  trainer.for_each_state(state);
-  CAUSEWAY_TRY(detail::restore_state(trainer.model().parameters(), file, state, archiver));
-  trainer.restored();
-  return {};
+CAUSEWAY_DECL std::string model_part::text(const block_range& r) {
+  return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
 }
 
-}}  // namespace causeway::CAUSEWAY_ABI
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_TRAIN_CHECKPOINT_HPP
+#endif  // CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+#endif
 
 // ---- causeway/collective/channels.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_CHANNELS_HPP
@@ -13227,6 +13230,2422 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 #endif
 
+// ---- causeway/stage/layout.hpp ----
+#ifndef CAUSEWAY_STAGE_LAYOUT_HPP
+#define CAUSEWAY_STAGE_LAYOUT_HPP
+
+// Who holds and computes which blocks, where peers come and go: pipelines that need not be cut alike, and may be of
+// different length. Where pipelines are cut alike, one may lack a stage: its micro-batches take a detour there. All peers
+// of an attempt work out the same layout from the same facts.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// In the place of a peer: nobody is assigned.
+inline constexpr std::uint64_t nobody = 0;
+
+/// Who computes a stage of one replica, and what it keeps besides.
+struct assignment {
+  std::uint64_t peer = nobody;
+  nn::block_range computes;
+  /// Rising and apart, `computes` within one of them: what else it keeps up to date, for when another peer is lost. None:
+  /// what it computes.
+  std::vector<nn::block_range> keeps{};
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> held() const;
+  CAUSEWAY_DECL [[nodiscard]] bool holds(std::int64_t block) const;
+  friend bool operator==(const assignment&, const assignment&) = default;
+};
+
+/// One whole pipeline.
+struct replica {
+  std::vector<assignment> assignments;  ///< in the order of the model
+  std::uint32_t micro_batches = 0;      ///< its share of the global batch
+  bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
+
+  friend bool operator==(const replica&, const replica&) = default;
+};
+
+/// Peers without an assignment are spare.
+struct layout {
+  std::vector<replica> replicas;
+
+  struct place {
+    std::size_t replica = 0, rank = 0;
+  };
+  /// Where a peer is; nullptr: spare.
+  CAUSEWAY_DECL [[nodiscard]] const assignment* find(std::uint64_t peer, place* at = nullptr) const;
+  /// The peers that hold a block, in the order of replicas and ranks.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  /// The number of the first micro-batch of a replica.
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
+
+  /// Those who have an assignment, in the order of replicas and ranks.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> assigned() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_unassigned() const;
+  /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `assigned()`.
+  /// Micro-batches go to the pipelines in turn; where one has nobody for a stage, to the others' peers of that stage in
+  /// turn. Precondition: `check` finds nothing wrong, and all replicas are cut alike.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+  /// How many of the global batch go through each replica's peer of stage `rank`: its replica's, or where micro-batches
+  /// take detours, those whose way leads through it. Precondition: `check` finds nothing wrong.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> micro_batches_at(std::size_t rank) const;
+
+  friend bool operator==(const layout&, const layout&) = default;
+
+  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one assignment. Where a
+  /// stage has nobody, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes
+  /// every stage.
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
+
+ private:
+  static constexpr std::uint32_t empty = UINT32_MAX;
+
+  // Where each stage without a peer has another of its pipeline that keeps it, that one does it; else micro-batches go to
+  // other pipelines, which must be cut alike.
+  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const assignment& empty_one);
+  CAUSEWAY_DECL [[nodiscard]] bool has_detours() const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
+};
+
+/// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
+/// first.
+[[nodiscard]] constexpr std::size_t successor(std::size_t rank, std::size_t ranks) noexcept { return (rank + 1) % ranks; }
+/// And the one that keeps that of `rank`.
+[[nodiscard]] constexpr std::size_t shadow_of(std::size_t rank, std::size_t ranks) noexcept {
+  return (rank + ranks - 1) % ranks;
+}
+
+/// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
+
+/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
+
+// ---- causeway/stage/impl/layout.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+
+// Bodies of stage/layout.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
+  return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
+}
+
+CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
+  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
+}
+
+CAUSEWAY_DECL const assignment* layout::find(std::uint64_t peer, place* at) const {
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    for (std::size_t s = 0; s < replicas[r].assignments.size(); ++s) {
+      if (replicas[r].assignments[s].peer != peer) continue;
+      if (at != nullptr) *at = {r, s};
+      return &replicas[r].assignments[s];
+    }
+  }
+  return nullptr;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const assignment& s : r.assignments) {
+      if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
+  std::uint32_t sum = 0;
+  for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
+  return sum;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::assigned() const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const assignment& s : r.assignments) {
+      if (s.peer != nobody) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool layout::has_unassigned() const {
+  std::size_t assignments = 0;
+  for (const replica& r : replicas) assignments += r.assignments.size();
+  return assigned().size() < assignments;
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
+  std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
+  std::uint32_t next = 0;
+  for (const replica& r : replicas) {
+    auto& row = place_of.emplace_back();
+    for (const assignment& s : r.assignments) row.push_back(s.peer != nobody ? next++ : empty);
+  }
+  std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
+  std::vector<std::size_t> turn(place_of.front().size());
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    for (std::size_t s = 0; s < turn.size(); ++s) {
+      std::uint32_t peer = place_of[m % replicas.size()][s];
+      while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
+      all[m].push_back(peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> layout::micro_batches_at(std::size_t rank) const {
+  std::vector<std::uint32_t> counts;
+  if (!has_detours()) {
+    for (const replica& r : replicas) counts.push_back(r.micro_batches);
+    return counts;
+  }
+  counts.resize(replicas.size());
+  const auto peers = assigned();
+  for (const auto& route : routes()) {
+    place at;
+    if (find(peers[route[rank]], &at) != nullptr) ++counts[at.replica];
+  }
+  return counts;
+}
+
+CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
+  const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
+  std::vector<std::uint64_t> peers;
+  for (const replica& r : replicas) {
+    std::int64_t next = 0;
+    for (const assignment& s : r.assignments) {
+      if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
+      CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
+      if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
+      next = s.computes.last;
+      if (s.peer != nobody) peers.push_back(s.peer);
+    }
+    if (next != layers) return wrong("a replica does not compute each block once");
+  }
+  std::sort(peers.begin(), peers.end());
+  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two assignments");
+  if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
+    return wrong("the replicas' micro-batches are not those of the global batch");
+  return has_detours() ? check_detours() : result<void>{};
+}
+
+CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_one) {
+  return std::any_of(r.assignments.begin(), r.assignments.end(), [&](const assignment& s) {
+    return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
+  });
+}
+
+CAUSEWAY_DECL bool layout::has_detours() const {
+  return std::any_of(replicas.begin(), replicas.end(), [](const replica& r) {
+    return std::any_of(r.assignments.begin(), r.assignments.end(),
+                       [&](const assignment& s) { return s.peer == nobody && !is_kept_in(r, s); });
+  });
+}
+
+CAUSEWAY_DECL result<void> layout::check_detours() const {
+  for (const replica& r : replicas) {
+    const auto& first = replicas.front().assignments;
+    const bool alike = std::equal(r.assignments.begin(), r.assignments.end(), first.begin(), first.end(),
+                                  [](const assignment& a, const assignment& b) { return a.computes == b.computes; });
+    if (!alike) return fail(errc::invalid_argument, "layout", "stages have nobody, but replicas are not cut alike");
+    for (const assignment& s : r.assignments) {
+      if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
+    }
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
+  const auto n = static_cast<std::uint32_t>(replicas);
+  std::vector<std::uint32_t> shares(replicas, micro_batches / n);
+  for (std::uint32_t i = 0; i < micro_batches % n; ++i) ++shares[i];
+  return shares;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
+  CAUSEWAY_EXPECT(stages >= 1 && stages <= layers);
+  std::vector<nn::block_range> ranges;
+  for (std::int64_t s = 0; s < stages; ++s) ranges.push_back({s * layers / stages, (s + 1) * layers / stages});
+  return ranges;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#endif
+
+// ---- causeway/plan/schedule.hpp ----
+#ifndef CAUSEWAY_PLAN_SCHEDULE_HPP
+#define CAUSEWAY_PLAN_SCHEDULE_HPP
+
+// A pipeline's schedule as data: what each rank does with the micro-batches of one step, in order. Generators write it
+// (schedules.hpp), one validator reads it (schedule_check.hpp), one cursor walks it at run time and in simulation
+// (schedule_cursor.hpp, timeline.hpp). A schedule says nothing about time.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+/// What a rank can do with one micro-batch and one of its chunks.
+enum class work : std::uint8_t {
+  forward,          ///< keeps its activations, unless the same rank recomputes them later: then only its input
+  backward,         ///< both gradients: of the input and of the weights
+  input_gradient,   ///< the half of a backward that the stage before waits for
+  weight_gradient,  ///< the other half: any time after the input gradient
+  recompute,        ///< the activations again, from the stored input
+};
+
+/// One item of a rank's order.
+struct operation {
+  work kind = work::forward;
+  std::uint32_t micro_batch = 0;
+  std::uint32_t chunk = 0;  ///< which of the rank's chunks of the model
+
+  friend bool operator==(const operation&, const operation&) = default;
+};
+
+/// The way of a micro-batch through ranks and chunks.
+enum class stage_path : std::uint8_t {
+  round,    ///< chunk c of rank p is virtual stage c * ranks + p: through all ranks, and through all of them again
+  folded,   ///< every other chunk runs through the ranks backwards: rank 0 of two chunks has the first stage and the last,
+            ///< and the last rank hands the first chunk's output to itself
+  two_ways  ///< two chunks, each a stage of a whole pipeline: the first half of the micro-batches (the larger one) goes
+            ///< from the first rank to the last through chunks 0, the others from the last to the first through chunks 1.
+            ///< Stage s is on ranks s and ranks - 1 - s, whose gradients are added up
+};
+
+/// What each rank of a pipeline does with the micro-batches of one step, in order. The forward pass runs through virtual
+/// stages 0, 1, ..., the backward pass the other way; where those are, `path` says.
+struct schedule {
+  std::uint32_t ranks = 1;
+  std::uint32_t chunks = 1;  ///< of the model, on each rank
+  std::uint32_t micro_batches = 1;
+  bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
+  std::vector<std::vector<operation>> orders;  ///< [rank]
+  stage_path path = stage_path::round;
+
+  friend bool operator==(const schedule&, const schedule&) = default;
+};
+
+/// A place where an operation runs.
+struct stage_place {
+  std::uint32_t rank = 0;
+  std::uint32_t chunk = 0;
+
+  friend bool operator==(const stage_place&, const stage_place&) = default;
+};
+
+/// How many virtual stages a schedule has.
+[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept {
+  return s.path == stage_path::two_ways ? s.ranks : s.ranks * s.chunks;
+}
+
+/// The first micro-batch that goes from the last rank to the first, where there are two ways.
+[[nodiscard]] constexpr std::uint32_t first_back(const schedule& s) noexcept { return (s.micro_batches + 1) / 2; }
+
+/// Whether a micro-batch goes through a chunk.
+[[nodiscard]] constexpr bool goes_through(const schedule& s, std::uint32_t micro_batch, std::uint32_t chunk) noexcept {
+  return s.path != stage_path::two_ways || (micro_batch >= first_back(s)) == (chunk == 1);
+}
+
+/// The virtual stage of a place.
+[[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
+  const std::uint32_t rank = s.path != stage_path::round && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank;
+  return s.path == stage_path::two_ways ? rank : at.chunk * s.ranks + rank;
+}
+
+/// The place of a virtual stage, for a micro-batch: only where there are two ways does it matter which.
+[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage,
+                                             std::uint32_t micro_batch = 0) noexcept {
+  const bool back = s.path == stage_path::two_ways && micro_batch >= first_back(s);
+  const std::uint32_t chunk = back ? 1 : stage / s.ranks, rank = stage % s.ranks;
+  return {s.path != stage_path::round && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
+}
+
+/// Whether an operation gives the gradient of the stage's input.
+[[nodiscard]] constexpr bool gives_input_gradient(work kind) noexcept {
+  return kind == work::backward || kind == work::input_gradient;
+}
+
+/// Whether an operation adds to the gradient of the stage's weights.
+[[nodiscard]] constexpr bool gives_weight_gradient(work kind) noexcept {
+  return kind == work::backward || kind == work::weight_gradient;
+}
+
+/// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
+/// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
+/// May be the same rank (`ranks` = 1, or where the path is folded).
+[[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
+                                                             const operation& op) noexcept {
+  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
+  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1, op.micro_batch);
+  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
+  return std::nullopt;
+}
+
+/// Where the output of `op` on `rank` goes, or nothing.
+[[nodiscard]] constexpr std::optional<stage_place> target_of(const schedule& s, std::uint32_t rank,
+                                                             const operation& op) noexcept {
+  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
+  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
+  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1, op.micro_batch);
+  return std::nullopt;
+}
+
+/// The letter of a kind: F, B, I, W, R.
+[[nodiscard]] constexpr char letter(work kind) noexcept {
+  switch (kind) {
+    case work::forward: return 'F';
+    case work::backward: return 'B';
+    case work::input_gradient: return 'I';
+    case work::weight_gradient: return 'W';
+    case work::recompute: return 'R';
+  }
+  return '?';
+}
+
+/// "F3", and "F3.1" in chunk 1.
+CAUSEWAY_DECL [[nodiscard]] std::string to_string(const operation& op);
+
+/// What a rank holds, in units of one micro-batch in one chunk.
+struct held_memory {
+  std::int64_t activations = 0;  ///< from a forward or recompute to the weight gradient
+  std::int64_t inputs = 0;       ///< of forwards whose activations are recomputed, up to the recompute
+
+  constexpr held_memory& operator+=(const held_memory& other) noexcept {
+    activations += other.activations;
+    inputs += other.inputs;
+    return *this;
+  }
+  [[nodiscard]] constexpr bool within(const held_memory& bound) const noexcept {
+    return activations <= bound.activations && inputs <= bound.inputs;
+  }
+  friend bool operator==(const held_memory&, const held_memory&) = default;
+};
+
+/// The larger of each.
+[[nodiscard]] constexpr held_memory larger(const held_memory& a, const held_memory& b) noexcept {
+  return {std::max(a.activations, b.activations), std::max(a.inputs, b.inputs)};
+}
+
+/// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
+/// chunks that the schedule has.
+CAUSEWAY_DECL [[nodiscard]] std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
+
+/// The most that a rank holds at one time if it follows its order.
+CAUSEWAY_DECL [[nodiscard]] held_memory peak_memory(const schedule& s, std::uint32_t rank);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP
+
+// ---- causeway/plan/impl/schedule.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+
+// Bodies of plan/schedule.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::string to_string(const operation& op) {
+  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
+  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
+  return text;
+}
+
+CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
+  CAUSEWAY_EXPECT(rank < s.orders.size());
+  const std::vector<operation>& order = s.orders[rank];
+  const auto unit = [&](const operation& op) {
+    CAUSEWAY_EXPECT(op.chunk < s.chunks && op.micro_batch < s.micro_batches);
+    return std::size_t{op.chunk} * s.micro_batches + op.micro_batch;
+  };
+  std::vector<bool> recomputed(std::size_t{s.chunks} * s.micro_batches);
+  for (const operation& op : order) {
+    if (op.kind == work::recompute) recomputed[unit(op)] = true;
+  }
+  std::vector<held_memory> changes;
+  changes.reserve(order.size());
+  for (const operation& op : order) {
+    switch (op.kind) {
+      case work::forward: changes.push_back(recomputed[unit(op)] ? held_memory{0, 1} : held_memory{1, 0}); break;
+      case work::recompute: changes.push_back({1, -1}); break;
+      case work::input_gradient: changes.push_back({0, 0}); break;  // the weight gradient needs the activations, too
+      default: changes.push_back({-1, 0}); break;
+    }
+  }
+  return changes;
+}
+
+CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank) {
+  held_memory now, peak;
+  for (const held_memory& change : memory_changes(s, rank)) {
+    now += change;
+    peak = larger(peak, now);
+  }
+  return peak;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+#endif
+
+// ---- causeway/plan/stage_costs.hpp ----
+#ifndef CAUSEWAY_PLAN_STAGE_COSTS_HPP
+#define CAUSEWAY_PLAN_STAGE_COSTS_HPP
+
+// What a pipeline's stages and the links between them cost, in seconds and bytes: the delay and bandwidth model of
+// CrossPipe and Varuna's calibration. Also jitter: how much one operation or message differs from that.
+
+#include <limits>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+/// Seconds that one micro-batch takes in one virtual stage.
+struct stage_cost {
+  double forward = 1;
+  double input_gradient = 1;
+  double weight_gradient = 1;
+  double recompute = 1;
+
+  /// Of one operation; a backward is both halves.
+  [[nodiscard]] constexpr double of(work kind) const noexcept {
+    switch (kind) {
+      case work::forward: return forward;
+      case work::backward: return input_gradient + weight_gradient;
+      case work::input_gradient: return input_gradient;
+      case work::weight_gradient: return weight_gradient;
+      case work::recompute: return recompute;
+    }
+    return 0;
+  }
+};
+
+/// What it takes from one virtual stage to the next. A message occupies its link for bytes / bytes_per_second and arrives
+/// `latency` seconds later. A link carries one message at a time in each direction, and a sender does not wait.
+struct edge_cost {
+  double latency = 0;         ///< seconds
+  double bytes_forward = 0;   ///< activations of one micro-batch
+  double bytes_backward = 0;  ///< their gradients
+  double bytes_per_second = std::numeric_limits<double>::infinity();
+};
+
+/// The costs of a pipeline. Virtual stages of the same rank share its links.
+struct stage_costs {
+  std::vector<stage_cost> stages;  ///< [virtual stage]
+  std::vector<edge_cost> edges;    ///< [v]: between virtual stages v and v + 1; one fewer than stages
+};
+
+/// Stages that are all alike, and so are their links.
+CAUSEWAY_DECL [[nodiscard]] stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
+                                                    const edge_cost& edge = {});
+
+/// How far operations and messages take another time than their cost: each has a factor of its own,
+/// exp(sigma z - sigma^2 / 2) with z standard normal, so that its mean is 1. The factor depends on the seed and on what it
+/// is for, not on when it is drawn: different orders of the same operations meet the same luck.
+struct jitter {
+  double sigma = 0;  ///< 0: none
+  std::uint64_t seed = 0;
+
+  CAUSEWAY_DECL [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
+};
+
+/// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
+/// stay finite).
+CAUSEWAY_DECL [[nodiscard]] result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_COSTS_HPP
+
+// ---- causeway/plan/impl/stage_costs.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+#define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+
+// Bodies of plan/stage_costs.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage, const edge_cost& edge) {
+  CAUSEWAY_EXPECT(virtual_stages > 0);
+  return {std::vector<stage_cost>(virtual_stages, stage), std::vector<edge_cost>(virtual_stages - 1, edge)};
+}
+
+CAUSEWAY_DECL double jitter::factor(std::uint32_t stage, const operation& op, bool message) const {
+  if (sigma == 0) return 1;
+  const std::uint64_t what = static_cast<std::uint64_t>(op.kind) * 2 + (message ? 1 : 0);
+  rng draw{seed, mix(stage, op.micro_batch, what)};
+  return std::exp(sigma * static_cast<double>(draw.normal()) - sigma * sigma / 2);
+}
+
+CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
+  if (costs.stages.size() != virtual_stages || costs.edges.size() + 1 != virtual_stages) {
+    return fail(errc::invalid_argument, "costs",
+                "are of " + std::to_string(costs.stages.size()) + " stages and " + std::to_string(costs.edges.size()) +
+                    " edges, but the pipeline has " + std::to_string(virtual_stages) +
+                    " virtual stages, and one edge less");
+  }
+  const auto good = [](double x) { return x >= 0 && x <= 1e18; };
+  for (std::size_t v = 0; v < costs.stages.size(); ++v) {
+    const stage_cost& c = costs.stages[v];
+    if (!good(c.forward) || !good(c.input_gradient) || !good(c.weight_gradient) || !good(c.recompute))
+      return fail(errc::non_finite, "costs of stage " + std::to_string(v), "must be seconds from 0 to 1e18");
+  }
+  for (std::size_t v = 0; v < costs.edges.size(); ++v) {
+    const edge_cost& e = costs.edges[v];
+    const bool moves = e.bytes_per_second > 0 && good(std::max(e.bytes_forward, e.bytes_backward) / e.bytes_per_second);
+    if (!good(e.latency) || !good(e.bytes_forward) || !good(e.bytes_backward) || !moves) {
+      return fail(errc::non_finite, "costs of edge " + std::to_string(v),
+                  "must be from 0 to 1e18 seconds and bytes, with a bandwidth above 0 that carries them in that time");
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+#endif
+
+// ---- causeway/plan/routed_time.hpp ----
+#ifndef CAUSEWAY_PLAN_ROUTED_TIME_HPP
+#define CAUSEWAY_PLAN_ROUTED_TIME_HPP
+
+// How long a step takes in which micro-batches go different ways: each names the peer of every stage. Pipelines with a
+// dead rank whose micro-batches go to its twins (ReCycle), ranks that do two stages (Bamboo after a failover), swarms. An
+// event simulation: a peer that is free takes the gradient that is ready, of the lowest micro-batch; else a forward, if it
+// has room for its activations; else a weight gradient that was put off; else a redundant forward. With one peer for each
+// stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
+// it is also an order of work, to be run elsewhere: routed_schedule.hpp. A micro-batch may leave middle stages out
+// (SkipPipe), and peers and the ways between them may differ: then they have their own seconds.
+
+#include <queue>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+/// In place of a peer: the micro-batch does not pass the stage. Not the first or the last one.
+inline constexpr std::uint32_t left_out = std::numeric_limits<std::uint32_t>::max();
+
+struct routed_step {
+  stage_costs costs;                               ///< of P stages
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer, or left_out
+  std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
+                                                   ///< activations of P - s; with more, of more in proportion
+  bool halves = false;     ///< backwards are split: input gradients first, weight gradients in what would be bubbles
+  bool shadows = false;    ///< a peer repeats the forward of the stage after its own (of the first, after the last)
+  std::uint32_t room = 0;  ///< micro-batches whose activations every peer has room for; 0: as `share` says
+  std::vector<stage_cost> peers{};          ///< [peer]: instead of its stage's cost; empty: all are alike
+  std::vector<std::vector<double>> ways{};  ///< [from][to]: seconds of a message, instead of the edges'
+};
+
+/// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches);
+
+namespace detail {
+
+class route_clock {
+ public:
+  CAUSEWAY_DECL explicit route_clock(const routed_step& step);
+
+  /// Seconds until all is done.
+  CAUSEWAY_DECL double run();
+
+  /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<operation>> take_orders();
+
+ private:
+  enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
+  using item = std::pair<std::uint32_t, std::size_t>;                     // micro-batch, stage
+
+  struct peer_state {
+    bool busy = false;
+    std::array<std::set<item>, kinds> ready;
+  };
+  // when, in which order, peer, what; a message that arrives, or an operation that ends
+  using event = std::tuple<double, std::uint64_t, std::uint32_t, kind, item, bool>;
+
+  [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
+  [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
+  // That the micro-batch passes, after this one or before it; there is one.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t next_passed(const item& i) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t passed_before(const item& i) const;
+
+  CAUSEWAY_DECL [[nodiscard]] double seconds(kind k, const item& i) const;
+
+  CAUSEWAY_DECL [[nodiscard]] work work_of(kind k) const;
+
+  CAUSEWAY_DECL void choose(std::uint32_t peer);
+
+  CAUSEWAY_DECL void start(std::uint32_t peer, kind k, item i);
+
+  CAUSEWAY_DECL void finish(std::uint32_t peer, kind k, item i);
+
+  CAUSEWAY_DECL void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
+
+  const routed_step& step_;
+  std::size_t stages_;
+  std::vector<peer_state> peers_;
+  std::vector<std::vector<operation>> orders_;
+  std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> room_;  // of (peer, stage): activations that still fit
+  std::priority_queue<event, std::vector<event>, std::greater<>> events_;
+  std::uint64_t sequence_ = 0;
+  std::size_t gradients_ = 0;  // that are to be done
+  double now_ = 0;
+};
+
+}  // namespace detail
+
+/// Seconds from the start of a step until all its work is done; without averaging gradients.
+/// Costs O(n log n) of n micro-batches times stages.
+CAUSEWAY_DECL double seconds_of(const routed_step& step);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_TIME_HPP
+
+// ---- causeway/plan/impl/routed_time.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+#define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+
+// Bodies of plan/routed_time.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
+  std::uint32_t peers = 0;
+  for (const auto& route : step.routes) {
+    CAUSEWAY_EXPECT(route.size() == stages_ && route.front() != left_out && route.back() != left_out);
+    for (std::size_t s = 0; s < stages_; ++s) {
+      if (route[s] == left_out) continue;
+      ++gradients_;
+      peers = std::max(peers, route[s] + 1);
+      ++room_[{route[s], s}];
+    }
+  }
+  for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
+    const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
+    room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
+  }
+  peers_.resize(peers);
+  orders_.resize(peers);
+  for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
+}
+
+CAUSEWAY_DECL std::vector<std::vector<operation>> route_clock::take_orders() { return std::move(orders_); }
+
+CAUSEWAY_DECL double route_clock::run() {
+  for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
+  std::set<std::uint32_t> awake;
+  while (!events_.empty()) {
+    now_ = std::get<0>(events_.top());
+    for (awake.clear(); !events_.empty() && std::get<0>(events_.top()) == now_; events_.pop()) {
+      const auto [when, sequence, peer, k, what, ends] = events_.top();
+      if (ends)
+        finish(peer, k, what);
+      else
+        peers_[peer].ready[k].insert(what);
+      awake.insert(peer);
+    }
+    for (const std::uint32_t p : awake) choose(p);
+  }
+  CAUSEWAY_EXPECT(gradients_ == 0);  // the last stage always goes on, so all do
+  return now_;
+}
+
+CAUSEWAY_DECL std::size_t route_clock::next_passed(const item& i) const {
+  std::size_t s = i.second + 1;
+  while (step_.routes[i.first][s] == left_out) ++s;
+  return s;
+}
+
+CAUSEWAY_DECL std::size_t route_clock::passed_before(const item& i) const {
+  std::size_t s = i.second - 1;
+  while (step_.routes[i.first][s] == left_out) --s;
+  return s;
+}
+
+CAUSEWAY_DECL double route_clock::seconds(kind k, const item& i) const {
+  const stage_cost& c = step_.peers.empty() ? step_.costs.stages[i.second] : step_.peers[peer_of(i)];
+  if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
+  if (k == weight) return c.weight_gradient;
+  return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
+}
+
+CAUSEWAY_DECL work route_clock::work_of(kind k) const {
+  if (k == forward) return work::forward;
+  if (k == weight) return work::weight_gradient;
+  return step_.halves ? work::input_gradient : work::backward;
+}
+
+CAUSEWAY_DECL void route_clock::choose(std::uint32_t peer) {
+  peer_state& p = peers_[peer];
+  if (p.busy) return;
+  for (int k = 0; k < kinds; ++k) {
+    for (const item& i : p.ready[static_cast<std::size_t>(k)]) {
+      if (k == forward && room_[{peer, i.second}] == 0) continue;
+      start(peer, static_cast<kind>(k), i);
+      return;
+    }
+  }
+}
+
+CAUSEWAY_DECL void route_clock::start(std::uint32_t peer, kind k, item i) {
+  peers_[peer].ready[k].erase(i);
+  peers_[peer].busy = true;
+  if (k == forward) --room_[{peer, i.second}];
+  if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
+  events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
+}
+
+CAUSEWAY_DECL void route_clock::finish(std::uint32_t peer, kind k, item i) {
+  peers_[peer].busy = false;
+  if (k == forward) {
+    if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
+      peers_[peer].ready[shadow].insert(i);
+    if (i.second + 1 < stages_)
+      send(peer, forward, {i.first, next_passed(i)}, i.second);
+    else
+      peers_[peer].ready[gradient].insert(i);
+  } else if (k == gradient) {
+    --gradients_;
+    if (step_.halves)
+      peers_[peer].ready[weight].insert(i);
+    else
+      ++room_[{peer, i.second}];
+    if (i.second > 0) send(peer, gradient, {i.first, passed_before(i)}, i.second - 1);
+  } else if (k == weight) {
+    ++room_[{peer, i.second}];
+  }
+}
+
+CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& what, std::size_t edge) {
+  const edge_cost& e = step_.costs.edges[edge];
+  const std::uint32_t to = peer_of(what);
+  const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
+  const double along = step_.ways.empty() ? e.latency + bytes / e.bytes_per_second : step_.ways[from][to];
+  const double way = to == from ? 0 : along;
+  events_.emplace(now_ + way, sequence_++, to, k, what, false);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
+  std::vector<std::uint32_t> route(stages);
+  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
+  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
+}
+
+CAUSEWAY_DECL double seconds_of(const routed_step& step) {
+  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
+  return detail::route_clock{step}.run();
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+#endif
+
+// ---- causeway/plan/routed_schedule.hpp ----
+#ifndef CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+#define CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
+// A schedule in which micro-batches go different ways, as data: who does what in which order. What several pipelines do
+// together when the twins of a lost peer take its micro-batches (ReCycle). Written by the simulation of routed_time.hpp, or
+// by anybody; checked here.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+struct routed_schedule {
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
+  std::vector<std::vector<operation>> orders;      ///< [peer]; an operation's chunk is its stage
+
+  [[nodiscard]] std::size_t stages() const noexcept { return routes.empty() ? 0 : routes.front().size(); }
+};
+
+/// What the peers of that step do. See routed_time.hpp.
+CAUSEWAY_DECL [[nodiscard]] routed_schedule schedule_of(const routed_step& step);
+
+/// Of a pipeline whose first rank has embedding and output layer: micro-batches leave it, go through the other ranks and
+/// come back to it, so there is a place more than ranks. [micro-batch][place]: rank.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> ring_routes(std::uint32_t ranks,
+                                                                                std::uint32_t micro_batches);
+
+/// The same where every other one, by their numbers in the batch, goes the other way round through the two ranks behind the
+/// first, and through the last two (CheckFree+). `first`: the number of the first. At least five ranks.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> swapped_routes(std::uint32_t ranks,
+                                                                                   std::uint32_t micro_batches,
+                                                                                   std::uint32_t first = 0);
+
+/// What the ranks do in a step on such routes. Stages are thought alike, and each end half as long.
+CAUSEWAY_DECL [[nodiscard]] routed_schedule ring_schedule(std::vector<std::vector<std::uint32_t>> routes);
+
+/// Forwards only, those with the lowest sum of micro-batch and place first. `peers`: how many there are.
+CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
+                                                            std::size_t peers);
+
+/// The most sets of activations that a peer holds at one time if it follows its order.
+CAUSEWAY_DECL [[nodiscard]] std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
+
+/// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
+/// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
+/// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
+CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {});
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
+// ---- causeway/plan/impl/routed_schedule.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+#define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+
+// Bodies of plan/routed_schedule.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+class routed_check {
+ public:
+  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s)
+      : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> run() {
+    if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
+    for (const auto& route : s_.routes) {
+      const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
+      if (route.size() != stages_ || !known)
+        return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
+    }
+    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+      for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
+    }
+    for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
+      if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
+    }
+    return runs();
+  }
+
+ private:
+  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
+
+  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const {
+    return fail(errc::invalid_argument,
+                "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
+  }
+  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
+
+  // Each operation once, on the peer of its route, in the order in which one needs the other.
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position) {
+    const operation& op = s_.orders[peer][position];
+    if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
+      return fail(errc::invalid_argument,
+                  "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
+                  "is of no route through this peer");
+    }
+    unsigned& seen = seen_[unit_of(op)];
+    unsigned adds = 0, needs = 0;
+    switch (op.kind) {
+      case work::forward: adds = went_forward; break;
+      case work::backward: needs = went_forward, adds = went_back | has_weights; break;
+      case work::input_gradient: needs = went_forward, adds = went_back; break;
+      case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
+      default: return wrong(unit_of(op), "recomputes; routed schedules do not");
+    }
+    if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
+    seen |= adds;
+    return {};
+  }
+
+  // Without clocks: peers go on in turn as far as they can.
+  CAUSEWAY_DECL [[nodiscard]] result<void> runs() {
+    std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
+    std::size_t left = 0;
+    for (const auto& order : s_.orders) left += order.size();
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+        for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
+          const operation& op = s_.orders[p][next_[p]];
+          const std::size_t unit = unit_of(op);
+          if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
+          if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
+          if (op.kind == work::forward) forward_done[unit] = 1;
+          if (gives_input_gradient(op.kind)) back_done[unit] = 1;
+        }
+      }
+    }
+    if (left == 0) return {};
+    std::size_t stuck = 0;
+    while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
+    return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
+                "deadlock: waits for something that waits for what comes after it");
+  }
+
+  const routed_schedule& s_;
+  std::size_t stages_;
+  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
+  std::vector<std::size_t> next_;  // of each peer's order
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {
+  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
+  detail::route_clock clock{step};
+  (void)clock.run();
+  return {step.routes, clock.take_orders()};
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> ring_routes(std::uint32_t ranks, std::uint32_t micro_batches) {
+  auto routes = straight_routes(ranks, micro_batches);
+  for (auto& route : routes) route.push_back(0);
+  return routes;
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> swapped_routes(std::uint32_t ranks, std::uint32_t micro_batches,
+                                                                     std::uint32_t first) {
+  CAUSEWAY_EXPECT(ranks >= 5);
+  auto routes = ring_routes(ranks, micro_batches);
+  for (std::uint32_t m = 0; m < micro_batches; ++m) {
+    if ((first + m) % 2 == 0) continue;
+    std::swap(routes[m][1], routes[m][2]);
+    std::swap(routes[m][ranks - 2], routes[m][ranks - 1]);
+  }
+  return routes;
+}
+
+CAUSEWAY_DECL routed_schedule ring_schedule(std::vector<std::vector<std::uint32_t>> routes) {
+  CAUSEWAY_EXPECT(!routes.empty());
+  const auto places = static_cast<std::uint32_t>(routes.front().size()), share = static_cast<std::uint32_t>(routes.size());
+  routed_step step{equal_costs(places), std::move(routes), share};
+  step.costs.stages.front() = step.costs.stages.back() = {0.5, 0.5, 0.5, 0.5};
+  return schedule_of(step);
+}
+
+CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
+  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
+  const std::size_t places = s.stages(), last = s.routes.size() + places;
+  for (std::size_t sum = 0; sum < last; ++sum) {
+    for (std::size_t m = sum < places ? 0 : sum - places + 1; m < s.routes.size() && m <= sum; ++m) {
+      const std::size_t place = sum - m;
+      s.orders[s.routes[m][place]].push_back(
+          {work::forward, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(place)});
+    }
+  }
+  return s;
+}
+
+CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
+  std::int64_t now = 0, peak = 0;
+  for (const operation& op : s.orders[peer]) {
+    if (op.kind == work::forward) peak = std::max(peak, ++now);
+    if (gives_weight_gradient(op.kind)) --now;
+  }
+  return peak;
+}
+
+CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound) {
+  CAUSEWAY_TRY(detail::routed_check{s}.run());
+  for (std::size_t p = 0; p < bound.size() && p < s.orders.size(); ++p) {
+    if (const std::int64_t peak = peak_activations(s, p); peak > bound[p]) {
+      return fail(errc::invalid_argument, "peer " + std::to_string(p),
+                  "would hold " + std::to_string(peak) + " sets of activations, more than the bound of " +
+                      std::to_string(bound[p]));
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+#endif
+
+// ---- causeway/stage/run_history.hpp ----
+#ifndef CAUSEWAY_STAGE_RUN_HISTORY_HPP
+#define CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// How a run of elastic pipelines went so far, for recovery policies that look back. It is voted on with each step, so that
+// all peers have the same one, also those that have just come.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// A regular value without padding: it travels as it is.
+struct run_history {
+  static constexpr std::size_t most = 60;  ///< intervals that are kept
+
+  std::uint32_t replicas = 0;               ///< that took the last step
+  std::uint32_t stages = 0;                 ///< of the first of them
+  std::array<std::uint16_t, most> there{};  ///< peers at the end of each interval, the newest last; 0: before the run
+
+  /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
+  /// nothing, for a recovery policy that does not look back.
+  CAUSEWAY_DECL void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
+  CAUSEWAY_DECL void add_interval(std::size_t peers);
+
+  /// Peers of each interval that there was.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> counts() const;
+
+  friend bool operator==(const run_history&, const run_history&) = default;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// ---- causeway/stage/impl/run_history.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+
+// Bodies of stage/run_history.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
+  if (interval == 0) return;
+  replicas = static_cast<std::uint32_t>(l.replicas.size());
+  stages = static_cast<std::uint32_t>(l.replicas.front().assignments.size());
+  if (steps % interval == 0) add_interval(peers);
+}
+
+CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
+  std::shift_left(there.begin(), there.end(), 1);
+  there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> run_history::counts() const {
+  const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
+  return {first, there.end()};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#endif
+
+// ---- causeway/stage/recovery.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_HPP
+#define CAUSEWAY_STAGE_RECOVERY_HPP
+
+// What becomes of the stages of pipelines when peers come and go, as a policy: a function from who is there and what they
+// hold to a layout. The same facts give the same layout on all peers, so nobody has to be told.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// What a peer has begun of the step under way, where the policy keeps that. It stays where it was then.
+struct begun_step {
+  std::uint64_t name = 0;      ///< of its layout and state; 0: nothing
+  std::uint32_t replicas = 0;  ///< of the layout
+  std::uint32_t stages = 0;    ///< of its pipeline
+  std::uint32_t stage = 0;     ///< its own
+  /// What it holds in memory to compute with: its stage, and others'.
+  std::vector<nn::block_range> keeps{};
+
+  friend bool operator==(const begun_step&, const begun_step&) = default;
+};
+
+/// What a peer says when an attempt begins.
+struct present_peer {
+  std::uint64_t id = 0;
+  std::vector<nn::block_range> holds;  ///< in the newest state; rising and apart
+  /// Its assignment in the last attempt that it took part in; `computes` is empty without one.
+  std::uint32_t replica = 0;
+  nn::block_range computes{};
+  /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
+  std::vector<double> squares{};
+  begun_step begun{};
+  bool leaves = false;  ///< after this step; see assignable
+
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
+  [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
+  /// 0 where it does not know.
+  CAUSEWAY_DECL [[nodiscard]] double squares_of(std::int64_t block) const;
+};
+
+/// What all peers of an attempt know.
+struct cluster_snapshot {
+  std::int64_t layers = 0;
+  std::uint32_t micro_batches = 0;  ///< of the global batch
+  std::vector<present_peer> peers;  ///< by rising id
+  // what was voted on
+  std::uint64_t step = 0;   ///< steps that the run has taken
+  std::uint64_t state = 0;  ///< names the parameters after them: a seed that all peers have
+  run_history history{};    ///< of policies with an `interval`
+
+  /// The place of the first peer that holds a block; peers.size() where nobody does.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
+  /// Ids of all that hold it, rising.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
+};
+
+/// What to do about blocks that nobody holds any more.
+enum class lost_blocks : std::uint8_t {
+  wait,        ///< the run stands until a peer that has them is back
+  neighbours,  ///< they are made up from the stages beside them; see MakingUp
+};
+
+struct recovery_traits {
+  lost_blocks lost = lost_blocks::wait;
+  bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
+  bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
+  /// All pipelines of a layout are cut alike, and each peer has one stage: so its holders can exchange one row each, of all
+  /// that they hold. Else each range of blocks has a row of its own, which steps of their own have not (rule C8). Some
+  /// stages may have nobody; see Rerouting.
+  bool cut_alike = false;
+};
+
+/// - `arrange(snapshot)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
+///   waits for more.
+/// - `interval()`: steps from one entry of cluster_snapshot::history to the next; 0: the policy does not look back.
+template <class R>
+concept Recovery = Movable<R> && DefaultInitializable<R> && requires(R& r, const cluster_snapshot& g) {
+  { R::name } -> ConvertibleTo<std::string_view>;
+  { R::traits } -> ConvertibleTo<recovery_traits>;
+  { r.arrange(g) } -> std::same_as<result<layout>>;
+  { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
+};
+
+template <Recovery R>
+inline constexpr bool cut_apart = !R::traits.cut_alike;
+
+/// A policy whose layouts may have stages without a peer: `order(layout)` is what all peers do then, by their places in
+/// layout::assigned.
+template <class R>
+concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
+  { r.order(l) } -> std::same_as<result<plan::routed_schedule>>;
+};
+
+/// A policy with `keeps_work`: an attempt goes on where the last one failed, if enough of its peers are there. A rank then
+/// has a shadow (`shadow_of`), which repeats its forwards and takes its place.
+/// - `resumes(snapshot)`: whether `arrange` gives the layout of the step that was begun, without those who are lost.
+/// - `repeats_all()`: a shadow repeats every forward; else only in idle time.
+template <class R>
+concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r, const cluster_snapshot& g) {
+  { r.resumes(g) } -> std::same_as<bool>;
+  { r.repeats_all() } -> std::same_as<bool>;
+};
+
+/// The same without those who leave.
+CAUSEWAY_DECL [[nodiscard]] cluster_snapshot who_stays(const cluster_snapshot& g);
+
+/// Those among whom the next layout divides the work: who stays, so that those who leave compute nothing any more, and what
+/// they hold moves to the others while they are there. Where the others cannot do without them: all.
+template <Recovery R>
+[[nodiscard]] cluster_snapshot assignable(R& recovery, const cluster_snapshot& g) {
+  cluster_snapshot stay = who_stays(g);
+  const bool somebody_leaves = stay.peers.size() < g.peers.size();
+  return somebody_leaves && recovery.arrange(stay) ? stay : g;
+}
+
+/// What a block that nobody has any more becomes: share · W_before + (1 - share) · W_behind.
+struct made_up_block {
+  std::int64_t block = 0;
+  std::int64_t before = 0;
+  std::int64_t behind = 0;
+  float share = 0.5F;
+};
+
+/// A policy with lost_blocks::neighbours.
+/// - `makes_up()`: whether it ever does; one of several that are chosen at run time need not.
+/// - `made_up(snapshot)`: what lost blocks are made of; the run stands for want of those that are lost and not among them.
+/// - `rate_factor()`: multiplies the learning rate of a stage that was made up, for the rest of the run.
+/// - `agreement()`: equal on peers that make up alike.
+template <class R>
+concept MakingUp = Recovery<R> &&(R::traits.lost == lost_blocks::neighbours) &&
+                   requires(const R& r, const cluster_snapshot& g) {
+  { r.makes_up() } -> std::same_as<bool>;
+  { r.made_up(g) } -> std::same_as<std::vector<made_up_block>>;
+  { r.rate_factor() } -> std::same_as<float>;
+  { r.agreement() } -> std::same_as<std::uint64_t>;
+};
+
+/// Blocks in a row that no peer of the snapshot holds.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const cluster_snapshot& g);
+
+/// Whether peers keep what lost blocks are made up by.
+template <Recovery R>
+[[nodiscard]] bool makes_up(const R& recovery) {
+  if constexpr (MakingUp<R>) return recovery.makes_up();
+  return false;
+}
+
+/// What `recovery` makes lost blocks of; nothing where it makes up none.
+template <Recovery R>
+[[nodiscard]] std::vector<made_up_block> made_up_by(const R& recovery, const cluster_snapshot& g) {
+  if constexpr (MakingUp<R>) {
+    return recovery.made_up(g);
+  } else {
+    static_assert(R::traits.lost == lost_blocks::wait, "see stage::MakingUp");
+    return {};
+  }
+}
+
+/// Lost blocks in a row that are not all made up; empty where there are none.
+CAUSEWAY_DECL [[nodiscard]] nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made);
+
+/// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the
+/// greatest overlap, ties to whoever was assigned it, then by the order of rows and ids. Precondition: at least as many
+/// peers as ranges.
+CAUSEWAY_DECL [[nodiscard]] layout assign_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                                std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g);
+
+namespace recovery {
+
+CAUSEWAY_DECL [[nodiscard]] error too_few(std::size_t peers, std::int64_t needed);
+
+/// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's assignment goes to
+/// a spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
+class regroup {
+ public:
+  static constexpr std::string_view name = "regroup";
+  static constexpr recovery_traits traits{.cut_alike = true};
+
+  explicit regroup(std::int64_t stages = 2) : stages_{stages} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
+
+ private:
+  std::int64_t stages_;
+};
+static_assert(Recovery<regroup>);
+
+}  // namespace recovery
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_HPP
+
+// ---- causeway/stage/impl/recovery.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+
+// Bodies of stage/recovery.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) const {
+  std::int64_t sum = 0;
+  for (const nn::block_range& r : holds) {
+    sum += std::max<std::int64_t>(0, std::min(r.last, with.last) - std::max(r.first, with.first));
+  }
+  return sum;
+}
+
+CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
+  std::size_t place = 0;
+  for (const nn::block_range& r : holds) {
+    if (r.first <= block && block < r.last) {
+      place += static_cast<std::size_t>(block - r.first);
+      return place < squares.size() ? squares[place] : 0;
+    }
+    place += static_cast<std::size_t>(r.size());
+  }
+  return 0;
+}
+
+CAUSEWAY_DECL std::size_t cluster_snapshot::first_holder(std::int64_t block) const {
+  const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
+    return p.overlap({block, block + 1}) == 1;
+  });
+  return static_cast<std::size_t>(found - peers.begin());
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> cluster_snapshot::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> ids;
+  for (const present_peer& p : peers) {
+    if (p.overlap({block, block + 1}) == 1) ids.push_back(p.id);
+  }
+  return ids;
+}
+
+CAUSEWAY_DECL cluster_snapshot who_stays(const cluster_snapshot& g) {
+  cluster_snapshot stay = g;
+  std::erase_if(stay.peers, [](const present_peer& p) { return p.leaves; });
+  return stay;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const cluster_snapshot& g) {
+  std::vector<nn::block_range> runs;
+  for (std::int64_t b = 0; b < g.layers; ++b) {
+    if (g.somebody_holds(b)) continue;
+    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
+    runs.back().last = b + 1;
+  }
+  return runs;
+}
+
+CAUSEWAY_DECL nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made) {
+  for (const nn::block_range& lost : lost_runs(g)) {
+    for (std::int64_t b = lost.first; b < lost.last; ++b) {
+      if (std::none_of(made.begin(), made.end(), [&](const made_up_block& m) { return m.block == b; })) return lost;
+    }
+  }
+  return {};
+}
+
+CAUSEWAY_DECL layout assign_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                  std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g) {
+  struct open_stage {
+    std::size_t replica, rank;
+  };
+  layout made;
+  std::vector<open_stage> open;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    made.replicas.push_back({std::vector<assignment>(rows[r].size()), micro_batches[r]});
+    for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
+  }
+  CAUSEWAY_EXPECT(open.size() <= g.peers.size());
+  std::vector<const present_peer*> free;
+  for (const present_peer& p : g.peers) free.push_back(&p);
+  while (!open.empty()) {
+    std::size_t best_stage = 0, best_peer = 0;
+    std::pair<std::int64_t, bool> best{-1, false};
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const nn::block_range& range = rows[open[i].replica][open[i].rank];
+      for (std::size_t p = 0; p < free.size(); ++p) {
+        const bool was_assigned = free[p]->computes == range && free[p]->replica == open[i].replica;
+        const std::pair fit{free[p]->overlap(range), was_assigned};
+        if (fit > best) best = fit, best_stage = i, best_peer = p;
+      }
+    }
+    const open_stage at = open[best_stage];
+    made.replicas[at.replica].assignments[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_stage));
+    free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
+  }
+  return made;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed) {
+  return fail(errc::out_of_memory, "layout",
+              std::to_string(peers) + " peers cannot hold the model, it takes " + std::to_string(needed) +
+                  "; the run goes on when more are there");
+}
+
+CAUSEWAY_DECL result<layout> regroup::arrange(const cluster_snapshot& g) {
+  if (stages_ < 1 || stages_ > g.layers) {
+    return fail(errc::invalid_argument, "regroup",
+                std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
+  }
+  const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
+  if (most == 0) return too_few(g.peers.size(), stages_);
+  const std::vector rows(most, even_cut(g.layers, stages_));
+  return assign_peers(rows, even_shares(g.micro_batches, most), g);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+#endif
+
+// ---- causeway/parallel/elastic/block_moves.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_BLOCK_MOVES_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_BLOCK_MOVES_HPP
+
+// Blocks of a model on their way to peers that are to hold them from now on: which go from whom to whom, and how parameters
+// and optimizer state of one become a message.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// `from` and `to` are places in cluster_snapshot::peers.
+struct block_move {
+  std::int64_t block = 0;
+  net::peer_index from = 0;
+  net::peer_index to = 0;
+
+  friend bool operator==(const block_move&, const block_move&) = default;
+};
+
+/// What must move so that everybody has what it is to hold; blocks that nobody has are left out. Each comes from the holder
+/// that sends least so far.
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> moves_for(const stage::layout& to, const stage::cluster_snapshot& g);
+
+/// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
+/// goes with it, what stands behind the last likewise. Precondition: they are held.
+CAUSEWAY_DECL [[nodiscard]] std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+                                                       const nn::block_range& range, std::int64_t layers);
+
+/// Contents of a block: parameters, then each of the optimizer's moments.
+using block_contents = std::vector<float>;
+
+/// Sends and receives `moves` of this peer, `self` in cluster_snapshot::peers; `index_of[p]` is the transport's number of
+/// place p. `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a
+/// peer sent what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
+CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
+                                       std::span<const block_move> moves, net::peer_index self,
+                                       std::span<const net::peer_index> index_of,
+                                       const std::map<std::int64_t, block_contents>& outward,
+                                       std::map<std::int64_t, block_contents>& inward);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_BLOCK_MOVES_HPP
+
+// ---- causeway/parallel/elastic/impl/block_moves.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
+
+// Bodies of parallel/elastic/block_moves.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::cluster_snapshot& g) {
+  std::vector<std::int64_t> sends(g.peers.size(), 0);
+  std::vector<block_move> moves;
+  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
+    const stage::assignment* const assignment = to.find(g.peers[p].id);
+    if (assignment == nullptr) continue;
+    for (std::int64_t b = 0; b < g.layers; ++b) {
+      const nn::block_range block{b, b + 1};
+      if (!assignment->holds(b) || g.peers[p].holds_all(block)) continue;
+      net::peer_index best = static_cast<net::peer_index>(g.peers.size());
+      for (net::peer_index q = 0; q < g.peers.size(); ++q) {
+        if (g.peers[q].holds_all(block) && (best == g.peers.size() || sends[q] < sends[best])) best = q;
+      }
+      if (best == g.peers.size()) continue;
+      ++sends[best];
+      moves.push_back({b, best, p});
+    }
+  }
+  return moves;
+}
+
+CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+                                         const nn::block_range& range, std::int64_t layers) {
+  const auto block_of = [layers](const parameter_segment& s) { return std::clamp<std::int64_t>(s.block, 0, layers - 1); };
+  const auto from =
+      std::find_if(segments.begin(), segments.end(), [&](const auto& s) { return block_of(s) >= range.first; });
+  const auto behind = std::find_if(from, segments.end(), [&](const auto& s) { return block_of(s) >= range.last; });
+  CAUSEWAY_EXPECT(from != segments.end() && block_of(*from) == range.first);
+  const auto begin = static_cast<std::size_t>(from->offset);
+  const std::size_t end = behind == segments.end() ? flat.size() : static_cast<std::size_t>(behind->offset);
+  return flat.subspan(begin, end - begin);
+}
+
+CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
+                                       std::span<const block_move> moves, net::peer_index self,
+                                       std::span<const net::peer_index> index_of,
+                                       const std::map<std::int64_t, block_contents>& outward,
+                                       std::map<std::int64_t, block_contents>& inward) {
+  std::vector<net::scoped_operation> places;
+  collective::flight flight{transport, id, deadline, places, moves.size()};
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const block_move& m = moves[i];
+    const collective::part what{0, static_cast<std::size_t>(m.block)};
+    if (m.to == self) flight.receive(i, index_of[m.from], what, std::as_writable_bytes(std::span{inward.at(m.block)}));
+    if (m.from == self) flight.send(i, index_of[m.to], what, std::as_bytes(std::span{outward.at(m.block)}));
+  }
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const block_move& m = moves[i];
+    if (m.from == self) CAUSEWAY_TRY(flight.finish(i, index_of[m.to]));
+    if (m.to != self) continue;
+    const block_contents& got = inward.at(m.block);
+    CAUSEWAY_TRY(flight.wait_exact(i, index_of[m.from], got.size() * sizeof(float)));
+    if (!std::all_of(got.begin(), got.end(), [](float v) { return std::isfinite(v); })) {
+      return fail(errc::non_finite, collective::peer_name(index_of[m.from]), "it sent parameters that are not finite");
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
+#endif
+
+// ---- causeway/policy/executor.hpp ----
+#ifndef CAUSEWAY_POLICY_EXECUTOR_HPP
+#define CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// What runs a parallelism in a trainer. A program names a parallelism, how peers exchange and what becomes of lost ones,
+// each once; which class computes the steps follows from the three.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// A parallelism runs itself, unless this is specialised for it: train/pipeline_executors.hpp and
+/// train/swarm_executors.hpp do so for fault::quorum.
+///
+/// `type`: a parallelism policy, which the trainer holds and the rules are asked about.
+/// `check`: what is wrong with the values that were given; the trainer's start says so.
+/// `make`: of the parallelism as it was given. May change `env`, and move from `fault` what the executor is to have.
+template <class Parallel, class Comm, class Fault>
+struct executor {
+  using type = Parallel;
+  static result<void> check(const Parallel&, const Fault&) { return {}; }
+  static type make(Parallel&& p, Fault&, auto& /*env*/) { return std::move(p); }
+};
+
+template <class Parallel, class Comm, class Fault>
+using executor_of = typename executor<Parallel, Comm, Fault>::type;
+
+namespace detail {
+
+/// Whether a peer has one `Policy` for each range of blocks that it exchanges.
+template <class Policy, class Parallel>
+concept InSegments = requires {
+  requires Policy::traits.by_segment&& Parallel::traits.cut_apart&& Parallel::traits.has_segments;
+};
+
+/// What a trainer has in the place of `Policy`.
+template <class Policy, class Parallel>
+struct policy_for {
+  using type = Policy;
+};
+template <class Policy, class Parallel>
+  requires InSegments<Policy, Parallel>
+struct policy_for<Policy, Parallel>;  // in train/by_segment.hpp, which comes with train/pipeline_group.hpp
+
+}  // namespace detail
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// ---- causeway/parallel/elastic/step_group.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
+
+// What elastic pipelines ask of the membership of all their peers: who takes part in an attempt, and whether the run has
+// taken the step that came of it. train/pipeline_group.hpp makes one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What all peers hold alike. Parameters are not among it: with the norm, everybody whose gradient is complete makes the
+/// same step from them.
+struct step_record {
+  std::uint64_t step = 0;   ///< steps that the run has taken
+  std::uint64_t state = 0;  ///< names the parameters after them
+  double norm = 0;          ///< of the last step's gradient, over the whole model
+  stage::run_history history{};
+  double loss = 0;            ///< of the last step, summed over the tokens of the global batch
+  std::uint64_t updates = 0;  ///< of the parameters: fewer than steps, where gradients are gathered over several
+
+  friend bool operator==(const step_record&, const step_record&) = default;
+};
+
+/// Peers that try a step together.
+struct step_attempt {
+  net::any_transport* transport = nullptr;
+  std::uint64_t round = 0;
+  std::uint64_t parent = 0;
+  time_point deadline = no_deadline;
+  std::uint32_t attempt = 0;  ///< another one for every attempt at a round
+};
+
+/// Who exchanges the row of one block, where peers hold different ones: places in exchange_entry::holders, rising, and how
+/// much each has in its mean. 0: it keeps the block without computing it, and only takes the mean.
+struct row_holders {
+  std::vector<net::peer_index> members{};
+  std::vector<double> shares{};
+
+  /// Of a member's row in a mean over all of them, each of which counts once; 0: of who is none.
+  [[nodiscard]] float weight_of(net::peer_index member) const {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (members[i] == member) return static_cast<float>(shares[i] * static_cast<double>(members.size()));
+    }
+    return 0;
+  }
+};
+
+/// An exchange of rounds, for the communication policy.
+struct exchange_entry {
+  step_attempt attempt{};
+  std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
+  std::vector<double> shares{};            ///< of each of them, in what they exchange
+  std::vector<std::uint64_t> names{};      ///< of each of them: its identity
+  std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
+  std::vector<row_holders> blocks{};       ///< of each block of the model, where rows are of single ones
+  /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
+  std::span<const float> known{};
+  bool kept = false;        ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;        ///< the run ends with it
+  std::size_t segment = 0;  ///< its number among those of this peer, where it exchanges several
+};
+
+/// What pipelines do for the exchange of a round, or of a step's gradient.
+struct exchange_hooks {
+  /// An entry without an attempt: the policy has nothing to exchange.
+  std::function<result<exchange_entry>()> enter{};
+  /// The mean is here. Success: the run has taken the round, so it may be applied.
+  std::function<result<void>(std::span<const float> mean)> exchanged{};
+  /// Whether the step under way is the run's last, so that everything is exchanged after it.
+  std::function<bool()> run_ends{};
+  /// Of a policy that gathers samples: whether there are enough with the step under way, so that an exchange comes.
+  std::function<bool()> enough{};
+  /// Whether others wait at it, or there will be none in this attempt.
+  std::function<bool()> waits{};
+  /// Once in an attempt that begins with an exchange behind it: those who will exchange at its end. Else no attempt.
+  std::function<exchange_entry()> lines{};
+  bool by_block = false;  ///< rows are of single blocks: those who exchange need not hold the same ones
+};
+
+/// Those who hold the same blocks in an attempt, this peer among them.
+struct block_holders {
+  net::any_transport& transport;          ///< to them alone
+  net::message_id id;                     ///< of one gather, which is theirs
+  std::vector<net::peer_index> peers{};   ///< their numbers in the attempt; none: this peer rests
+  std::vector<std::uint64_t> replicas{};  ///< of each, what names its replica as long as that is whole
+  time_point deadline = no_deadline;
+};
+
+/// What the communication policy keeps from round to round.
+struct exchange_state {
+  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
+  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
+  /// segment of that number, where this peer has several.
+  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
+  std::function<result<void>(std::size_t segment)> forget{};  ///< that
+  /// Where pipelines are cut apart: this peer exchanges each of these ranges by itself from now on, in this order; none:
+  /// all that it holds, alone. What was kept of a range that it had already stays.
+  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};
+  /// Exchanges the segment of that number, while the one before it is about to end.
+  std::function<result<void>(std::size_t segment)> exchange_segment{};
+  std::function<bool()> exchanges_next{};                                                ///< after the step under way
+  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
+  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
+  std::uint64_t round_samples = 0;                                   ///< as shared_state's
+  bool by_pace = false;                                              ///< likewise
+  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
+  /// same.
+  std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
+  std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
+  std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
+  /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
+  /// parameters are not what the live ones began from.
+  std::function<bool(std::optional<std::uint32_t> path)> follow{};
+  std::function<void(std::uint32_t path, std::span<float> to)> parameters_of{};  ///< the shared ones of any path
+};
+
+/// All calls from the trainer's thread.
+class step_group {
+ public:
+  virtual ~step_group() = default;
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+  [[nodiscard]] virtual const step_record& record() const = 0;
+  /// Blocks until the next attempt begins; the one that is under way, if nothing has ended it. Errors that another attempt
+  /// may cure are for the fault policy.
+  virtual result<step_attempt> begin_attempt() = 0;
+  /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
+  virtual result<void> propose(const step_record& next) = 0;
+  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another. `why`: none
+  /// would.
+  virtual result<void> failed(const error& why) = 0;
+  /// The step under way was finished by others: the next verdict is commit.
+  virtual void finished_by_others() = 0;
+  /// What the communication policy exchanges has changed since it was let in: it makes its row again, and the attempt goes
+  /// on.
+  virtual void begin_exchange_again() = 0;
+  /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
+  virtual void exchange_by(exchange_hooks rounds) = 0;
+  /// So many peers are expected to exchange with each other.
+  virtual void expects(std::uint32_t holders) = 0;
+  /// Once the trainer has started.
+  [[nodiscard]] virtual const exchange_state& state() const = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
+
+// ---- causeway/train/elastic_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// Who is there, as the context asks it: a membership that changes during a run (train/member.hpp, over net::fabric), or a
+// fixed set of peers (train/fixed_group.hpp).
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// The memory that all peers hold alike after a committed round, in pieces whose order and sizes are equal on all of them.
+/// The first piece holds the shared parameters.
+struct shared_state {
+  std::vector<std::span<std::byte>> parts;
+  /// Called on the trainer's thread when other contents were put there. `previous`: see ElasticPolicy::adopt.
+  std::function<void(std::span<const float> previous)> adopted;
+  /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
+  /// cannot.
+  std::function<result<void>(std::span<const float> mean)> replay{};
+  /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
+  /// again; else nobody's business.
+  std::vector<std::span<std::byte>> own{};
+  /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
+  /// says for itself when it is ready.
+  std::uint64_t round_samples = 0;
+  bool by_pace = false;  ///< they come when the quickest has done enough
+  /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
+  std::size_t stage_sums = 0;
+  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
+  /// with `divide`. None: it cannot be divided.
+  std::function<std::vector<parameter_row>()> rows{};
+  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
+  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it. Of the
+  /// segment of that number, where there are several.
+  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
+  std::function<result<void>(std::size_t segment)> forget{};
+  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};  ///< as exchange_state's
+  std::function<result<void>(std::size_t segment)> exchange_segment{};            ///< likewise
+  /// Where they may: whether an exchange comes after the step under way.
+  std::function<bool()> exchanges_next{};
+  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
+  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
+  std::uint32_t batch_parts = 0;  ///< as exchange_state's
+  std::function<bool(std::optional<std::uint32_t>)> follow{};
+  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
+  /// Results are a round late: whether a row waits for the next exchange.
+  std::function<std::optional<bool>()> row_waits{};
+  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
+  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
+  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
+  /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
+  std::function<void()> meanwhile{};
+  /// Once this peer is in, a round begins only after it has done its part, or others instead: so it never waits for one to
+  /// be held back.
+  bool awaited = false;
+  /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
+  std::size_t of_model = 0;
+};
+
+/// What a policy of paths, or regions, does where its group says who is on which.
+template <class Comm, class Context>
+void follow_with(shared_state& state, Comm& comm, Context& ctx) {
+  state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
+  state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+}
+/// And one with comm_traits::trains_paths.
+template <class Comm, class Context>
+void share_paths(shared_state& state, Comm& comm, Context& ctx) {
+  state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
+  follow_with(state, comm, ctx);
+}
+
+/// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
+template <class Comm, class Context>
+void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
+  state.rows = [&comm] { return comm.block_rows(); };
+  state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.memory = [&comm](std::size_t) { return comm.memory(); };
+  state.forget = [&comm, &ctx](std::size_t) { return comm.forget(ctx); };
+  state.exchanges_next = [&comm] { return comm.exchanges_next(); };
+  state.row_waits = [&comm] { return comm.row_waits(); };
+  if constexpr (Comm::traits.divides_batches) {
+    state.parts_for = [&comm](const std::vector<double>& speeds) { return comm.parts_for(speeds); };
+  }
+  using gradient_pass = std::function<result<double>()>;
+  if constexpr (Comm::traits.looks_ahead) {
+    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+  }
+  if constexpr (Comm::traits.in_regions) {
+    if (comm.regions() > 0) {
+      state.paths = static_cast<std::uint32_t>(comm.regions());
+      follow_with(state, comm, ctx);
+    }
+  }
+  if constexpr (Comm::traits.talks_between) {
+    state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
+  }
+}
+
+/// The exchange that a peer has been let into.
+struct round_entry {
+  net::any_transport* transport = nullptr;      ///< to the peers that take part, numbered without gaps
+  std::uint64_t round = 0;                      ///< the one that is being made
+  std::uint64_t parent = 0;                     ///< names the committed state that contributions are based on
+  time_point deadline = no_deadline;            ///< for the whole exchange, from how long earlier ones took
+  double share = 0;                             ///< this peer's samples / everybody's
+  std::vector<double> shares{};                 ///< the same of each peer that takes part
+  std::vector<std::uint64_t> identities{};      ///< of each of them, as the membership knows it: see identity()
+  std::vector<std::uint32_t> paths{};           ///< of pipelines: the path of each; of swarms: of each row that counts
+  std::vector<parallel::row_holders> blocks{};  ///< of each block of the model, where rows are of single ones
+  std::uint64_t quota = 0;                      ///< samples that the ledger lets a peer hold; 0: any number
+  bool empty = false;                           ///< nobody has anything to contribute: the round only admits members
+  std::uint32_t attempt = 0;                    ///< another one for every attempt at a round
+  bool last = false;                            ///< with it all samples of the run's budget are contributed
+  /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
+  /// goes from there to everybody.
+  std::optional<net::peer_index> result_at{};
+  std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
+  bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
+
+  /// Those who exchange that row; none: all who are in the exchange.
+  [[nodiscard]] const parallel::row_holders* holders_of(std::size_t block) const {
+    return block < blocks.size() ? &blocks[block] : nullptr;
+  }
+
+  /// Whether nobody brings anything, and nothing is known of what others brought.
+  [[nodiscard]] bool nobody_counts() const {
+    return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);
+  }
+};
+
+/// Thread safety: all calls from the trainer's thread.
+class elastic_group {
+ public:
+  virtual ~elastic_group() = default;
+
+  /// A number that stays the same for this peer across restarts.
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+
+  /// How many peers the run is meant to have.
+  [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
+
+  /// Whether they are always the same ones, who exchange without being let in.
+  [[nodiscard]] virtual bool is_fixed() const { return false; }
+  /// The exchange that a peer is in before it was let into one: that of a fixed set, else of nobody.
+  [[nodiscard]] virtual round_entry view() const { return {}; }
+
+  /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
+  virtual result<void> open(shared_state state, thread_pool& pool) = 0;
+
+  /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
+  /// contribution, for this exchange; `later`: after them, for the one that follows. Entering again before the exchange
+  /// failed gives the same entry.
+  virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
+
+  /// Without waiting: this peer has trained on `samples`, and `gathered` so much of what a round is of
+  /// (shared_state::round_samples). Whether it is time to enter.
+  virtual bool announce(std::uint64_t, std::uint64_t) { return true; }
+
+  /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
+  /// than to wait for the others.
+  virtual bool stand_by(std::uint64_t, std::uint64_t) { return true; }
+
+  /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
+  [[nodiscard]] virtual bool exchange_waits() const { return false; }
+
+  /// Whether an exchange is entered only when its mean is wanted, and nothing is under way during inner steps.
+  [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
+  /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
+  [[nodiscard]] virtual bool run_ends() const { return false; }
+  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
+  [[nodiscard]] virtual bool moves_blocks() const { return false; }
+  /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
+  [[nodiscard]] virtual bool rows_by_block() const { return false; }
+
+  /// Others are given the shared parameters from there: a copy, where they are changed for a while; or their own place.
+  virtual void offer_parameters_at(std::span<float>) {}
+
+  /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
+  /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
+  [[nodiscard]] virtual net::any_transport lasting() { return {}; }
+  /// Where blocks move between peers, the same before the exchange: to those whom the next one is expected to be with. Once
+  /// after each exchange, and only where all peers come from it; else none.
+  [[nodiscard]] virtual std::optional<round_entry> lines() { return {}; }
+  /// To the same, in the same order, until the attempt is over or called off: what is under way then ends.
+  [[nodiscard]] virtual net::any_transport of_attempt() { return {}; }
+
+  /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
+  virtual void leave() {}
+
+  /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
+  /// Where a gradient has several rows, also the parts of it that this one is of.
+  virtual void received(std::span<const float>, const std::vector<index_range>*) {}
+
+  /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
+  /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
+  /// was more than one row.
+  virtual result<void> exchanged(std::span<const float> mean) = 0;
+
+  /// The shared state is that of a round which was just made. A fixed set commits it. `hash`: of what all hold alike, by
+  /// the number of the round.
+  virtual void made(const std::function<std::uint64_t(std::uint64_t)>&) {}
+
+  /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
+  /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
+  virtual result<verdict> decide(const result<void>& outcome, bool candidate) = 0;
+
+  /// Whether `sit_out` may be called.
+  [[nodiscard]] virtual bool can_sit_out() const { return false; }
+
+  /// What this peer computed since its last commit cannot be used, and `why` says what is wrong with it: gives it up, gets
+  /// the shared state back as it was committed, and calls shared_state::adopted. For the rounds that follow, more of them
+  /// after each time in a row, `draw` gives nothing: this peer takes part with no contribution. Ends with verdict::commit,
+  /// or with an error where it happened too often.
+  virtual result<verdict> sit_out(const error& why) { return why; }
+
+  /// The newest committed round that this peer holds, and the name of its state.
+  [[nodiscard]] virtual std::uint64_t round() const = 0;
+  [[nodiscard]] virtual std::uint64_t parent() const = 0;
+  [[nodiscard]] virtual std::uint64_t state_hash() const = 0;
+
+  /// Samples that the last `decide` put into a commit, out of those given to `enter`.
+  [[nodiscard]] virtual std::uint64_t contributed() const = 0;
+
+  /// Up to `count` sample numbers that the ledger gave this peer, after the first `skipped` of them.
+  [[nodiscard]] virtual std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) = 0;
+  /// Whether every sample of the run's budget is in a commit.
+  [[nodiscard]] virtual bool budget_used() const = 0;
+
+  /// The group of elastic pipelines that this is, if it is one.
+  [[nodiscard]] virtual parallel::step_group* steps() noexcept { return nullptr; }
+
+  /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
+  /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
+  /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.
+  virtual void close(bool) {}
+};
+
+/// Closes a group when it goes, if it was given one: a trainer's last member.
+class opened_group {
+ public:
+  opened_group() = default;
+  /// `holders`: of the group, among those that go with this object; without it.
+  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
+      : group_{std::move(group)}, holders_{holders + 1} {}
+  opened_group(opened_group&&) noexcept = default;
+  opened_group& operator=(opened_group&& other) noexcept {
+    std::swap(group_, other.group_);
+    std::swap(holders_, other.holders_);
+    return *this;
+  }
+  ~opened_group() {
+    if (group_) group_->close(group_.use_count() > holders_);
+  }
+
+ private:
+  std::shared_ptr<elastic_group> group_;
+  long holders_ = 0;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// ---- causeway/train/parameter_window.hpp ----
+#ifndef CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+#define CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+
+// What a communication policy sees of the parameters where it has some of this peer's blocks, and others of its kind the
+// rest (train/by_segment.hpp).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// A part of a model's flat buffers; by default all of them. A regular value, for as long as the model has the same part.
+class parameter_window {
+ public:
+  parameter_window() = default;
+  /// `part`: of the values of `all`.
+  parameter_window(const parameter_view& all, std::span<const float> part)
+      : begin_{static_cast<std::size_t>(part.data() - all.values.data())}, size_{part.size()} {
+    const auto first = static_cast<std::int64_t>(begin_), last = static_cast<std::int64_t>(begin_ + size_);
+    for (const parameter_segment& s : all.segments) {
+      if (s.offset < first || s.offset >= last) continue;
+      segments_.push_back(s);
+      segments_.back().offset -= first;
+    }
+  }
+
+  [[nodiscard]] parameter_view of(const parameter_view& all) const {
+    if (segments_.empty()) return all;
+    return {all.values.subspan(begin_, size_), all.gradients.subspan(begin_, size_), segments_};
+  }
+
+ private:
+  std::size_t begin_ = 0, size_ = 0;
+  std::vector<parameter_segment> segments_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+
+// ---- causeway/train/by_segment.hpp ----
+#ifndef CAUSEWAY_TRAIN_BY_SEGMENT_HPP
+#define CAUSEWAY_TRAIN_BY_SEGMENT_HPP
+
+// A policy of gradients where pipelines are cut in different ways: a peer has one of it for each segment of the model that
+// it computes (parallel/elastic/block_segments.hpp), with a residual, factors and numbers of its own. Nobody names it: a
+// trainer has it in the place of a policy where that and its parallelism need it (policy_for).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// What a policy says of itself, without what is between two exchanges.
+constexpr comm_traits of_segments(comm_traits t) {
+  t.replays = false;
+  return t;
+}
+
+/// While it is there a context shows these blocks alone; none: all that it has.
+template <class Context>
+class segment_in_view {
+ public:
+  segment_in_view(Context& ctx, const nn::block_range& blocks) : ctx_{ctx}, before_{ctx.look_at(window(ctx, blocks))} {}
+  segment_in_view(const segment_in_view&) = delete;
+  segment_in_view& operator=(const segment_in_view&) = delete;
+  ~segment_in_view() { ctx_.look_at(std::move(before_)); }
+
+ private:
+  static parameter_window window(Context& ctx, const nn::block_range& blocks) {
+    if (blocks.size() == 0) return {};
+    const parameter_view all = ctx.model().parameters().view();
+    return {all, parallel::blocks_in(all.values, all.segments, blocks, ctx.model().blocks())};
+  }
+
+  Context& ctx_;
+  parameter_window before_;
+};
+
+/// Cost: what one `Policy` costs for each segment, one after the other.
+template <class Policy>
+class by_segment {
+ public:
+  static constexpr std::string_view name = Policy::name;
+  static constexpr comm_traits traits = of_segments(Policy::traits);
+  static constexpr std::uint32_t state_version = Policy::state_version + 100;
+
+  /// `pattern` is what the others are made like; it exchanges nothing, and has what all peers hold alike.
+  by_segment(Policy pattern = Policy{}) : pattern_{std::move(pattern)} {}  // NOLINT: stands for the policy
+
+  [[nodiscard]] const Policy& pattern() const noexcept { return pattern_; }
+  [[nodiscard]] by_segment another() const { return {pattern_.another()}; }
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(pattern_.start(ctx));
+    return for_each(ctx, [&](Policy& p) { return p.start(ctx); });
+  }
+
+  /// The exchange of the first segment; those of the others come before it is over (`exchange`).
+  result<void> before_inner_step(auto& ctx) {
+    CAUSEWAY_TRY(ctx.enter_exchange());  // it may change the segments, so none of their policies is at work
+    CAUSEWAY_EXPECT(!parts_.empty());
+    const segment_in_view shown{ctx, parts_.front()->blocks};
+    return parts_.front()->policy.before_inner_step(ctx);
+  }
+  result<void> exchange(auto& ctx, std::size_t segment) {
+    const segment_in_view shown{ctx, parts_[segment]->blocks};
+    return ctx.one_more([&] { return parts_[segment]->policy.before_inner_step(ctx); });
+  }
+  result<void> after_inner_step(auto& ctx) {
+    CAUSEWAY_TRY(for_each(ctx, [&](Policy& p) { return p.after_inner_step(ctx); }));
+    copy_alike(parts_.front()->policy, pattern_);
+    return {};
+  }
+  result<void> finish(auto&) { return {}; }
+
+  /// From now on this peer exchanges these; none: all that it holds, alone. What was kept of one that it had stays.
+  result<void> take(auto& ctx, std::span<const nn::block_range> wanted) {
+    const nn::block_range all{};
+    if (wanted.empty()) wanted = {&all, 1};
+    const auto place_of = [&](const nn::block_range& blocks) {
+      return std::find_if(parts_.begin(), parts_.end(), [&](const auto& p) { return p != nullptr && p->blocks == blocks; });
+    };
+    for (const nn::block_range& blocks : wanted) {
+      if (place_of(blocks) != parts_.end()) continue;
+      CAUSEWAY_ASSIGN(std::unique_ptr<part> made, begun(ctx, blocks));
+      parts_.push_back(std::move(made));
+    }
+    std::vector<std::unique_ptr<part>> now;
+    for (const nn::block_range& blocks : wanted) now.push_back(std::move(*place_of(blocks)));
+    parts_ = std::move(now);
+    return {};
+  }
+
+  void serialize(auto& ar) {
+    ar(pattern_);
+    std::uint64_t count = parts_.size();
+    ar(count);
+    for (std::size_t i = 0; i < count; ++i) {  // one by one: a count without bytes behind it takes no memory
+      if (i == parts_.size()) parts_.push_back(std::make_unique<part>(part{{}, pattern_.another()}));
+      ar(parts_[i]->blocks.first, parts_[i]->blocks.last, parts_[i]->policy);
+    }
+  }
+
+  void shared(auto& ar) { pattern_.shared(ar); }
+  void adopt(auto& ctx, std::span<const float> previous) {
+    pattern_.adopt(ctx, previous);
+    for (const auto& p : parts_) {
+      copy_alike(pattern_, p->policy);
+      const segment_in_view shown{ctx, p->blocks};
+      p->policy.adopt(ctx, previous);
+    }
+  }
+  result<void> catch_up(auto& ctx) { return pattern_.catch_up(ctx); }
+
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return {}; }           // gradients leave nothing for a parameter
+  result<void> divide(auto&, std::span<const parameter_segment>) { return {}; }  // `take` comes after
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return pattern_.memory(); }
+  result<void> forget(auto& ctx) { return pattern_.forget(ctx); }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory_of(std::size_t segment) {
+    return segment < parts_.size() ? parts_[segment]->policy.memory() : memory();
+  }
+  result<void> forget_segment(auto& ctx, std::size_t segment) {
+    const segment_in_view shown{ctx, parts_[segment]->blocks};
+    return parts_[segment]->policy.forget(ctx);
+  }
+  [[nodiscard]] bool exchanges_next() { return true; }
+  /// Of results that are a step late: whether all rows wait.
+  [[nodiscard]] std::optional<bool> row_waits() {
+    std::optional<bool> all = pattern_.row_waits();
+    if (!all) return {};
+    const auto waits = [](const auto& p) { return p->policy.row_waits().value_or(false); };
+    return std::all_of(parts_.begin(), parts_.end(), waits);
+  }
+
+ private:
+  struct part {
+    nn::block_range blocks;  ///< empty: all that this peer holds
+    Policy policy;
+  };
+
+  result<void> for_each(auto& ctx, auto&& f) {
+    for (const auto& p : parts_) {
+      const segment_in_view shown{ctx, p->blocks};
+      CAUSEWAY_TRY(f(p->policy));
+    }
+    return {};
+  }
+
+  /// As a newcomer's: with what all hold alike, and nothing else.
+  result<std::unique_ptr<part>> begun(auto& ctx, const nn::block_range& blocks) {
+    auto made = std::make_unique<part>(part{blocks, pattern_.another()});
+    const segment_in_view shown{ctx, blocks};
+    CAUSEWAY_TRY(made->policy.start(ctx));
+    copy_alike(pattern_, made->policy);
+    const std::uint64_t step = ctx.step();
+    made->policy.adopt(ctx, {});
+    ctx.resume_at(step, true);
+    return made;
+  }
+
+  static void copy_alike(Policy& from, Policy& to) {
+    const auto source = alike_of(from), target = alike_of(to);
+    CAUSEWAY_EXPECT(source.size() == target.size());
+    for (std::size_t i = 0; i < source.size(); ++i) {
+      CAUSEWAY_EXPECT(source[i].size() == target[i].size());
+      std::copy(source[i].begin(), source[i].end(), target[i].begin());
+    }
+  }
+  /// What all peers hold alike, without what goes with blocks.
+  static std::vector<std::span<std::byte>> alike_of(Policy& p) {
+    membership::image_collector all;
+    p.shared(all);
+    std::vector<std::span<std::byte>> parts = all.parts();
+    const auto of_blocks = p.memory();
+    std::erase_if(parts, [&](std::span<std::byte> part) {
+      return std::any_of(of_blocks.begin(), of_blocks.end(), [&](auto b) { return b.data() == part.data(); });
+    });
+    return parts;
+  }
+
+  Policy pattern_;
+  std::vector<std::unique_ptr<part>> parts_;  // of the segments that this peer computes, rising
+};
+
+/// What pipelines ask of it: of each segment what they ask of one policy.
+template <class Policy, class Context>
+void move_with_blocks(shared_state& state, by_segment<Policy>& comm, Context& ctx) {
+  causeway::move_with_blocks(state, comm, ctx);
+  state.memory = [&comm](std::size_t segment) { return comm.memory_of(segment); };
+  state.forget = [&comm, &ctx](std::size_t segment) { return comm.forget_segment(ctx, segment); };
+  state.take_segments = [&](std::span<const nn::block_range> ranges) { return comm.take(ctx, ranges); };
+  state.exchange_segment = [&](std::size_t segment) { return comm.exchange(ctx, segment); };
+}
+
+template <class Policy, class Parallel>
+  requires InSegments<Policy, Parallel>
+struct policy_for<Policy, Parallel> {
+  using type = by_segment<Policy>;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_BY_SEGMENT_HPP
+
+// ---- causeway/train/checkpoint.hpp ----
+#ifndef CAUSEWAY_TRAIN_CHECKPOINT_HPP
+#define CAUSEWAY_TRAIN_CHECKPOINT_HPP
+
+// A trainer's state as named sections of a checkpoint, and back. Saving, loading and going on is bit-equal to not having
+// stopped, with the same number of threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Turns a value with `serialize` into bytes and back; io::archiver is one, io::cereal_archiver another.
+template <class A>
+concept Archiver = requires(A& a, std::uint64_t& value, std::span<const std::byte> bytes) {
+  { a.to_bytes(value) } -> ConvertibleTo<result<std::vector<std::byte>>>;
+  { a.from_bytes(bytes, value) } -> std::same_as<result<void>>;
+};
+
+namespace detail {
+
+struct section_names {
+  static constexpr const char* parameters = "model.parameters";
+  static constexpr const char* layout = "model.layout";
+  static constexpr const char* cut = "cut";
+};
+
+}  // namespace detail
+
+/// Where in the run a checkpoint was made. The checkpoints of all peers together are a consistent cut if their rounds are
+/// equal: within a round peers are on their own, so their steps may differ.
+struct cut {
+  std::uint64_t step = 0;
+  std::uint64_t round = 0;
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(step, round);
+  }
+};
+
+/// Where `file` was made.
+template <Archiver A>
+[[nodiscard]] result<cut> read_cut(const io::section_file& file, A archiver) {
+  CAUSEWAY_ASSIGN(const io::section_view found, file.find(detail::section_names::cut));
+  cut where;
+  CAUSEWAY_TRY(archiver.from_bytes(found.bytes, where));
+  return where;
+}
+
+namespace detail {
+
+/// An object of a trainer's state: in which section it is kept, and how `A` turns it into bytes and back. Without its type,
+/// so that saving and restoring are compiled once for all trainers.
+template <class A>
+struct state_entry {
+  std::string section;
+  std::uint32_t version;
+  void* object;
+  result<std::vector<std::byte>> (*to_bytes)(A&, void*);
+  result<void> (*from_bytes)(A&, std::span<const std::byte>, void*);
+};
+
+template <class A>
+struct state_lister {
+  std::vector<state_entry<A>> entries;
+
+  template <class T>
+  void operator()(std::string section, std::uint32_t version, T& object) {
+    entries.push_back({std::move(section), version, &object, to_bytes<T>, from_bytes<T>});
+  }
+
+ private:
+  template <class T>
+  static result<std::vector<std::byte>> to_bytes(A& archiver, void* object) {
+    return archiver.to_bytes(*static_cast<T*>(object));
+  }
+  template <class T>
+  static result<void> from_bytes(A& archiver, std::span<const std::byte> bytes, void* object) {
+    return archiver.from_bytes(bytes, *static_cast<T*>(object));
+  }
+};
+
+template <class A>
+result<std::vector<io::section>> save_state(parameter_store& store, cut where, const state_lister<A>& state, A& archiver) {
+  std::vector<io::section> sections;
+  sections.push_back(io::section::of<float>(section_names::parameters, 1, store.values()));
+  CAUSEWAY_ASSIGN(auto layout, archiver.to_bytes(store.layout_hash()));
+  sections.emplace_back(section_names::layout, 1, std::move(layout));
+  CAUSEWAY_ASSIGN(auto made_at, archiver.to_bytes(where));
+  sections.emplace_back(section_names::cut, 1, std::move(made_at));
+  for (const state_entry<A>& entry : state.entries) {
+    CAUSEWAY_ASSIGN(auto bytes, entry.to_bytes(archiver, entry.object));
+    sections.emplace_back(entry.section, entry.version, std::move(bytes));
+  }
+  return sections;
+}
+
+}  // namespace detail
+
+/// The state of `trainer` as it stands. The section with the parameters refers to the model's own memory: write the
+/// sections before the next step. Memory: a copy of everything else, above all of the optimizers' moments.
+template <class Trainer, Archiver A>
+[[nodiscard]] result<std::vector<io::section>> save_state(Trainer& trainer, A archiver) {
+  detail::state_lister<A> state;
+  trainer.for_each_state(state);
+  const cut where{trainer.context().step(), trainer.context().round()};
+  return detail::save_state(trainer.model().parameters(), where, state, archiver);
+}
+
+/// Reads only the parameters, into the store of a model built alike: for generating and exporting. errc::wrong_model if the
+/// shapes differ.
+template <Archiver A>
+[[nodiscard]] result<void> restore_parameters(parameter_store& store, const io::section_file& file, A archiver) {
+  CAUSEWAY_ASSIGN(const io::section_view layout, file.find(detail::section_names::layout));
+  std::uint64_t hash = 0;
+  CAUSEWAY_TRY(archiver.from_bytes(layout.bytes, hash));
+  if (hash != store.layout_hash()) {
+    return fail(
+        errc::wrong_model, detail::section_names::layout,
+        "the checkpoint is of a model with other shapes; use the options that it was trained with, or another run name");
+  }
+  CAUSEWAY_TRY(file.copy_to(detail::section_names::parameters, store.values()));
+  store.touch();
+  return {};
+}
+
+namespace detail {
+
+template <class A>
+result<void> restore_state(parameter_store& store, const io::section_file& file, const state_lister<A>& state,
+                           A& archiver) {
+  std::vector<io::wanted_section> wanted{
+      {section_names::parameters, 1}, {section_names::layout, 1}, {section_names::cut, 1}};
+  for (const state_entry<A>& entry : state.entries) wanted.push_back({entry.section, entry.version});
+  CAUSEWAY_TRY(file.match(wanted));
+  CAUSEWAY_TRY(restore_parameters(store, file, archiver));
+  for (const state_entry<A>& entry : state.entries) {
+    CAUSEWAY_ASSIGN(const io::section_view found, file.find(entry.section));
+    if (const auto read = entry.from_bytes(archiver, found.bytes, entry.object); !read) {
+      return fail(read.error().code, entry.section, read.error().message);
+    }
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// Puts the state from a verified checkpoint into `trainer`, which must be built with the same model and policies. A
+/// missing, unknown or newer section, or another model, is an error that names both sides and leaves the trainer as it was.
+/// Call `trainer.start()` afterwards.
+template <class Trainer, Archiver A>
+[[nodiscard]] result<void> restore_state(Trainer& trainer, const io::section_file& file, A archiver) {
+  detail::state_lister<A> state;
+  trainer.for_each_state(state);
+  CAUSEWAY_TRY(detail::restore_state(trainer.model().parameters(), file, state, archiver));
+  trainer.restored();
+  return {};
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_CHECKPOINT_HPP
+
 // ---- causeway/collective/gather.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
 #define CAUSEWAY_COLLECTIVE_GATHER_HPP
@@ -13400,8 +15819,6 @@ template result<void> all_gather(net::any_transport&, const net::message_id&, st
 
 // Which checkpoints of several peers go together: those of the newest round that all of them hold. Each peer lists its own,
 // tells the others the newest rounds, and all choose alike.
-
-#include <limits>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -13598,173 +16015,6 @@ result<void> broadcast(T& transport, const net::message_id& id, net::peer_index 
 
 #endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
 
-// ---- causeway/collective/group_view.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
-#define CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
-
-// Some peers of a transport as a Transport of their own, ranked in the order in which they are listed: pairs, regions, the
-// axis of a grid; or all of them in another order, where an algorithm sends to the next rank and the order is what costs.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-using peer_group = std::vector<net::peer_index>;
-
-/// Whether each of `peers` peers is in one group, and no group is empty.
-CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers);
-
-/// The first of each group.
-CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);
-
-/// The group of a peer: an empty one if it is in none.
-CAUSEWAY_DECL [[nodiscard]] peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer);
-
-/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
-using region_list = std::vector<peer_group>;
-
-/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
-struct region_label {
-  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
-
-  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
-  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
-};
-
-/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
-/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
-CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
-
-/// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
-/// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
-/// once needs different ones. Errors of the transport name its peers, not ranks.
-class group_view {
- public:
-  /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
-  /// them.
-  CAUSEWAY_DECL group_view(net::any_transport& over, std::vector<net::peer_index> members);
-
-  [[nodiscard]] net::peer_index self() const noexcept { return self_; }
-  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
-  [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
-
-  CAUSEWAY_DECL net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
-  CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
-  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
-  [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
-  CAUSEWAY_DECL bool wait_any(std::span<const net::operation> ops, time_point deadline);
-
-  /// Of the whole transport.
-  [[nodiscard]] traffic stats() const { return over_->stats(); }
-
- private:
-  static constexpr net::operation no_operation = 0;
-
-  [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
-
-  CAUSEWAY_DECL [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
-  CAUSEWAY_DECL [[nodiscard]] bool are_distinct() const;
-
-  net::any_transport* over_;
-  std::vector<net::peer_index> members_;
-  net::peer_index self_;
-};
-static_assert(net::Transport<group_view>);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
-
-// ---- causeway/collective/impl/group_view.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
-
-// Bodies of collective/group_view.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
-  std::vector<net::peer_index> all;
-  for (const auto& group : groups) {
-    if (group.empty()) return false;
-    all.insert(all.end(), group.begin(), group.end());
-  }
-  std::sort(all.begin(), all.end());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i] != i) return false;
-  }
-  return all.size() == peers;
-}
-
-CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
-  peer_group hubs;
-  for (const peer_group& group : groups) hubs.push_back(group.front());
-  return hubs;
-}
-
-CAUSEWAY_DECL peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer) {
-  for (const peer_group& group : groups) {
-    if (std::find(group.begin(), group.end(), peer) != group.end()) return group;
-  }
-  return {};
-}
-
-CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
-  std::map<std::uint32_t, std::vector<net::peer_index>> named;
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != region_label::any) named[own[p]].push_back(p);
-  }
-  region_list all;
-  for (auto& [name, peers] : named) all.push_back(std::move(peers));
-  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
-  for (net::peer_index p = 0; p < own.size(); ++p) {
-    if (own[p] != region_label::any) continue;
-    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
-  }
-  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
-  return all;
-}
-
-CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
-    : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
-  CAUSEWAY_EXPECT(self_ < members_.size());
-  CAUSEWAY_EXPECT(are_distinct());
-}
-
-CAUSEWAY_DECL net::operation group_view::send(net::peer_index to, const net::message_id& id,
-                                              std::span<const std::byte> bytes) {
-  return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
-}
-
-CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net::message_id& id,
-                                                 std::span<std::byte> buffer) {
-  return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
-}
-
-CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
-  if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
-  return over_->wait(op, deadline);
-}
-
-CAUSEWAY_DECL bool group_view::wait_any(std::span<const net::operation> ops, time_point deadline) {
-  return std::find(ops.begin(), ops.end(), no_operation) != ops.end() || over_->wait_any(ops, deadline);
-}
-
-CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
-  return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
-}
-
-CAUSEWAY_DECL bool group_view::are_distinct() const {
-  std::vector<net::peer_index> sorted = members_;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
-#endif
-
 // ---- causeway/collective/pairs.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_PAIRS_HPP
 #define CAUSEWAY_COLLECTIVE_PAIRS_HPP
@@ -13827,155 +16077,6 @@ CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
-#endif
-
-// ---- causeway/nn/model_part.hpp ----
-#ifndef CAUSEWAY_NN_MODEL_PART_HPP
-#define CAUSEWAY_NN_MODEL_PART_HPP
-
-// Which blocks of a model a peer holds. Whoever holds block 0 holds the embedding too, whoever holds the last block the
-// output layer; a token table that is both is then held at both ends. Where clients have the ends and servers the blocks,
-// each is a part by itself. In a model with joined ends these are block 0.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// Blocks [first, last) of a model. The part that starts at 0 has the embedding too, the one that ends at the number of
-/// blocks the output layer; every part has at least one block.
-struct block_range {
-  std::int64_t first = 0;
-  std::int64_t last = 0;
-
-  [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
-  friend constexpr bool operator==(const block_range&, const block_range&) = default;
-};
-
-/// What a pass through a range of blocks computes: some layers, before them the embedding, behind them the output layer.
-struct stage_way {
-  block_range layers;
-  bool embeds = false;
-  bool ends = false;
-
-  /// Of a model with so many blocks. `joined_ends`: embedding and output layer are block 0. Alone that is the embedding, or
-  /// for what comes from another stage (`has_input`) the output layer; it is both in a pass through the whole model.
-  CAUSEWAY_DECL [[nodiscard]] static stage_way of(const block_range& r, std::int64_t blocks, bool joined_ends,
-                                                  bool has_input) noexcept;
-};
-
-/// Ranges of blocks, rising and apart; several where a peer has several chunks of a pipeline.
-class model_part {
- public:
-  /// All of a model.
-  model_part() = default;
-  CAUSEWAY_DECL explicit model_part(std::vector<block_range> ranges);
-  CAUSEWAY_DECL explicit model_part(block_range range);
-
-  /// Embedding and output layer, and no block.
-  CAUSEWAY_DECL [[nodiscard]] static model_part ends();
-  /// Blocks, and nothing of what stands before the first and behind the last.
-  CAUSEWAY_DECL [[nodiscard]] static model_part blocks_alone(block_range range);
-
-  /// The ranges in a model of `layers` blocks.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
-  CAUSEWAY_DECL [[nodiscard]] bool is_whole(std::int64_t layers) const;
-  [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
-  CAUSEWAY_DECL [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
-
-  /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
-  /// as well.
-  CAUSEWAY_DECL [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
-
-  /// Ranges must rise, not be empty, not touch each other, and lie within the model.
-  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers) const;
-
-  CAUSEWAY_DECL [[nodiscard]] static std::string text(const block_range& r);
-
- private:
-  std::vector<block_range> ranges_;  // none: all blocks
-  bool has_blocks_ = true;
-  bool has_ends_ = true;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_MODEL_PART_HPP
-
-// ---- causeway/nn/impl/model_part.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
-#define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
-
-// Bodies of nn/model_part.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-CAUSEWAY_DECL stage_way stage_way::of(const block_range& r, std::int64_t blocks, bool joined_ends,
-                                      bool has_input) noexcept {
-  if (!joined_ends) return {r, r.first == 0, r.last == blocks};
-  const bool first = r.first == 0, whole = first && r.last == blocks;
-  return {
-      {std::max<std::int64_t>(r.first - 1, 0), r.last - 1}, whole || (first && !has_input), whole || (first && has_input)};
-}
-
-CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
-
-CAUSEWAY_DECL model_part::model_part(block_range range) : ranges_{range} {}
-
-CAUSEWAY_DECL model_part model_part::ends() {
-  model_part p;
-  p.has_blocks_ = false;
-  return p;
-}
-
-CAUSEWAY_DECL model_part model_part::blocks_alone(block_range range) {
-  model_part p{range};
-  p.has_ends_ = false;
-  return p;
-}
-
-CAUSEWAY_DECL std::vector<block_range> model_part::ranges(std::int64_t layers) const {
-  if (!has_blocks_) return {};
-  return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
-}
-
-CAUSEWAY_DECL bool model_part::is_whole(std::int64_t layers) const {
-  if (!has_blocks_ || !has_ends_) return false;
-  return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
-}
-
-CAUSEWAY_DECL bool model_part::holds(const block_range& wanted) const noexcept {
-  if (!has_blocks_) return false;
-  return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
-           return r.first <= wanted.first && wanted.last <= r.last;
-         });
-}
-
-CAUSEWAY_DECL bool model_part::holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
-  const bool end = block < 0 || block >= layers;
-  if (!has_blocks_) return end;
-  if (!has_ends_) return !end && holds(block);
-  return holds(std::clamp(block, std::int64_t{0}, layers - 1));
-}
-
-CAUSEWAY_DECL result<void> model_part::check(std::int64_t layers) const {
-  std::int64_t from = 0;
-  for (const block_range& r : ranges_) {
-    if (r.first < from || r.last <= r.first || r.last > layers) {
-      return fail(errc::invalid_argument, "model part",
-                  "blocks " + text(r) + " of a model with " + std::to_string(layers) +
-                      "; ranges must rise, be apart and have at least one block");
-    }
-    from = r.last + 1;
-  }
-  return {};
-}
-
-CAUSEWAY_DECL std::string model_part::text(const block_range& r) {
-  return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_IMPL_MODEL_PART_IPP
 #endif
 
 // ---- causeway/optim/optimizer.hpp ----
@@ -14245,672 +16346,6 @@ class contribution {
 
 #endif  // CAUSEWAY_TRAIN_CONTRIBUTION_HPP
 
-// ---- causeway/stage/layout.hpp ----
-#ifndef CAUSEWAY_STAGE_LAYOUT_HPP
-#define CAUSEWAY_STAGE_LAYOUT_HPP
-
-// Who holds and computes which blocks, where peers come and go: pipelines that need not be cut alike, and may be of
-// different length. Where pipelines are cut alike, one may lack a stage: its micro-batches take a detour there. All peers
-// of an attempt work out the same layout from the same facts.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-/// In the place of a peer: nobody is assigned.
-inline constexpr std::uint64_t nobody = 0;
-
-/// Who computes a stage of one replica, and what it keeps besides.
-struct assignment {
-  std::uint64_t peer = nobody;
-  nn::block_range computes;
-  /// Rising and apart, `computes` within one of them: what else it keeps up to date, for when another peer is lost. None:
-  /// what it computes.
-  std::vector<nn::block_range> keeps{};
-
-  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> held() const;
-  CAUSEWAY_DECL [[nodiscard]] bool holds(std::int64_t block) const;
-  friend bool operator==(const assignment&, const assignment&) = default;
-};
-
-/// One whole pipeline.
-struct replica {
-  std::vector<assignment> assignments;  ///< in the order of the model
-  std::uint32_t micro_batches = 0;      ///< its share of the global batch
-  bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
-
-  friend bool operator==(const replica&, const replica&) = default;
-};
-
-/// Peers without an assignment are spare.
-struct layout {
-  std::vector<replica> replicas;
-
-  struct place {
-    std::size_t replica = 0, rank = 0;
-  };
-  /// Where a peer is; nullptr: spare.
-  CAUSEWAY_DECL [[nodiscard]] const assignment* find(std::uint64_t peer, place* at = nullptr) const;
-  /// The peers that hold a block, in the order of replicas and ranks.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
-  /// The number of the first micro-batch of a replica.
-  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
-
-  /// Those who have an assignment, in the order of replicas and ranks.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> assigned() const;
-  CAUSEWAY_DECL [[nodiscard]] bool has_unassigned() const;
-  /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `assigned()`.
-  /// Micro-batches go to the pipelines in turn; where one has nobody for a stage, to the others' peers of that stage in
-  /// turn. Precondition: `check` finds nothing wrong, and all replicas are cut alike.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
-
-  friend bool operator==(const layout&, const layout&) = default;
-
-  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one assignment. Where a
-  /// stage has nobody, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes
-  /// every stage.
-  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
-
- private:
-  static constexpr std::uint32_t empty = UINT32_MAX;
-
-  // Where each stage without a peer has another of its pipeline that keeps it, that one does it; else micro-batches go to
-  // other pipelines, which must be cut alike.
-  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const assignment& empty_one);
-  CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
-};
-
-/// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
-/// first.
-[[nodiscard]] constexpr std::size_t successor(std::size_t rank, std::size_t ranks) noexcept { return (rank + 1) % ranks; }
-/// And the one that keeps that of `rank`.
-[[nodiscard]] constexpr std::size_t shadow_of(std::size_t rank, std::size_t ranks) noexcept {
-  return (rank + ranks - 1) % ranks;
-}
-
-/// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
-CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
-
-/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
-
-// ---- causeway/stage/impl/layout.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
-#define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
-
-// Bodies of stage/layout.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
-  return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
-}
-
-CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
-  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
-  return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
-}
-
-CAUSEWAY_DECL const assignment* layout::find(std::uint64_t peer, place* at) const {
-  for (std::size_t r = 0; r < replicas.size(); ++r) {
-    for (std::size_t s = 0; s < replicas[r].assignments.size(); ++s) {
-      if (replicas[r].assignments[s].peer != peer) continue;
-      if (at != nullptr) *at = {r, s};
-      return &replicas[r].assignments[s];
-    }
-  }
-  return nullptr;
-}
-
-CAUSEWAY_DECL std::vector<std::uint64_t> layout::holders(std::int64_t block) const {
-  std::vector<std::uint64_t> all;
-  for (const replica& r : replicas) {
-    for (const assignment& s : r.assignments) {
-      if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
-  std::uint32_t sum = 0;
-  for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
-  return sum;
-}
-
-CAUSEWAY_DECL std::vector<std::uint64_t> layout::assigned() const {
-  std::vector<std::uint64_t> all;
-  for (const replica& r : replicas) {
-    for (const assignment& s : r.assignments) {
-      if (s.peer != nobody) all.push_back(s.peer);
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL bool layout::has_unassigned() const {
-  std::size_t assignments = 0;
-  for (const replica& r : replicas) assignments += r.assignments.size();
-  return assigned().size() < assignments;
-}
-
-CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
-  std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
-  std::uint32_t next = 0;
-  for (const replica& r : replicas) {
-    auto& row = place_of.emplace_back();
-    for (const assignment& s : r.assignments) row.push_back(s.peer != nobody ? next++ : empty);
-  }
-  std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
-  std::vector<std::size_t> turn(place_of.front().size());
-  for (std::size_t m = 0; m < all.size(); ++m) {
-    for (std::size_t s = 0; s < turn.size(); ++s) {
-      std::uint32_t peer = place_of[m % replicas.size()][s];
-      while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
-      all[m].push_back(peer);
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
-  const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
-  std::vector<std::uint64_t> peers;
-  for (const replica& r : replicas) {
-    std::int64_t next = 0;
-    for (const assignment& s : r.assignments) {
-      if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
-      CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
-      if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
-      next = s.computes.last;
-      if (s.peer != nobody) peers.push_back(s.peer);
-    }
-    if (next != layers) return wrong("a replica does not compute each block once");
-  }
-  std::sort(peers.begin(), peers.end());
-  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two assignments");
-  if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
-    return wrong("the replicas' micro-batches are not those of the global batch");
-  return has_unassigned() ? check_detours() : result<void>{};
-}
-
-CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_one) {
-  return std::any_of(r.assignments.begin(), r.assignments.end(), [&](const assignment& s) {
-    return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
-  });
-}
-
-CAUSEWAY_DECL result<void> layout::check_detours() const {
-  const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
-    return std::all_of(r.assignments.begin(), r.assignments.end(),
-                       [&](const assignment& s) { return s.peer != nobody || is_kept_in(r, s); });
-  });
-  if (all_kept) return {};
-  for (const replica& r : replicas) {
-    const auto& first = replicas.front().assignments;
-    const bool alike = std::equal(r.assignments.begin(), r.assignments.end(), first.begin(), first.end(),
-                                  [](const assignment& a, const assignment& b) { return a.computes == b.computes; });
-    if (!alike) return fail(errc::invalid_argument, "layout", "stages have nobody, but replicas are not cut alike");
-    for (const assignment& s : r.assignments) {
-      if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
-    }
-  }
-  return {};
-}
-
-CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
-  const auto n = static_cast<std::uint32_t>(replicas);
-  std::vector<std::uint32_t> shares(replicas, micro_batches / n);
-  for (std::uint32_t i = 0; i < micro_batches % n; ++i) ++shares[i];
-  return shares;
-}
-
-CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
-  CAUSEWAY_EXPECT(stages >= 1 && stages <= layers);
-  std::vector<nn::block_range> ranges;
-  for (std::int64_t s = 0; s < stages; ++s) ranges.push_back({s * layers / stages, (s + 1) * layers / stages});
-  return ranges;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
-#endif
-
-// ---- causeway/stage/run_history.hpp ----
-#ifndef CAUSEWAY_STAGE_RUN_HISTORY_HPP
-#define CAUSEWAY_STAGE_RUN_HISTORY_HPP
-
-// How a run of elastic pipelines went so far, for recovery policies that look back. It is voted on with each step, so that
-// all peers have the same one, also those that have just come.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-/// A regular value without padding: it travels as it is.
-struct run_history {
-  static constexpr std::size_t most = 60;  ///< intervals that are kept
-
-  std::uint32_t replicas = 0;               ///< that took the last step
-  std::uint32_t stages = 0;                 ///< of the first of them
-  std::array<std::uint16_t, most> there{};  ///< peers at the end of each interval, the newest last; 0: before the run
-
-  /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
-  /// nothing, for a recovery policy that does not look back.
-  CAUSEWAY_DECL void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
-  CAUSEWAY_DECL void add_interval(std::size_t peers);
-
-  /// Peers of each interval that there was.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> counts() const;
-
-  friend bool operator==(const run_history&, const run_history&) = default;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP
-
-// ---- causeway/stage/impl/run_history.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-#define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-
-// Bodies of stage/run_history.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
-  if (interval == 0) return;
-  replicas = static_cast<std::uint32_t>(l.replicas.size());
-  stages = static_cast<std::uint32_t>(l.replicas.front().assignments.size());
-  if (steps % interval == 0) add_interval(peers);
-}
-
-CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
-  std::shift_left(there.begin(), there.end(), 1);
-  there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
-}
-
-CAUSEWAY_DECL std::vector<std::size_t> run_history::counts() const {
-  const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
-  return {first, there.end()};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-#endif
-
-// ---- causeway/parallel/elastic/step_group.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
-
-// What elastic pipelines ask of the membership of all their peers: who takes part in an attempt, and whether the run has
-// taken the step that came of it. train/pipeline_group.hpp makes one.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What all peers hold alike. Parameters are not among it: with the norm, everybody whose gradient is complete makes the
-/// same step from them.
-struct step_record {
-  std::uint64_t step = 0;   ///< steps that the run has taken
-  std::uint64_t state = 0;  ///< names the parameters after them
-  double norm = 0;          ///< of the last step's gradient, over the whole model
-  stage::run_history history{};
-  double loss = 0;            ///< of the last step, summed over the tokens of the global batch
-  std::uint64_t updates = 0;  ///< of the parameters: fewer than steps, where gradients are gathered over several
-
-  friend bool operator==(const step_record&, const step_record&) = default;
-};
-
-/// Peers that try a step together.
-struct step_attempt {
-  net::any_transport* transport = nullptr;
-  std::uint64_t round = 0;
-  std::uint64_t parent = 0;
-  time_point deadline = no_deadline;
-  std::uint32_t attempt = 0;  ///< another one for every attempt at a round
-};
-
-/// An exchange of rounds, for the communication policy.
-struct exchange_entry {
-  step_attempt attempt{};
-  std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
-  std::vector<double> shares{};            ///< of each of them, in what they exchange
-  std::vector<std::uint64_t> names{};      ///< of each of them: its identity
-  std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
-  /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
-  std::span<const float> known{};
-  bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
-  bool last = false;  ///< the run ends with it
-};
-
-/// What pipelines do for the exchange of a round, or of a step's gradient.
-struct exchange_hooks {
-  /// An entry without an attempt: the policy has nothing to exchange.
-  std::function<result<exchange_entry>()> enter{};
-  /// The mean is here. Success: the run has taken the round, so it may be applied.
-  std::function<result<void>(std::span<const float> mean)> exchanged{};
-  /// Whether the step under way is the run's last, so that everything is exchanged after it.
-  std::function<bool()> run_ends{};
-  /// Of a policy that gathers samples: whether there are enough with the step under way, so that an exchange comes.
-  std::function<bool()> enough{};
-  /// Whether others wait at it, or there will be none in this attempt.
-  std::function<bool()> waits{};
-  /// Once in an attempt that begins with an exchange behind it: those who will exchange at its end. Else no attempt.
-  std::function<exchange_entry()> lines{};
-};
-
-/// Those who hold the same blocks in an attempt, this peer among them.
-struct block_holders {
-  net::any_transport& transport;          ///< to them alone
-  net::message_id id;                     ///< of one gather, which is theirs
-  std::vector<net::peer_index> peers{};   ///< their numbers in the attempt; none: this peer rests
-  std::vector<std::uint64_t> replicas{};  ///< of each, what names its replica as long as that is whole
-  time_point deadline = no_deadline;
-};
-
-/// What the communication policy keeps from round to round.
-struct exchange_state {
-  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
-  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
-  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
-  std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};                                                ///< that
-  std::function<bool()> exchanges_next{};                                                ///< after the step under way
-  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
-  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
-  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
-  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
-  std::uint64_t round_samples = 0;                                   ///< as shared_state's
-  bool by_pace = false;                                              ///< likewise
-  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
-  /// same.
-  std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
-  std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
-  std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
-  /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
-  /// parameters are not what the live ones began from.
-  std::function<bool(std::optional<std::uint32_t> path)> follow{};
-  std::function<void(std::uint32_t path, std::span<float> to)> parameters_of{};  ///< the shared ones of any path
-};
-
-/// All calls from the trainer's thread.
-class step_group {
- public:
-  virtual ~step_group() = default;
-  [[nodiscard]] virtual std::uint64_t identity() const = 0;
-  [[nodiscard]] virtual const step_record& record() const = 0;
-  /// Blocks until the next attempt begins; the one that is under way, if nothing has ended it. Errors that another attempt
-  /// may cure are for the fault policy.
-  virtual result<step_attempt> begin_attempt() = 0;
-  /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
-  virtual result<void> propose(const step_record& next) = 0;
-  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another. `why`: none
-  /// would.
-  virtual result<void> failed(const error& why) = 0;
-  /// The step under way was finished by others: the next verdict is commit.
-  virtual void finished_by_others() = 0;
-  /// What the communication policy exchanges has changed since it was let in: it makes its row again, and the attempt goes
-  /// on.
-  virtual void begin_exchange_again() = 0;
-  /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
-  virtual void exchange_by(exchange_hooks rounds) = 0;
-  /// So many peers are expected to exchange with each other.
-  virtual void expects(std::uint32_t holders) = 0;
-  /// Once the trainer has started.
-  [[nodiscard]] virtual const exchange_state& state() const = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
-
-// ---- causeway/train/elastic_group.hpp ----
-#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-
-// What the context asks of a membership that changes during a run. train/member.hpp implements it over net::fabric; a run
-// with a fixed set of peers has none.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// The memory that all peers hold alike after a committed round, in pieces whose order and sizes are equal on all of them.
-/// The first piece holds the shared parameters.
-struct shared_state {
-  std::vector<std::span<std::byte>> parts;
-  /// Called on the trainer's thread when other contents were put there. `previous`: see ElasticPolicy::adopt.
-  std::function<void(std::span<const float> previous)> adopted;
-  /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
-  /// cannot.
-  std::function<result<void>(std::span<const float> mean)> replay{};
-  /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
-  /// again; else nobody's business.
-  std::vector<std::span<std::byte>> own{};
-  /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
-  /// says for itself when it is ready.
-  std::uint64_t round_samples = 0;
-  bool by_pace = false;  ///< they come when the quickest has done enough
-  /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
-  std::size_t stage_sums = 0;
-  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
-  /// with `divide`. None: it cannot be divided.
-  std::function<std::vector<parameter_row>()> rows{};
-  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
-  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
-  std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};
-  /// Where they may: whether an exchange comes after the step under way.
-  std::function<bool()> exchanges_next{};
-  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
-  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
-  std::uint32_t batch_parts = 0;  ///< as exchange_state's
-  std::function<bool(std::optional<std::uint32_t>)> follow{};
-  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
-  /// Results are a round late: whether a row waits for the next exchange.
-  std::function<std::optional<bool>()> row_waits{};
-  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
-  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
-  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
-  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
-  /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
-  std::function<void()> meanwhile{};
-  /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
-  std::size_t of_model = 0;
-};
-
-/// What a policy of paths, or regions, does where its group says who is on which.
-template <class Comm, class Context>
-void follow_with(shared_state& state, Comm& comm, Context& ctx) {
-  state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
-  state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
-}
-/// And one with comm_traits::trains_paths.
-template <class Comm, class Context>
-void share_paths(shared_state& state, Comm& comm, Context& ctx) {
-  state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
-  follow_with(state, comm, ctx);
-}
-
-/// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
-template <class Comm, class Context>
-void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
-  state.rows = [&comm] { return comm.block_rows(); };
-  state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
-  state.memory = [&comm] { return comm.memory(); };
-  state.forget = [&comm, &ctx] { return comm.forget(ctx); };
-  state.exchanges_next = [&comm] { return comm.exchanges_next(); };
-  state.row_waits = [&comm] { return comm.row_waits(); };
-  if constexpr (Comm::traits.divides_batches) {
-    state.parts_for = [&comm](const std::vector<double>& speeds) { return comm.parts_for(speeds); };
-  }
-  using gradient_pass = std::function<result<double>()>;
-  if constexpr (Comm::traits.looks_ahead) {
-    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
-  }
-  if constexpr (Comm::traits.in_regions) {
-    if (comm.regions() > 0) {
-      state.paths = static_cast<std::uint32_t>(comm.regions());
-      follow_with(state, comm, ctx);
-    }
-  }
-  if constexpr (Comm::traits.talks_between) {
-    state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
-  }
-}
-
-/// The exchange that a peer has been let into.
-struct round_entry {
-  net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps
-  std::uint64_t round = 0;                  ///< the one that is being made
-  std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
-  time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
-  double share = 0;                         ///< this peer's samples / everybody's
-  std::vector<double> shares{};             ///< the same of each peer that takes part
-  std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
-  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each; of swarms: of each row that counts
-  std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
-  bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
-  std::uint32_t attempt = 0;                ///< another one for every attempt at a round
-  bool last = false;                        ///< with it all samples of the run's budget are contributed
-  /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
-  /// goes from there to everybody.
-  std::optional<net::peer_index> result_at{};
-  std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
-  bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
-
-  /// Whether nobody brings anything, and nothing is known of what others brought.
-  [[nodiscard]] bool nobody_counts() const {
-    return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);
-  }
-};
-
-/// Thread safety: all calls from the trainer's thread.
-class elastic_group {
- public:
-  virtual ~elastic_group() = default;
-
-  /// A number that stays the same for this peer across restarts.
-  [[nodiscard]] virtual std::uint64_t identity() const = 0;
-
-  /// How many peers the run is meant to have.
-  [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
-
-  /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
-  virtual result<void> open(shared_state state, thread_pool& pool) = 0;
-
-  /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
-  /// contribution, for this exchange; `later`: after them, for the one that follows. Entering again before the exchange
-  /// failed gives the same entry.
-  virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
-
-  /// Without waiting: this peer has trained on `samples`, and `gathered` so much of what a round is of
-  /// (shared_state::round_samples). Whether it is time to enter.
-  virtual bool announce(std::uint64_t, std::uint64_t) { return true; }
-
-  /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
-  /// than to wait for the others.
-  virtual bool stand_by(std::uint64_t, std::uint64_t) { return true; }
-
-  /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
-  [[nodiscard]] virtual bool exchange_waits() const { return false; }
-
-  /// Whether an exchange is entered only when its mean is wanted, and nothing is under way during inner steps.
-  [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
-  /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
-  [[nodiscard]] virtual bool run_ends() const { return false; }
-  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
-  [[nodiscard]] virtual bool moves_blocks() const { return false; }
-
-  /// Others are given the shared parameters from there: a copy, where they are changed for a while; or their own place.
-  virtual void offer_parameters_at(std::span<float>) {}
-
-  /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
-  /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
-  [[nodiscard]] virtual net::any_transport lasting() { return {}; }
-  /// Where blocks move between peers, the same before the exchange: to those whom the next one is expected to be with. Once
-  /// after each exchange, and only where all peers come from it; else none.
-  [[nodiscard]] virtual std::optional<round_entry> lines() { return {}; }
-  /// To the same, in the same order, until the attempt is over or called off: what is under way then ends.
-  [[nodiscard]] virtual net::any_transport of_attempt() { return {}; }
-
-  /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
-  virtual void leave() {}
-
-  /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
-  /// Where a gradient has several rows, also the parts of it that this one is of.
-  virtual void received(std::span<const float>, const std::vector<index_range>*) {}
-
-  /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
-  /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
-  /// was more than one row.
-  virtual result<void> exchanged(std::span<const float> mean) = 0;
-
-  /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
-  /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
-  virtual result<verdict> decide(const result<void>& outcome, bool candidate) = 0;
-
-  /// Whether `sit_out` may be called.
-  [[nodiscard]] virtual bool can_sit_out() const { return false; }
-
-  /// What this peer computed since its last commit cannot be used, and `why` says what is wrong with it: gives it up, gets
-  /// the shared state back as it was committed, and calls shared_state::adopted. For the rounds that follow, more of them
-  /// after each time in a row, `draw` gives nothing: this peer takes part with no contribution. Ends with verdict::commit,
-  /// or with an error where it happened too often.
-  virtual result<verdict> sit_out(const error& why) { return why; }
-
-  /// The newest committed round that this peer holds, and the name of its state.
-  [[nodiscard]] virtual std::uint64_t round() const = 0;
-  [[nodiscard]] virtual std::uint64_t parent() const = 0;
-  [[nodiscard]] virtual std::uint64_t state_hash() const = 0;
-
-  /// Samples that the last `decide` put into a commit, out of those given to `enter`.
-  [[nodiscard]] virtual std::uint64_t contributed() const = 0;
-
-  /// Up to `count` sample numbers that the ledger gave this peer, after the first `skipped` of them.
-  [[nodiscard]] virtual std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) = 0;
-  /// Whether every sample of the run's budget is in a commit.
-  [[nodiscard]] virtual bool budget_used() const = 0;
-
-  /// The group of elastic pipelines that this is, if it is one.
-  [[nodiscard]] virtual parallel::step_group* steps() noexcept { return nullptr; }
-
-  /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
-  /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
-  /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.
-  virtual void close(bool) {}
-};
-
-/// Closes a group when it goes, if it was given one: a trainer's last member.
-class opened_group {
- public:
-  opened_group() = default;
-  /// `holders`: of the group, among those that go with this object; without it.
-  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
-      : group_{std::move(group)}, holders_{holders + 1} {}
-  opened_group(opened_group&&) noexcept = default;
-  opened_group& operator=(opened_group&& other) noexcept {
-    std::swap(group_, other.group_);
-    std::swap(holders_, other.holders_);
-    return *this;
-  }
-  ~opened_group() {
-    if (group_) group_->close(group_.use_count() > holders_);
-  }
-
- private:
-  std::shared_ptr<elastic_group> group_;
-  long holders_ = 0;
-};
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-
 // ---- causeway/optim/schedule.hpp ----
 #ifndef CAUSEWAY_OPTIM_SCHEDULE_HPP
 #define CAUSEWAY_OPTIM_SCHEDULE_HPP
@@ -15010,6 +16445,274 @@ struct trainer_options {
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_ENVIRONMENT_HPP
+
+// ---- causeway/train/fixed_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_FIXED_GROUP_HPP
+#define CAUSEWAY_TRAIN_FIXED_GROUP_HPP
+
+// The peers of a run that are the same ones from its beginning to its end. Nobody is let in or voted out: whoever wants to
+// exchange may, always in the same view, and a round is committed as soon as it is made.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// Not copied or moved: transports refer to each other. Threading: as elastic_group.
+class fixed_group final : public elastic_group {
+ public:
+  /// `deadline`: of each exchange, on the transport's clock.
+  CAUSEWAY_DECL fixed_group(net::any_transport world, time_point deadline);
+  fixed_group(const fixed_group&) = delete;
+  fixed_group& operator=(const fixed_group&) = delete;
+
+  [[nodiscard]] net::any_transport& world() noexcept { return world_; }  ///< to all peers of the run
+  /// To those who hold the same parameters: all of them, until `form` was called.
+  [[nodiscard]] net::any_transport& transport() noexcept { return members_ ? *members_ : world_; }
+  /// From now on the group is of these peers of the world, this one among them, in their order.
+  CAUSEWAY_DECL void form(std::vector<net::peer_index> members);
+
+  [[nodiscard]] std::uint64_t identity() const override { return of_members().self(); }
+  [[nodiscard]] std::uint32_t expected() const override { return of_members().size(); }
+  [[nodiscard]] bool is_fixed() const override { return true; }
+  [[nodiscard]] CAUSEWAY_INLINE round_entry view() const override;
+
+  result<void> open(shared_state, thread_pool&) override { return no_membership(); }
+  result<round_entry> enter(std::uint64_t, std::uint64_t) override { return view(); }
+  result<void> exchanged(std::span<const float>) override { return {}; }
+  CAUSEWAY_INLINE void made(const std::function<std::uint64_t(std::uint64_t)>& hash) override;
+  result<verdict> decide(const result<void>&, bool) override { return no_membership(); }
+
+  [[nodiscard]] std::uint64_t round() const override { return round_; }
+  [[nodiscard]] std::uint64_t parent() const override { return parent_; }
+  [[nodiscard]] std::uint64_t state_hash() const override { return hash_; }
+  [[nodiscard]] std::uint64_t contributed() const override { return 0; }
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t, std::uint64_t) override { return {}; }
+  [[nodiscard]] bool budget_used() const override { return false; }
+
+  void starts_from(std::uint64_t hash) noexcept { parent_ = hash; }  ///< of the parameters that a run begins with
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(round_, parent_);
+  }
+
+ private:
+  [[nodiscard]] const net::any_transport& of_members() const noexcept { return members_ ? *members_ : world_; }
+  CAUSEWAY_DECL static error no_membership();
+
+  net::any_transport world_;
+  std::optional<net::any_transport> members_;
+  time_point deadline_;
+  std::uint64_t round_ = 0;
+  std::uint64_t parent_ = 0;
+  std::uint64_t hash_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_FIXED_GROUP_HPP
+
+// ---- causeway/collective/group_view.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+#define CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// Some peers of a transport as a Transport of their own, ranked in the order in which they are listed: pairs, regions, the
+// axis of a grid; or all of them in another order, where an algorithm sends to the next rank and the order is what costs.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+using peer_group = std::vector<net::peer_index>;
+
+/// Whether each of `peers` peers is in one group, and no group is empty.
+CAUSEWAY_DECL [[nodiscard]] bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers);
+
+/// The first of each group.
+CAUSEWAY_DECL [[nodiscard]] peer_group hubs_of(const std::vector<peer_group>& groups);
+
+/// The group of a peer: an empty one if it is in none.
+CAUSEWAY_DECL [[nodiscard]] peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer);
+
+/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
+using region_list = std::vector<peer_group>;
+
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct region_label {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
+
+/// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
+/// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
+/// once needs different ones. Errors of the transport name its peers, not ranks.
+class group_view {
+ public:
+  /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
+  /// them.
+  CAUSEWAY_DECL group_view(net::any_transport& over, std::vector<net::peer_index> members);
+
+  [[nodiscard]] net::peer_index self() const noexcept { return self_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
+  [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
+
+  CAUSEWAY_DECL net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
+  [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
+  CAUSEWAY_DECL bool wait_any(std::span<const net::operation> ops, time_point deadline);
+
+  /// Of the whole transport.
+  [[nodiscard]] traffic stats() const { return over_->stats(); }
+
+ private:
+  static constexpr net::operation no_operation = 0;
+
+  [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
+
+  CAUSEWAY_DECL [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool are_distinct() const;
+
+  net::any_transport* over_;
+  std::vector<net::peer_index> members_;
+  net::peer_index self_;
+};
+static_assert(net::Transport<group_view>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// ---- causeway/collective/impl/group_view.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+
+// Bodies of collective/group_view.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
+  std::vector<net::peer_index> all;
+  for (const auto& group : groups) {
+    if (group.empty()) return false;
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  std::sort(all.begin(), all.end());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] != i) return false;
+  }
+  return all.size() == peers;
+}
+
+CAUSEWAY_DECL peer_group hubs_of(const std::vector<peer_group>& groups) {
+  peer_group hubs;
+  for (const peer_group& group : groups) hubs.push_back(group.front());
+  return hubs;
+}
+
+CAUSEWAY_DECL peer_group group_of(const std::vector<peer_group>& groups, net::peer_index peer) {
+  for (const peer_group& group : groups) {
+    if (std::find(group.begin(), group.end(), peer) != group.end()) return group;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL region_list regions_by_label(const std::vector<std::uint32_t>& own, std::uint32_t fewest) {
+  std::map<std::uint32_t, std::vector<net::peer_index>> named;
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) named[own[p]].push_back(p);
+  }
+  region_list all;
+  for (auto& [name, peers] : named) all.push_back(std::move(peers));
+  all.resize(std::max<std::size_t>({all.size(), fewest, 1}));
+  for (net::peer_index p = 0; p < own.size(); ++p) {
+    if (own[p] != region_label::any) continue;
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    std::min_element(all.begin(), all.end(), fewer)->push_back(p);
+  }
+  std::erase_if(all, [](const auto& peers) { return peers.empty(); });
+  return all;
+}
+
+CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
+    : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
+  CAUSEWAY_EXPECT(self_ < members_.size());
+  CAUSEWAY_EXPECT(are_distinct());
+}
+
+CAUSEWAY_DECL net::operation group_view::send(net::peer_index to, const net::message_id& id,
+                                              std::span<const std::byte> bytes) {
+  return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
+}
+
+CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net::message_id& id,
+                                                 std::span<std::byte> buffer) {
+  return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
+}
+
+CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
+  if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
+  return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool group_view::wait_any(std::span<const net::operation> ops, time_point deadline) {
+  return std::find(ops.begin(), ops.end(), no_operation) != ops.end() || over_->wait_any(ops, deadline);
+}
+
+CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
+  return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
+}
+
+CAUSEWAY_DECL bool group_view::are_distinct() const {
+  std::vector<net::peer_index> sorted = members_;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#endif
+
+// ---- causeway/train/impl/fixed_group.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_FIXED_GROUP_IPP
+#define CAUSEWAY_TRAIN_IMPL_FIXED_GROUP_IPP
+
+// Bodies of train/fixed_group.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL fixed_group::fixed_group(net::any_transport world, time_point deadline)
+    : world_{std::move(world)}, deadline_{deadline} {}
+
+CAUSEWAY_DECL void fixed_group::form(std::vector<net::peer_index> members) {
+  members_.emplace(collective::group_view{world_, std::move(members)});
+}
+
+CAUSEWAY_INLINE round_entry fixed_group::view() const {
+  const double share = 1.0 / expected();
+  return {.deadline = deadline_, .share = share, .shares = std::vector<double>(expected(), share)};
+}
+
+CAUSEWAY_INLINE void fixed_group::made(const std::function<std::uint64_t(std::uint64_t)>& hash) {
+  ++round_;
+  hash_ = hash(round_);
+  parent_ = mix(parent_, hash_, round_);
+}
+
+CAUSEWAY_DECL error fixed_group::no_membership() {
+  return fail(errc::invalid_argument, "fault policy",
+              "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_FIXED_GROUP_IPP
+#endif
 
 // ---- causeway/kernels/cpu_features.hpp ----
 #ifndef CAUSEWAY_KERNELS_CPU_FEATURES_HPP
@@ -15409,15 +17112,19 @@ CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, cons
   raw = __builtin_convertvector(result >> 16U, halves_of<Floats>);
 }
 
-/// The exponent is moved by a multiplication, which also makes subnormals right.
+/// Subnormals become fractions behind a leading 1, which a subtraction takes away: nothing here is a subnormal f32, which
+/// Intel's processors hand to microcode, at 150 cycles an instruction.
 template <class Floats>
 CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const f16*) {
   const bits_of<Floats> half = __builtin_convertvector(raw, bits_of<Floats>);
   const bits_of<Floats> shifted = (half & 0x7FFFU) << 13U;
-  const Floats scaled = reinterpret_cast<Floats>(shifted) * 0x1.0p112F;
-  bits_of<Floats> infinite;
+  const bits_of<Floats> normal = shifted + (112U << 23U);
+  const Floats subnormal = reinterpret_cast<Floats>(shifted + (113U << 23U)) - 0x1.0p-14F;
+  bits_of<Floats> is_subnormal, infinite;
+  mask_below<Floats>(is_subnormal, shifted, 0x00800000);
   mask_above<Floats>(infinite, shifted, 0x0F7FFFFF);
-  const bits_of<Floats> magnitude = reinterpret_cast<bits_of<Floats>>(scaled) | (infinite & 0x7F800000U);
+  const bits_of<Floats> magnitude =
+      (reinterpret_cast<bits_of<Floats>>(subnormal) & is_subnormal) | (normal & ~is_subnormal) | (infinite & 0x7F800000U);
   const bits_of<Floats> bits = magnitude | ((half & 0x8000U) << 16U);
   v = reinterpret_cast<Floats>(bits);
 }
@@ -15994,8 +17701,8 @@ bool survives(const C& codec, thread_pool& pool, std::span<const float> values) 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32
-/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument). Other codes are of this peer's
-/// device.
+/// (errc::non_finite), there are no weights to divide by (errc::invalid_argument), or the aggregator cannot look at rows on
+/// a device (errc::unsupported). Other codes are of this peer's device.
 struct refusal {
   std::uint32_t peer = 0;
   errc code = errc::non_finite;
@@ -16042,8 +17749,8 @@ CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes
   std::memcpy(words, bytes.data(), sizeof words);
   const auto code = static_cast<errc>(words[1]);
   const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
-  const bool weights = code == errc::invalid_argument && words[0] == peers;
-  if (words[0] > peers || words[1] > 0xFFFFU || !(known || weights)) return std::nullopt;
+  const bool of_all = (code == errc::invalid_argument || code == errc::unsupported) && words[0] == peers;
+  if (words[0] > peers || words[1] > 0xFFFFU || !(known || of_all)) return std::nullopt;
   return refusal{words[0], code, true};
 }
 
@@ -16056,6 +17763,11 @@ CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
                 "the weights of all peers add up to 0: nobody contributes to this mean");
+  }
+  if (r.peer == peers && r.code == errc::unsupported) {
+    return fail(errc::unsupported, "exchange",
+                "tensors are clipped in the computer's memory, and these rows lie on a device; leave clips out, or use a "
+                "codec of the computer's memory");
   }
   if (r.peer == peers && r.code != errc::non_finite) {
     return fail(r.code, "exchange", "this peer's device failed while it added the messages");
@@ -17136,22 +18848,24 @@ CAUSEWAY_EXACT_KERNEL((float*, float*, const float*, const float*, std::int64_t,
 #ifndef CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
 #define CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
 
-// A trainer's part in the rounds of peers that come and go: with which samples it enters an exchange, once in an attempt,
-// what it was let into, and what it says came of it. With fixed peers there is no group, and nothing of it applies.
+// A trainer's part in the rounds of its group: with which samples it enters an exchange, once in an attempt, what it was
+// let into, and what it says came of it. In a fixed set there are no attempts.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 class round_attendance {
  public:
-  /// `group`: null with fixed peers.
-  explicit round_attendance(elastic_group* group) : group_{group} {}
+  explicit round_attendance(elastic_group& group) : group_{&group} { look(); }
 
+  /// Before anything was entered: what there is to see of the group, which may be another one than before.
+  void look() { entry_ = group_->view(); }
   [[nodiscard]] const round_entry& entry() const noexcept { return entry_; }
   [[nodiscard]] contribution& samples() noexcept { return contribution_; }
   [[nodiscard]] const contribution& samples() const noexcept { return contribution_; }
-  /// Names the attempt that this peer was let into, until that is judged; never 0.
+  /// Names the attempt that this peer was let into, until that is judged; never 0, which
+  /// is for none: in a fixed set always.
   [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
-  [[nodiscard]] bool can_sit_out() const { return group_ != nullptr && group_->can_sit_out(); }
+  [[nodiscard]] bool can_sit_out() const { return group_->can_sit_out(); }
 
   bool announce() { return entered_ || group_->announce(contribution_.all(), contribution_.gathered()); }
   bool stand_by() {
@@ -17165,11 +18879,17 @@ class round_attendance {
   /// `counts`: how many peers each value came from, where that matters. `where`: see elastic_group::received.
   CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {},
                                        const std::vector<index_range>* where = nullptr);
+  /// Another exchange of the attempt, while what one came to is given to `exchanged`: that one is over once this is.
+  CAUSEWAY_DECL result<void> one_more(const std::function<result<void>()>& exchange);
   /// Fills `row` with what comes next in a result that this peer knows.
   CAUSEWAY_DECL void take_known(std::span<float> row);
 
-  /// The shared state is that of a round which is not decided on yet.
-  void is_candidate() noexcept { candidate_ = true; }
+  /// The shared state is that of a round which is not decided on yet, or needs no decision. `hash`: see
+  /// elastic_group::made.
+  void is_candidate(const std::function<std::uint64_t(std::uint64_t)>& hash) {
+    candidate_ = true;
+    group_->made(hash);
+  }
   /// This peer gives up what it computed since the last commit: `decide` sees to it.
   CAUSEWAY_DECL [[nodiscard]] error unusable(const std::string& what);
   CAUSEWAY_DECL result<verdict> decide(const result<void>& outcome);
@@ -17204,7 +18924,7 @@ class round_attendance {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL result<void> round_attendance::enter() {
-  if (group_ == nullptr || entered_) return {};
+  if (entered_ || group_->is_fixed()) return {};
   CAUSEWAY_ASSIGN(entry_, group_->enter(contribution_.all() - contribution_.later(), contribution_.later()));
   entered_ = true;
   known_at_ = 0;
@@ -17214,7 +18934,6 @@ CAUSEWAY_DECL result<void> round_attendance::enter() {
 
 CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts,
                                                        const std::vector<index_range>* where) {
-  if (group_ == nullptr) return {};
   group_->received(mean, parts_ > 1 ? where : nullptr);
   group_->received(counts, nullptr);
   if (--parts_left_ > 0) {
@@ -17227,6 +18946,15 @@ CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> me
   if (parts == 1) return group_->exchanged(mean);
   const bool is_one_row = parts == 2 && mean.empty();  // and a word that goes with it
   return group_->exchanged(is_one_row ? std::span{before_, before_size_} : std::span<const float>{});
+}
+
+CAUSEWAY_DECL result<void> round_attendance::one_more(const std::function<result<void>()>& exchange) {
+  round_entry with = std::exchange(entry_, {});
+  entered_ = false;
+  const result<void> outcome = exchange();
+  entry_ = std::move(with);
+  entered_ = true;
+  return outcome;
 }
 
 CAUSEWAY_DECL void round_attendance::take_known(std::span<float> row) {
@@ -17242,10 +18970,6 @@ CAUSEWAY_DECL error round_attendance::unusable(const std::string& what) {
 
 CAUSEWAY_DECL result<verdict> round_attendance::decide(const result<void>& outcome) {
   gave_up_ = false;
-  if (group_ == nullptr) {
-    return fail(errc::invalid_argument, "fault policy",
-                "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
-  }
   if (outcome && !candidate_) return verdict::commit;
   const bool gives_up = std::exchange(unusable_, false) && !outcome;
   CAUSEWAY_ASSIGN(const verdict judged, gives_up ? group_->sit_out(outcome.error()) : group_->decide(outcome, candidate_));
@@ -17275,17 +18999,20 @@ class mean_exchange {
  public:
   /// See training_context::mean.
   template <class Codec>
-  result<void> mean(auto& ctx, round_attendance& attendance, const Codec& codec, std::span<float> data,
-                    std::uint64_t part) {
+  result<void> mean(auto& ctx, round_attendance& attendance, const Codec& codec, std::span<float> data, std::uint64_t part,
+                    const parallel::row_holders* among) {
     const bool sound = attendance.can_sit_out();  // or this peer sits out
     if (sound) CAUSEWAY_TRY(keep_finite(ctx, attendance, data));
     CAUSEWAY_TRY(attendance.enter());
-    if (ctx.peers() == 1 && !ctx.result_is_known()) return attendance.exchanged(data);
+    const std::size_t peers = among != nullptr ? among->members.size() : ctx.peers();
+    if (peers == 1 && !ctx.result_is_known()) return attendance.exchanged(data);
     if (ctx.keeps_inputs() && !sound) kept_.assign(data.begin(), data.end());
-    auto outcome = weighed_mean(ctx, codec, data, part);
+    auto outcome = weighed_mean(ctx, codec, data, part, among);
     if (outcome && data.size() == ctx.parameters().size())
       outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
+    std::vector<float> kept = std::exchange(kept_, {});  // another exchange may come before this one is over
     if (outcome) outcome = attendance.exchanged(data);
+    std::swap(kept, kept_);
     if (outcome || !ctx.keeps_inputs()) return outcome;
     std::copy(kept_.begin(), kept_.end(), data.begin());
     if (!is_refused(ctx, attendance, outcome.error())) return outcome;
@@ -17321,12 +19048,16 @@ class mean_exchange {
 
   // Equal shares scale by exactly 1.
   template <class Codec>
-  result<void> weighed_mean(auto& ctx, const Codec& codec, std::span<float> data, std::uint64_t part) {
+  result<void> weighed_mean(auto& ctx, const Codec& codec, std::span<float> data, std::uint64_t part,
+                            const parallel::row_holders* among) {
     if (ctx.result_is_known()) return ctx.take_known_result(data, part);
-    const float weight = ctx.own_weight();
+    const float weight = among != nullptr ? among->weight_of(ctx.self()) : ctx.own_weight();
     if (weight != 1.0F) CAUSEWAY_TRY(ctx.rows().scale(data, weight));
-    return ctx.or_device_error(collective::exchange_mean(
-        ctx.transport(), ctx.exchange_id(collective::channels::updates, part), codec, data, options(ctx)));
+    const auto id = ctx.exchange_id(collective::channels::updates, part);
+    if (among == nullptr)
+      return ctx.or_device_error(collective::exchange_mean(ctx.transport(), id, codec, data, options(ctx)));
+    collective::group_view holders{ctx.transport(), among->members};
+    return ctx.or_device_error(collective::exchange_mean(holders, id, codec, data, options(ctx)));
   }
 
   // kept_ ← data, which must be finite: one pass for both.
@@ -22583,7 +24314,8 @@ class stage_peers {
   CAUSEWAY_DECL result<float> norm(float own, const collective::collective_options& options);
 
   /// errc::unsupported where two stages hold the same parameters (a tied table, or all of a stage where micro-batches go
-  /// two ways): for policies in whose groups they would become two versions. All stages must ask.
+  /// two ways): for policies in whose groups they would become two versions. All stages must ask. Where stages come and go
+  /// their executor refuses it before.
   CAUSEWAY_DECL result<void> refuse_copies(const char* policy, const collective::collective_options& options);
 
   /// Σ x² over a row that `ranges` of the flat parameters were gathered to, without copies.
@@ -22660,6 +24392,7 @@ CAUSEWAY_DECL result<float> stage_peers::norm(float own, const collective::colle
 }
 
 CAUSEWAY_DECL result<void> stage_peers::refuse_copies(const char* policy, const collective::collective_options& options) {
+  if (ask_ != nullptr) return {};  // who lets stages come and go refuses them
   auto copies = static_cast<double>(copies_.size());
   CAUSEWAY_TRY(sum(std::span{&copies, 1}, options));
   if (copies == 0) return {};
@@ -22699,8 +24432,6 @@ CAUSEWAY_DECL double stage_peers::squares(thread_pool& pool, std::span<const flo
 // the only door: a policy that needs the network, a clock or a random number takes it from here, so that a simulated run is
 // the same run. All members are for the trainer's thread.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 template <Model M, optim::Optimizer Inner>
@@ -22711,9 +24442,9 @@ class training_context {
         inner_{std::move(inner)},
         env_{std::move(env)},
         options_{std::move(options)},
-        world_{std::make_unique<net::any_transport>(std::move(env_.transport))},
+        fixed_{std::make_unique<detail::fixed_group>(std::move(env_.transport), env_.exchange.deadline)},
         keeps_inputs_{keeps_inputs},
-        attendance_{env_.group.get()},
+        attendance_{membership()},
         random_{options_.seed, mix(streams::own, identity())},
         shared_random_{options_.seed, mix(streams::shared)} {
     reset_inner();
@@ -22721,16 +24452,18 @@ class training_context {
 
   // ---- who and when -------------------------------------------------------------------------------------------------
 
-  /// This peer, 0 to peers()-1. Where peers come and go: its place in the exchange entered last; identity() stays.
+  /// This peer, below peers(). Where peers come and go: its place in the exchange entered last; identity() stays.
   [[nodiscard]] net::peer_index self() const { return transport().self(); }
   [[nodiscard]] std::uint32_t peers() const { return transport().size(); }
   /// Whether peers may come and go during the run.
-  [[nodiscard]] bool elastic() const noexcept { return env_.group != nullptr; }
+  [[nodiscard]] bool elastic() const noexcept { return !group().is_fixed(); }
+  /// How many may be named by number: where they come and go none.
+  [[nodiscard]] std::uint32_t numbered_peers() const { return elastic() ? 0 : peers(); }
   [[nodiscard]] opened_group closes_membership() const { return opened_group{env_.group, 1}; }  ///< for who opens it
-  [[nodiscard]] std::uint64_t identity() const { return elastic() ? env_.group->identity() : std::uint64_t{self()}; }
+  [[nodiscard]] std::uint64_t identity() const { return group().identity(); }
   [[nodiscard]] std::uint64_t step() const noexcept { return step_; }  ///< inner steps committed by this peer
   /// Outer rounds committed by this peer.
-  [[nodiscard]] std::uint64_t round() const noexcept { return elastic() ? env_.group->round() : round_; }
+  [[nodiscard]] std::uint64_t round() const noexcept { return group().round(); }
   /// Whether a failed exchange must leave its input as it was, because the fault policy may ask for it again.
   [[nodiscard]] bool keeps_inputs() const noexcept { return keeps_inputs_; }
 
@@ -22739,19 +24472,21 @@ class training_context {
   [[nodiscard]] M& model() noexcept { return model_; }
   [[nodiscard]] Inner& inner() noexcept { return inner_.optimizer(); }
   /// All parameters, flat, padding included (always zero).
-  [[nodiscard]] std::span<float> parameters() { return model_.parameters().values(); }
+  [[nodiscard]] std::span<float> parameters() { return view().values; }
   /// Their gradients in the same layout. Between inner steps the buffer is free for a policy's use.
-  [[nodiscard]] std::span<float> gradients() { return model_.parameters().gradients(); }
-  [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
+  [[nodiscard]] std::span<float> gradients() { return view().gradients; }
+  [[nodiscard]] parameter_view view() { return window_.of(model_.parameters().view()); }
+  /// From now on these three are of a part alone. Gives what they were of before.
+  detail::parameter_window look_at(detail::parameter_window part) { return std::exchange(window_, std::move(part)); }
   void parameters_changed() { model_.parameters().touch(); }  ///< call it after writing them
   /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
   void reset_inner() { inner().reset(model_.parameters().length()); }
-  /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
-  /// training. errc::unsupported if the inner optimizer does not report its updates.
+  /// From now on each inner step adds what it subtracts from the parameters to `sum`, which must outlive the training.
+  /// errc::unsupported if the inner optimizer does not report its updates.
   result<void> track_updates(std::span<float> sum) { return inner_.track_updates(sum); }
 
-  /// From now on this peer holds another part of the model: see nn::language_model::hold. The inner optimizer's state goes
-  /// with the parameters, zero where they are new; it counts `steps`.
+  /// From now on this peer holds another part of the model. The inner optimizer's state goes with the parameters, zero
+  /// where they are new; it counts `steps`.
   result<void> hold(nn::model_part part, std::uint64_t steps) requires optim::Divisible<Inner> {
     const auto segments = model_.parameters().segments();
     const std::vector<parameter_segment> before{segments.begin(), segments.end()};
@@ -22762,14 +24497,12 @@ class training_context {
     return {};
   }
 
-  /// Adds `scale` times the gradient of the summed token losses of `b`; gives that sum. Dropout masks are a function of
-  /// (seed, peer, step, micro-batch).
+  /// Adds `scale` times the gradient of the summed token losses of `b`; gives that sum.
   result<double> forward_backward(const batch& b, float scale) {
     return model_.forward_backward(b.inputs, b.targets, b.sequences, scale, dropout_stream(micro_batch_++));
   }
 
-  /// Names the dropout masks of a micro-batch of this step: a function of (seed, peer, step, micro-batch), where all stages
-  /// of a pipeline are one peer.
+  /// Names a micro-batch's dropout masks: a function of (seed, peer, step, micro-batch); a pipeline's stages are one peer.
   [[nodiscard]] std::uint64_t dropout_stream(std::uint64_t micro_batch) const {
     return mix(step_, identity(), micro_batch);
   }
@@ -22778,9 +24511,7 @@ class training_context {
   [[nodiscard]] float own_norm() { return norm_of(gradients()); }
   [[nodiscard]] float norm_of(std::span<const float> part) { return detail::norm_of(model_, part); }  ///< of a part
 
-  // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
-
-  /// Arithmetic on whole rows: see kernels::RowArithmetic.
+  /// Arithmetic on whole rows, where the model computes, if all of them lie in its memory: see kernels::RowArithmetic.
   [[nodiscard]] auto rows() { return detail::rows_of(model_); }
   /// Where the parameters lie, for rows that are to lie there too.
   [[nodiscard]] memory_source memory() { return detail::memory_of(model_); }
@@ -22796,17 +24527,17 @@ class training_context {
     return const_cast<net::any_transport&>(std::as_const(*this).transport());
   }
   [[nodiscard]] const net::any_transport& transport() const noexcept {
-    if (entry().transport) return *entry().transport;
-    return group_ ? *group_ : *world_;
+    return entry().transport != nullptr ? *entry().transport : fixed_->transport();
   }
-  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }  ///< to all peers of the run
-  /// From now on transport(), self() and peers() are those of the group of `members`, peers of world() with this one among
-  /// them: the ones that hold the same stage of a model, in the order of their pipelines. Call it in `start`.
+  [[nodiscard]] net::any_transport& world() noexcept { return fixed_->world(); }  ///< to all peers of the run
+  /// From now on transport(), self() and peers() are those of `members`, peers of world() with this one among them: who
+  /// holds the same stage of a model, in the order of their pipelines. Call it in `start`.
   void form_group(std::vector<net::peer_index> members) {
-    group_.emplace(collective::group_view{*world_, std::move(members)});
+    fixed_->form(std::move(members));
+    attendance_.look();
   }
-  [[nodiscard]] elastic_group& membership() noexcept { return *env_.group; }  ///< where peers come and go
-  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }            ///< of the model that this peer holds one of
+  [[nodiscard]] elastic_group& membership() noexcept { return env_.group ? *env_.group : *fixed_; }  ///< who is there
+  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }  ///< of the model that this peer holds one of
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
   /// The same sequence on all peers, as long as all draw equally often.
@@ -22814,54 +24545,56 @@ class training_context {
 
   // ---- exchanges: all peers must take part, in the same round ----------------------------------------------------------
 
-  /// data ← mean over all peers, through `codec`, in place; bit-identical everywhere. Nothing is sent by a peer alone.
-  /// Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i.
-  /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
-  template <class Codec>
-  result<void> mean(const Codec& codec, std::span<float> data, std::uint64_t part = 0) {
-    return mean_.mean(*this, attendance_, codec, data, part);
+  /// data ← mean over all peers, or those in `among`, through `codec`, in place; bit-identical everywhere. Nothing is sent
+  /// by a peer alone. Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i. Bytes:
+  /// 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
+  result<void> mean(const auto& codec, std::span<float> data, std::uint64_t part = 0,
+                    const parallel::row_holders* among = nullptr) {
+    return mean_.mean(*this, attendance_, codec, data, part, among);
   }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
   result<void> average_with(net::peer_index other, std::span<float> data) {
     received_.resize(data.size());
-    return collective::average_pair(transport(), other, {.channel = collective::channels::parameters, .step = round_}, data,
-                                    received_, env_.exchange.deadline);
+    return collective::average_pair(transport(), other, {.channel = collective::channels::parameters, .step = round()},
+                                    data, received_, env_.exchange.deadline);
   }
 
-  /// This peer's partner when all are paired at random, by seed and round alone; none for the one left over.
+  /// This peer's partner when all are paired at random, by seed and round; none for the one left over.
   [[nodiscard]] std::optional<net::peer_index> random_partner() const {
-    return collective::partner_of(self(), peers(), rng{options_.seed, mix(streams::pairs, round_)});
+    return collective::partner_of(self(), peers(), rng{options_.seed, mix(streams::pairs, round())});
   }
 
-  /// The parameters as they stand are what all peers hold now: the next exchange will be based on them. Where peers come
-  /// and go, they are a candidate until the fault policy has decided on the step.
+  /// The parameters as they stand are what all peers hold now, and the next exchange is based on. Where peers come and go,
+  /// they are a candidate until the fault policy has decided on the step.
   void commit_round() { commit_round(std::span<const float>{parameters()}); }
 
   /// The same where it is other values that all peers hold alike; none if the peers do not hold the same.
   void commit_round(std::span<const float> shared) {
-    if (elastic()) return attendance_.is_candidate();
-    ++round_;
-    const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0 && !shared.empty();
-    hash_ = full ? detail::hash_of(model_, shared) : 0;
-    parent_ = mix(parent_, hash_, round_);
+    const auto hash = [&](std::uint64_t round) -> std::uint64_t {
+      const bool full = options_.hash_every != 0 && round % options_.hash_every == 0 && !shared.empty();
+      return full ? detail::hash_of(model_, shared) : 0;
+    };
+    attendance_.is_candidate(std::ref(hash));
   }
   /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
   void skip_inner_step() noexcept { inner_.skip(); }
   [[nodiscard]] bool skips_inner_step() noexcept { return inner_.is_skipped(); }  ///< says so once
 
-  /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
-  /// gives the weight of its row, the second says that the result is there. With fixed peers the weight is 1; else it goes
-  /// by samples, 0 for who has just joined, and transport(), self() and peers() are those of the exchange from then on.
-  result<float> enter_exchange() {
+  /// An exchange that a policy runs itself is framed by these two: the first lets this peer in and gives the weight of its
+  /// row, the second says that the result is there. With fixed peers that is what it `counts`; else it goes by samples, 0
+  /// for who has just joined, and transport(), self() and peers() are those of the exchange from then on.
+  result<float> enter_exchange(std::uint64_t counts = 1) {
     CAUSEWAY_TRY(attendance_.enter());
-    return own_weight();
+    return attempt() == 0 ? static_cast<float>(counts) : own_weight();
   }
-  [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
+  [[nodiscard]] float own_weight() const { return static_cast<float>(entry().share * peers()); }
   result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {},
                              const std::vector<index_range>* where = nullptr) {
     return attendance_.exchanged(row, counts, where);
   }
+  /// Another exchange of the attempt under way, while one is about to end: see detail::round_attendance.
+  result<void> one_more(const std::function<result<void>()>& exchange) { return attendance_.one_more(exchange); }
   /// Between them: the round has so many such exchanges, and is over with the last.
   void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
@@ -22879,20 +24612,18 @@ class training_context {
   /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
   [[nodiscard]] bool is_last_exchange() const noexcept { return entry().last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
-  [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry().shares[peer] : 1.0 / peers(); }
+  [[nodiscard]] double share_of(net::peer_index peer) const { return entry().shares[peer]; }
   [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }  ///< that exchange
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
   [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
   bool announce_samples() { return attendance_.announce(); }
   bool stand_by() { return attendance_.stand_by(); }  ///< says that this peer is ready; whether it is time to enter
-  [[nodiscard]] bool exchanges_at_once() const { return elastic() && env_.group->exchanges_at_once(); }  ///< see there
-  [[nodiscard]] bool run_ends() const { return elastic() && env_.group->run_ends(); }                    ///< likewise
-  [[nodiscard]] bool moves_blocks() const { return elastic() && env_.group->moves_blocks(); }            ///< likewise
+  [[nodiscard]] bool exchanges_at_once() const { return group().exchanges_at_once(); }  ///< see there
+  [[nodiscard]] bool run_ends() const { return group().run_ends(); }                    ///< likewise
+  [[nodiscard]] bool moves_blocks() const { return group().moves_blocks(); }            ///< likewise
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
-  [[nodiscard]] double own_share() const {
-    return entry().share > 0 ? entry().share : 1.0 / (elastic() ? env_.group->expected() : peers());
-  }
+  [[nodiscard]] double own_share() const { return entry().share > 0 ? entry().share : 1.0 / group().expected(); }
 
   /// Before `enter_exchange`, one pass: where peers come and go, who has a row that is not finite sits the round out.
   result<void> check_own(std::span<float> row) { return mean_.check(*this, attendance_, row); }
@@ -22902,15 +24633,19 @@ class training_context {
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
-    if (elastic()) options.deadline = entry().deadline;
+    options.deadline = entry().deadline;
     options.checks_results = elastic();
     return options;
   }
 
   /// What names the messages of the exchange entered last; `part`, below 2^24, of several that are under way at a time.
+  /// Fixed peers enter none: `own` does, or the newest committed round.
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
-    if (!elastic()) return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
-    return {.channel = channel, .step = entry().round | part << 40U, .parent = entry().parent};
+    return exchange_id({.channel = channel, .step = round(), .parent = parent()}, part);
+  }
+  [[nodiscard]] net::message_id exchange_id(const net::message_id& own, std::uint64_t part) const {
+    if (!elastic()) return own;
+    return {.channel = own.channel, .step = entry().round | part << 40U, .parent = entry().parent};
   }
 
   /// Of the inner step that comes next; its factors, the policy's and a stage's, are not in a checkpoint.
@@ -22922,8 +24657,7 @@ class training_context {
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
   [[nodiscard]] std::uint64_t samples() const noexcept { return attendance_.samples().all(); }
 
-  /// Sets the number of inner steps for a peer that took over the others' state. The step under way is not counted, unless
-  /// it is `going_on`, with what it computed kept.
+  /// For a peer that took over the others' state. The step under way is not counted, unless `going_on` with what it has.
   void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
     resumed_ = !going_on;
@@ -22945,7 +24679,7 @@ class training_context {
   template <class Comm>
   result<void> open_membership(Comm& comm) {
     shares_inner_ = Comm::traits.exchanges_gradients;
-    return elastic() ? env_.group->open(detail::shared_state_of(*this, comm), pool()) : result<void>{};
+    return membership().open(detail::shared_state_of(*this, comm), pool());
   }
 
   /// One exchange without a step before it: `exchange` is the policy's part, or `admit` when nobody has anything to give.
@@ -22960,19 +24694,16 @@ class training_context {
   }
 
   void count_samples(std::uint64_t samples) noexcept { contribution().add(samples); }
-  /// Numbers of this peer's next samples: see basic_trainer::draw.
+  /// Numbers of this peer's next samples in the ledger: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
-    if (elastic() && !contribution().paused()) return env_.group->draw(samples(), count);
-    std::vector<std::uint64_t> numbers(elastic() ? 0 : count);
-    std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
-    return numbers;
+    return contribution().paused() ? std::vector<std::uint64_t>{} : membership().draw(samples(), count);
   }
-  [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
-  /// All peers start from the same parameters, or all from checkpoints (of one round, if `alike`). One hash to everybody.
+  [[nodiscard]] bool budget_used() const { return group().budget_used(); }
+  /// All start from the same parameters, or all from checkpoints (of one round, if `alike`). One hash to everybody.
   result<void> agree_on_start(bool restored, bool alike) {
-    if (!restored) parent_ = detail::hash_of(model_, parameters());
+    if (!restored) fixed_->starts_from(detail::hash_of(model_, parameters()));
     return collective::all_equal(
-        transport(), {.channel = collective::channels::state}, restored ? mix(~0ULL, alike ? round_ : 0) : parent_,
+        transport(), {.channel = collective::channels::state}, restored ? mix(~0ULL, alike ? round() : 0) : parent(),
         "starts from other parameters; use the same seed and options, or checkpoints of one round", mean_.options(*this));
   }
 
@@ -23004,15 +24735,12 @@ class training_context {
   void commit_step() noexcept { step_ += std::exchange(resumed_, false) ? 0U : 1U; }
   [[nodiscard]] float gradient_norm() const noexcept { return inner_.gradient_norm(); }
   [[nodiscard]] float learning_rate() const noexcept { return inner_.learning_rate(); }
-  [[nodiscard]] std::uint64_t state_hash() const noexcept { return elastic() ? env_.group->state_hash() : hash_; }
+  [[nodiscard]] std::uint64_t state_hash() const noexcept { return group().state_hash(); }
   /// Names the committed state that exchanges are based on.
-  [[nodiscard]] std::uint64_t parent() const noexcept { return elastic() ? env_.group->parent() : parent_; }
+  [[nodiscard]] std::uint64_t parent() const noexcept { return group().parent(); }
   [[nodiscard]] const trainer_options& options() const noexcept { return options_; }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(step_, round_, parent_, random_, shared_random_);
-  }
+  void serialize(auto& ar) { ar(step_, *fixed_, random_, shared_random_); }
 
  private:
   struct streams {
@@ -23021,32 +24749,31 @@ class training_context {
     static constexpr std::uint64_t pairs = 0x7061697273;
   };
 
-  /// The gradient is not finite. An overflow costs one step; parameters that are not finite cost all since the last commit,
-  /// and so does a gradient that others have a share in, or one after the other.
+  /// An overflow of the gradient costs one step; parameters that are not finite cost all since the last commit, and so does
+  /// a gradient that others have a share in, or one after the other.
   result<void> without_step(const error& why) {
-    const bool passes = attempt() == 0 && inner_.may_go_without() && std::isfinite(norm_of(parameters()));
-    if (!passes) return attendance_.unusable(why.message);
+    if (attempt() != 0 || !inner_.may_go_without() || !std::isfinite(norm_of(parameters())))
+      return attendance_.unusable(why.message);
     log()(severity::warning, why.text() + ": this step is skipped");
     return {};
   }
 
+  [[nodiscard]] const elastic_group& group() const noexcept { return env_.group ? *env_.group : *fixed_; }
+
   M model_;
   detail::inner_steps<Inner> inner_;
-  environment env_;  // its transport is moved to world_
+  environment env_;  // its transport is moved to fixed_
   trainer_options options_;
-  std::unique_ptr<net::any_transport> world_;  // stays where it is when the context moves: group_ refers to it
-  std::optional<net::any_transport> group_;
+  std::unique_ptr<detail::fixed_group> fixed_;  // all there is, or unused; stays where it is when the context moves
   stage_peers stages_;
   bool keeps_inputs_;
+  detail::parameter_window window_;
   detail::round_attendance attendance_;
   detail::mean_exchange mean_;
 
   rng random_;
   rng shared_random_;
   std::uint64_t step_ = 0;
-  std::uint64_t round_ = 0;
-  std::uint64_t parent_ = 0;
-  std::uint64_t hash_ = 0;
   std::uint64_t micro_batch_ = 0;
   bool shares_inner_ = false;  // the inner optimizer is part of the shared state
   bool resumed_ = false;       // step_ was set during the step under way
@@ -24705,6 +26432,7 @@ class member_waits {
 
   /// This peer has had a committed state: it waits for longer before it gives up.
   void note_inside() noexcept { inside_ = true; }
+  [[nodiscard]] bool is_inside() const noexcept { return inside_; }
 
  private:
   static constexpr duration look_around = std::chrono::milliseconds{100};
@@ -25225,6 +26953,7 @@ CAUSEWAY_DECL result<void> state_fetch::wait_for_time(unsigned in_vain) {
   bool over = false;
   while (!over && waits_->time_now() < give_up) {
     waits_->locked([&] { control_->ask_for_time({needs}); });
+    if (state_->awaited && waits_->is_inside()) return {};
     const auto answered = [&] {
       const bool last = control_->ledger().complete();  // no round follows that it could miss: nobody gives time for it
       return last || control_->time_was_given() || control_->now_what().is != situation::kind::fetch;
@@ -26066,6 +27795,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   /// To all peers of the attempt, whatever they hold, as long as it lasts: then they meet again.
   [[nodiscard]] net::any_transport lasting() override { return below_->of_attempt(); }
   [[nodiscard]] bool moves_blocks() const override { return true; }
+  [[nodiscard]] bool rows_by_block() const override { return rounds_.by_block; }
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
   bool announce(std::uint64_t, std::uint64_t) override { return !rounds_.enough || rounds_.enough(); }
@@ -26102,7 +27832,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   std::shared_ptr<elastic_group> below_;
   parallel::step_record record_;
   net::any_transport alone_{};
-  net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
+  std::deque<net::any_transport> exchanges_;  // what the communication policy began with them may outlive the pipelines
   net::any_transport below_lines_{}, lines_{};
   parallel::exchange_hooks rounds_;
   parallel::exchange_state state_;
@@ -26137,7 +27867,7 @@ CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::
 
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
   if (state.divide) {
-    auto of_blocks = state.memory ? state.memory() : std::vector<std::span<std::byte>>{};
+    auto of_blocks = state.memory ? state.memory(0) : std::vector<std::span<std::byte>>{};
     for (const parameter_row& row : state.rows()) {
       for (const std::span<float> piece : row.pieces) of_blocks.push_back(std::as_writable_bytes(piece));
     }
@@ -26151,6 +27881,8 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.rows = std::move(state.rows);
   state_.memory = std::move(state.memory);
   state_.forget = std::move(state.forget);
+  state_.take_segments = std::move(state.take_segments);
+  state_.exchange_segment = std::move(state.exchange_segment);
   state_.divide = std::move(state.divide);
   state_.exchanges_next = std::move(state.exchanges_next);
   state_.paths = state.paths;
@@ -26184,14 +27916,17 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   e.last = with.last;
   e.paths = std::move(with.paths);
   if (with.attempt.transport == nullptr) return e;
-  exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
-  e.transport = &exchange_;
+  while (exchanges_.size() <= with.segment) exchanges_.emplace_back();
+  net::any_transport& exchange = exchanges_[with.segment];
+  exchange = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
+  e.transport = &exchange;
   e.round = with.attempt.round;
   e.parent = with.attempt.parent;
   e.deadline = with.attempt.deadline;
-  e.share = with.shares[exchange_.self()];
+  e.share = with.shares[exchange.self()];
   e.shares = std::move(with.shares);
   e.identities = std::move(with.names);
+  e.blocks = std::move(with.blocks);
   return e;
 }
 
@@ -28149,6 +29884,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
     if (inner) inner({});
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
+  state.awaited = true;
   round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
   swarm_->meanwhile(std::move(state.meanwhile));
@@ -29041,35 +30777,6 @@ static_assert(ParallelismPolicy<data_parallel>);
 
 #endif  // CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP
 
-// ---- causeway/policy/executor.hpp ----
-#ifndef CAUSEWAY_POLICY_EXECUTOR_HPP
-#define CAUSEWAY_POLICY_EXECUTOR_HPP
-
-// What runs a parallelism in a trainer. A program names a parallelism, how peers exchange and what becomes of lost ones,
-// each once; which class computes the steps follows from the three.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// A parallelism runs itself, unless this is specialised for it: train/pipeline_executors.hpp and
-/// train/swarm_executors.hpp do so for fault::quorum.
-///
-/// `type`: a parallelism policy, which the trainer holds and the rules are asked about.
-/// `check`: what is wrong with the values that were given; the trainer's start says so.
-/// `make`: of the parallelism as it was given. May change `env`, and move from `fault` what the executor is to have.
-template <class Parallel, class Comm, class Fault>
-struct executor {
-  using type = Parallel;
-  static result<void> check(const Parallel&, const Fault&) { return {}; }
-  static type make(Parallel&& p, Fault&, auto& /*env*/) { return std::move(p); }
-};
-
-template <class Parallel, class Comm, class Fault>
-using executor_of = typename executor<Parallel, Comm, Fault>::type;
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_POLICY_EXECUTOR_HPP
-
 // ---- causeway/policy/pick.hpp ----
 #ifndef CAUSEWAY_POLICY_PICK_HPP
 #define CAUSEWAY_POLICY_PICK_HPP
@@ -29224,8 +30931,12 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
   return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
-/// A mean of rows is of the same parameters in each; a sum of gradients can be made block by block.
-constexpr bool c8(comm_traits c, parallel_traits p) { return !p.cut_apart || c.sums_gradients; }
+/// A mean of rows is of the same parameters in each: where peers have other blocks, there is a row for each range of them.
+/// And a gradient is of one loss only if its micro-batch met one replica's parameters.
+constexpr bool c8(comm_traits c, parallel_traits p) {
+  const bool in_parts = (p.has_segments && c.by_segment) || (p.rows_by_block && c.rows_by_block);
+  return (!p.cut_apart || c.sums_gradients || in_parts) && !p.detours;
+}
 
 }  // namespace rules
 
@@ -29266,11 +30977,15 @@ struct compatible {
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
                 "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or "
                 "comm::async_parameter_server. docs/reference/rules.md#c7");
-  static_assert(rules::c8(Comm::traits, Parallel::traits),
-                "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "
-                "own: the rows that holders of a stage exchange would be of other parameters at each. Use "
-                "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, or comm::every_step "
-                "without a codec. docs/reference/rules.md#c8");
+  static_assert(
+      rules::c8(Comm::traits, Parallel::traits),
+      "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "
+      "own: the rows that holders of a stage exchange would be of other parameters at each; or micro-batches "
+      "take detours through pipelines whose replicas step alone, and have other parameters. Use "
+      "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
+      "reroute, or comm::every_step; of other policies with redundant, redundant_forward and templates those that "
+      "exchange gradients of every step, and with redundant and templates comm::rounds of pseudo-gradients, "
+      "whole. docs/reference/rules.md#c8");
 };
 
 struct unchecked {};
@@ -29286,6 +31001,8 @@ struct unchecked {};
 
 // The training loop's one step, composed of policies. A step runs in four phases; a phase that fails is judged by the fault
 // policy and, if it says so, done again from where it failed: gradients that were computed are never thrown away.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -29337,17 +31054,13 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> start() {
     if constexpr (valid) {
       CAUSEWAY_TRY(given_);
+      CAUSEWAY_TRY(check_group());
       CAUSEWAY_TRY(parallel_.start(ctx_));
-      if (!ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start(restored_, Comm::traits.identical_replicas));
+      if constexpr (!elastic) CAUSEWAY_TRY(ctx_.agree_on_start(restored_, Comm::traits.identical_replicas));
       CAUSEWAY_TRY(comm_.start(ctx_));
       if constexpr (elastic) {
         opened_ = ctx_.closes_membership();
         return ctx_.open_membership(comm_);
-      }
-      if (ctx_.elastic()) {
-        return fail(
-            errc::invalid_argument, std::string{Fault::name},
-            "the environment has a membership, but this fault policy needs a fixed set of peers; use fault::quorum");
       }
     }
     return {};
@@ -29366,7 +31079,9 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
         CAUSEWAY_TRY(attend());
       }
     } else {
-      return ctx_.draw(count);
+      std::vector<std::uint64_t> numbers(count);
+      std::iota(numbers.begin(), numbers.end(), (ctx_.step() * ctx_.peers() + ctx_.self()) * count);
+      return numbers;
     }
   }
 
@@ -29380,9 +31095,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
 
   /// Call once after the last step, on all peers: brings the replicas together.
   result<void> finish() {
-    if constexpr (valid) {
-      if (!ctx_.elastic()) return comm_.finish(ctx_);  // else the last commit did it
-    }
+    if constexpr (valid && !elastic) return comm_.finish(ctx_);  // else the last commit did it
     return {};
   }
 
@@ -29432,6 +31145,15 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   static constexpr bool valid = CommunicationPolicy<Comm> && ParallelismPolicy<Parallel> && FaultPolicy<Fault>;
 
   static constexpr bool elastic = Fault::traits.produces == peers::elastic && Comm::traits.tolerates == peers::elastic;
+
+  result<void> check_group() const {
+    if (elastic == ctx_.elastic()) return {};
+    return fail(errc::invalid_argument, std::string{Fault::name},
+                elastic
+                    ? "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop"
+                    : "the environment has a membership, but this fault policy needs a fixed set of peers; use "
+                      "fault::quorum");
+  }
 
   enum class phase : std::uint8_t { compute, before, inner, after, close };
 
@@ -29565,7 +31287,8 @@ namespace detail {
 
 /// With the executor of the three policies in the place of the parallelism.
 template <class M, class Inner, class Comm, class Parallel, class Fault>
-using trainer_of = basic_trainer<M, Inner, Comm, executor_of<Parallel, Comm, Fault>, Fault>;
+using trainer_of = basic_trainer<M, Inner, typename policy_for<Comm, executor_of<Parallel, Comm, Fault>>::type,
+                                 executor_of<Parallel, Comm, Fault>, Fault>;
 
 }  // namespace detail
 

@@ -1051,15 +1051,19 @@ CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, cons
   raw = __builtin_convertvector(result >> 16U, halves_of<Floats>);
 }
 
-/// The exponent is moved by a multiplication, which also makes subnormals right.
+/// Subnormals become fractions behind a leading 1, which a subtraction takes away: nothing here is a subnormal f32, which
+/// Intel's processors hand to microcode, at 150 cycles an instruction.
 template <class Floats>
 CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const f16*) {
   const bits_of<Floats> half = __builtin_convertvector(raw, bits_of<Floats>);
   const bits_of<Floats> shifted = (half & 0x7FFFU) << 13U;
-  const Floats scaled = reinterpret_cast<Floats>(shifted) * 0x1.0p112F;
-  bits_of<Floats> infinite;
+  const bits_of<Floats> normal = shifted + (112U << 23U);
+  const Floats subnormal = reinterpret_cast<Floats>(shifted + (113U << 23U)) - 0x1.0p-14F;
+  bits_of<Floats> is_subnormal, infinite;
+  mask_below<Floats>(is_subnormal, shifted, 0x00800000);
   mask_above<Floats>(infinite, shifted, 0x0F7FFFFF);
-  const bits_of<Floats> magnitude = reinterpret_cast<bits_of<Floats>>(scaled) | (infinite & 0x7F800000U);
+  const bits_of<Floats> magnitude =
+      (reinterpret_cast<bits_of<Floats>>(subnormal) & is_subnormal) | (normal & ~is_subnormal) | (infinite & 0x7F800000U);
   const bits_of<Floats> bits = magnitude | ((half & 0x8000U) << 16U);
   v = reinterpret_cast<Floats>(bits);
 }
@@ -2273,6 +2277,7 @@ struct comm_traits {
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
+  bool rows_by_block = false;    ///< then: each block can be a row of its own, among peers that hold different blocks
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
   bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
@@ -2283,6 +2288,7 @@ struct comm_traits {
   bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
   bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
   bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
+  bool by_segment = false;       ///< a peer may have one for each range of blocks that it exchanges (`another`)
   bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
@@ -2297,6 +2303,9 @@ struct parallel_traits {
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
+  bool rows_by_block = false;     ///< but each block is exchanged by itself, by its holders, where the policy can do that
+  bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
+  bool has_segments = false;      ///< gradients of these are exchanged range by range, among those who compute it
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -2814,6 +2823,12 @@ concept MovesWithBlocks = requires(P& p, Context& ctx, std::span<const parameter
   { p.row_waits() } -> std::same_as<std::optional<bool>>;
 };
 
+/// With comm_traits::by_segment. `another`: one like it that has not begun, for other blocks.
+template <class P>
+concept BySegment = requires(const P& p) {
+  { p.another() } -> std::same_as<P>;
+};
+
 /// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
 /// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
 template <class P, class Context = archetype::context>
@@ -2840,8 +2855,9 @@ struct hooks_of_traits {
   static constexpr bool trains_paths = !t.trains_paths || TrainsPaths<P>;
   static constexpr bool in_regions = !t.in_regions || InRegions<P>;
   static constexpr bool moves_with_blocks = !t.moves_with_blocks || MovesWithBlocks<P>;
-  static constexpr bool all = elastic && looks_ahead && replays && draws_peers && divides_batches && talks_between &&
-                              takes_turns && trains_paths && in_regions && moves_with_blocks;
+  static constexpr bool by_segment = !t.by_segment || BySegment<P>;
+  static constexpr bool all = by_segment && elastic && looks_ahead && replays && draws_peers && divides_batches &&
+                              talks_between && takes_turns && trains_paths && in_regions && moves_with_blocks;
 };
 
 /// One error for each trait whose hooks are missing.
@@ -2880,6 +2896,9 @@ struct promised<P, true> {
   static_assert(has::moves_with_blocks,
                 "causeway-P11: the traits of this communication policy say `moves_with_blocks`, but it lacks "
                 "`block_rows`, `divide`, `memory`, `forget`, `exchanges_next` or `row_waits`. docs/reference/rules.md#p11");
+  static_assert(has::by_segment,
+                "causeway-P11: the traits of this communication policy say `by_segment`, but it lacks `another`. "
+                "docs/reference/rules.md#p11");
 };
 
 }  // namespace detail
@@ -14236,6 +14255,9 @@ struct layout {
   /// Micro-batches go to the pipelines in turn; where one has nobody for a stage, to the others' peers of that stage in
   /// turn. Precondition: `check` finds nothing wrong, and all replicas are cut alike.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+  /// How many of the global batch go through each replica's peer of stage `rank`: its replica's, or where micro-batches
+  /// take detours, those whose way leads through it. Precondition: `check` finds nothing wrong.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> micro_batches_at(std::size_t rank) const;
 
   friend bool operator==(const layout&, const layout&) = default;
 
@@ -14250,6 +14272,7 @@ struct layout {
   // Where each stage without a peer has another of its pipeline that keeps it, that one does it; else micro-batches go to
   // other pipelines, which must be cut alike.
   CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const assignment& empty_one);
+  CAUSEWAY_DECL [[nodiscard]] bool has_detours() const;
   CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
 };
 
@@ -14351,6 +14374,21 @@ CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
   return all;
 }
 
+CAUSEWAY_DECL std::vector<std::uint32_t> layout::micro_batches_at(std::size_t rank) const {
+  std::vector<std::uint32_t> counts;
+  if (!has_detours()) {
+    for (const replica& r : replicas) counts.push_back(r.micro_batches);
+    return counts;
+  }
+  counts.resize(replicas.size());
+  const auto peers = assigned();
+  for (const auto& route : routes()) {
+    place at;
+    if (find(peers[route[rank]], &at) != nullptr) ++counts[at.replica];
+  }
+  return counts;
+}
+
 CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
   const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
   std::vector<std::uint64_t> peers;
@@ -14369,7 +14407,7 @@ CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micr
   if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two assignments");
   if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
     return wrong("the replicas' micro-batches are not those of the global batch");
-  return has_unassigned() ? check_detours() : result<void>{};
+  return has_detours() ? check_detours() : result<void>{};
 }
 
 CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_one) {
@@ -14378,12 +14416,14 @@ CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_
   });
 }
 
-CAUSEWAY_DECL result<void> layout::check_detours() const {
-  const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
-    return std::all_of(r.assignments.begin(), r.assignments.end(),
-                       [&](const assignment& s) { return s.peer != nobody || is_kept_in(r, s); });
+CAUSEWAY_DECL bool layout::has_detours() const {
+  return std::any_of(replicas.begin(), replicas.end(), [](const replica& r) {
+    return std::any_of(r.assignments.begin(), r.assignments.end(),
+                       [&](const assignment& s) { return s.peer == nobody && !is_kept_in(r, s); });
   });
-  if (all_kept) return {};
+}
+
+CAUSEWAY_DECL result<void> layout::check_detours() const {
   for (const replica& r : replicas) {
     const auto& first = replicas.front().assignments;
     const bool alike = std::equal(r.assignments.begin(), r.assignments.end(), first.begin(), first.end(),
@@ -15600,8 +15640,9 @@ struct recovery_traits {
   lost_blocks lost = lost_blocks::wait;
   bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
   bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
-  /// All pipelines of a layout are cut alike, and each peer has one stage: so the holders of a stage can exchange rows of
-  /// it (rule C8). Else they can only add up, block by block.
+  /// All pipelines of a layout are cut alike, and each peer has one stage: so its holders can exchange one row each, of all
+  /// that they hold. Else each range of blocks has a row of its own, which steps of their own have not (rule C8). Some
+  /// stages may have nobody; see Rerouting.
   bool cut_alike = false;
 };
 
@@ -15657,12 +15698,14 @@ struct made_up_block {
 };
 
 /// A policy with lost_blocks::neighbours.
+/// - `makes_up()`: whether it ever does; one of several that are chosen at run time need not.
 /// - `made_up(snapshot)`: what lost blocks are made of; the run stands for want of those that are lost and not among them.
 /// - `rate_factor()`: multiplies the learning rate of a stage that was made up, for the rest of the run.
 /// - `agreement()`: equal on peers that make up alike.
 template <class R>
 concept MakingUp = Recovery<R> &&(R::traits.lost == lost_blocks::neighbours) &&
                    requires(const R& r, const cluster_snapshot& g) {
+  { r.makes_up() } -> std::same_as<bool>;
   { r.made_up(g) } -> std::same_as<std::vector<made_up_block>>;
   { r.rate_factor() } -> std::same_as<float>;
   { r.agreement() } -> std::same_as<std::uint64_t>;
@@ -15670,6 +15713,13 @@ concept MakingUp = Recovery<R> &&(R::traits.lost == lost_blocks::neighbours) &&
 
 /// Blocks in a row that no peer of the snapshot holds.
 CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const cluster_snapshot& g);
+
+/// Whether peers keep what lost blocks are made up by.
+template <Recovery R>
+[[nodiscard]] bool makes_up(const R& recovery) {
+  if constexpr (MakingUp<R>) return recovery.makes_up();
+  return false;
+}
 
 /// What `recovery` makes lost blocks of; nothing where it makes up none.
 template <Recovery R>
@@ -17604,6 +17654,7 @@ class neighbour_init {
 
   result<layout> arrange(const cluster_snapshot& g) { return even_.arrange(g); }
 
+  [[nodiscard]] static bool makes_up() noexcept { return true; }
   /// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where
   /// these are shorter, the last ones there are that somebody holds.
   CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up(const cluster_snapshot& g) const;
@@ -19219,7 +19270,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 class reroute {
  public:
   static constexpr std::string_view name = "reroute";
-  static constexpr recovery_traits traits{};
+  static constexpr recovery_traits traits{.cut_alike = true};
 
   /// `costs`: of the stages and the links between them, equal on all peers; none: stages are alike, links cost nothing.
   CAUSEWAY_DECL explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {});
@@ -19411,6 +19462,7 @@ class swapped_neighbours {
   /// errc::invalid_argument: fewer than four stages, or fewer blocks.
   CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
 
+  [[nodiscard]] static bool makes_up() noexcept { return true; }
   CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up(const cluster_snapshot& g) const;
   [[nodiscard]] float rate_factor() const noexcept { return options_.rate_factor; }
   [[nodiscard]] std::uint64_t agreement() const noexcept {
@@ -27108,6 +27160,21 @@ struct step_attempt {
   std::uint32_t attempt = 0;  ///< another one for every attempt at a round
 };
 
+/// Who exchanges the row of one block, where peers hold different ones: places in exchange_entry::holders, rising, and how
+/// much each has in its mean. 0: it keeps the block without computing it, and only takes the mean.
+struct row_holders {
+  std::vector<net::peer_index> members{};
+  std::vector<double> shares{};
+
+  /// Of a member's row in a mean over all of them, each of which counts once; 0: of who is none.
+  [[nodiscard]] float weight_of(net::peer_index member) const {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (members[i] == member) return static_cast<float>(shares[i] * static_cast<double>(members.size()));
+    }
+    return 0;
+  }
+};
+
 /// An exchange of rounds, for the communication policy.
 struct exchange_entry {
   step_attempt attempt{};
@@ -27115,10 +27182,12 @@ struct exchange_entry {
   std::vector<double> shares{};            ///< of each of them, in what they exchange
   std::vector<std::uint64_t> names{};      ///< of each of them: its identity
   std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
+  std::vector<row_holders> blocks{};       ///< of each block of the model, where rows are of single ones
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
-  bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
-  bool last = false;  ///< the run ends with it
+  bool kept = false;        ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;        ///< the run ends with it
+  std::size_t segment = 0;  ///< its number among those of this peer, where it exchanges several
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -27135,6 +27204,7 @@ struct exchange_hooks {
   std::function<bool()> waits{};
   /// Once in an attempt that begins with an exchange behind it: those who will exchange at its end. Else no attempt.
   std::function<exchange_entry()> lines{};
+  bool by_block = false;  ///< rows are of single blocks: those who exchange need not hold the same ones
 };
 
 /// Those who hold the same blocks in an attempt, this peer among them.
@@ -27151,9 +27221,15 @@ struct exchange_state {
   std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
   std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
-  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
-  std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};                                                ///< that
+  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
+  /// segment of that number, where this peer has several.
+  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
+  std::function<result<void>(std::size_t segment)> forget{};  ///< that
+  /// Where pipelines are cut apart: this peer exchanges each of these ranges by itself from now on, in this order; none:
+  /// all that it holds, alone. What was kept of a range that it had already stays.
+  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};
+  /// Exchanges the segment of that number, while the one before it is about to end.
+  std::function<result<void>(std::size_t segment)> exchange_segment{};
   std::function<bool()> exchanges_next{};                                                ///< after the step under way
   std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
   std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
@@ -28291,6 +28367,682 @@ CAUSEWAY_DECL result<saved_states> block_savers::found(std::int64_t layers) {
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SAVERS_IPP
 #endif
 
+// ---- causeway/parallel/elastic/cohort_rows.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORT_ROWS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_COHORT_ROWS_HPP
+
+// Who goes on of a cohort, and with which stages. Where peers keep the stage behind theirs up to date, a cohort without one
+// of its peers is whole still: the one that keeps the lost stage computes it, too. A lost peer may be there again, when the
+// others have made steps without it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a peer says of its local progress. A regular value without padding: it travels as it is.
+struct cohort_member {
+  std::uint64_t state = 0;      ///< names what its shared parameters are of, as step_record::state
+  std::uint64_t cohort = 0;     ///< names its own; 0: none
+  std::uint64_t steps = 0;      ///< that it has taken since the last exchange
+  double norm = 0;              ///< of the gradient of the last of them, over the whole model
+  double loss = 0;              ///< of that, over the replica's tokens
+  double evaluation = 0;        ///< what the last evaluation came to
+  std::uint32_t slots = 0;      ///< of the round
+  std::uint32_t slot = 0;       ///< its cohort's
+  std::uint32_t first = 0;      ///< micro-batch of a batch that is that slot's
+  std::uint32_t share = 0;      ///< and how many are
+  double speed = 0;             ///< samples a second of a replica that it was in, in the last round; 0: unknown
+  std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
+  std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
+  std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
+  std::uint64_t exchanges = 0;  ///< 1: where an exchange is said to come, it comes after the last of these steps
+  // Where steps are of a replica as it is: see whole_row.
+  std::uint64_t taken_in = 0;     ///< names the replica in which the last of these steps was made; 0: none was
+  std::uint64_t complete_in = 0;  ///< and the one that it has a gradient of, with which it can make the next; 0: none
+  std::array<nn::block_range, 2> keeps{};  ///< what it holds of its cohort's progress; empty ones do not count
+};
+
+/// Names a replica's peers and stages: steps that are made in one belong together.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t name_of_row(const stage::replica& r);
+
+/// What a peer that holds these has of its cohort's progress, to say so in cohort_member::keeps; there are at most two
+/// ranges.
+CAUSEWAY_DECL [[nodiscard]] std::array<nn::block_range, 2> as_kept(std::span<const nn::block_range> held);
+
+/// The assignments of the peers of one cohort, in the order of the model; none if a stage is missing that nobody keeps.
+/// `places`: of those who say that they are in it. Those of them count that have made the same steps together, or can catch
+/// up with these: of several such sets, the one that is furthest, then the largest.
+CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
+                                                                     std::span<const cohort_member> members,
+                                                                     std::span<const std::size_t> places);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_COHORT_ROWS_HPP
+
+// ---- causeway/parallel/elastic/impl/cohort_rows.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
+
+// Bodies of parallel/elastic/cohort_rows.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+/// What each peer computes, and keeps besides; in the order of the model, where all are needed.
+CAUSEWAY_DECL std::vector<stage::assignment> in_order(const stage::cluster_snapshot& g,
+                                                      std::span<const cohort_member> members,
+                                                      std::span<const std::size_t> places) {
+  std::vector<stage::assignment> row;
+  for (const std::size_t p : places) {
+    if (g.peers[p].computes.size() < 1) continue;
+    row.push_back({g.peers[p].id, g.peers[p].computes});
+    stage::assignment& one = row.back();
+    for (const nn::block_range& kept : members[p].keeps) {
+      if (kept.size() > 0) one.keeps.push_back(kept);
+    }
+    if (one.keeps == std::vector{one.computes}) one.keeps.clear();
+  }
+  const auto before = [](const stage::assignment& a, const stage::assignment& b) {
+    return std::pair{a.computes.first, -a.computes.last} < std::pair{b.computes.first, -b.computes.last};
+  };
+  std::sort(row.begin(), row.end(), before);
+  return row;
+}
+
+CAUSEWAY_DECL bool computes_all(std::span<const stage::assignment> row, std::int64_t layers) {
+  std::int64_t next = 0;
+  for (const stage::assignment& s : row) {
+    if (s.computes.first != next) return false;
+    next = s.computes.last;
+  }
+  return next == layers;
+}
+
+/// Whose stage another one computes already is left out; who keeps what is missing behind its own stage, or before the
+/// first, computes that, too. None: nobody does.
+CAUSEWAY_DECL std::vector<stage::assignment> mended_row(const std::vector<stage::assignment>& row, std::int64_t layers) {
+  std::vector<stage::assignment> made;
+  for (const stage::assignment& s : row) {
+    if (made.empty() || s.computes.first >= made.back().computes.last) made.push_back(s);
+  }
+  if (made.empty()) return {};
+  std::vector<std::vector<nn::block_range>> held;
+  for (const stage::assignment& s : made) held.push_back(s.held());
+  made.front().computes.first = 0;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    made[i].computes.last = i + 1 < made.size() ? made[i + 1].computes.first : layers;
+    if (!nn::model_part{held[i]}.holds(made[i].computes)) return {};
+  }
+  return made;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::uint64_t name_of_row(const stage::replica& r) {
+  hasher h;
+  for (const stage::assignment& s : r.assignments) h.add_value(s.peer).add_value(s.computes.first);
+  return h.finish();
+}
+
+CAUSEWAY_DECL std::array<nn::block_range, 2> as_kept(std::span<const nn::block_range> held) {
+  std::array<nn::block_range, 2> kept{};
+  std::copy_n(held.begin(), std::min(held.size(), kept.size()), kept.begin());
+  return kept;
+}
+
+CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
+                                                       std::span<const cohort_member> members,
+                                                       std::span<const std::size_t> places) {
+  auto all = detail::in_order(g, members, places);
+  if (detail::computes_all(all, g.layers)) return all;
+  struct company {
+    std::uint64_t steps, name;
+    std::vector<std::size_t> places{};
+  };
+  std::vector<company> companies;
+  for (const std::size_t p : places) {
+    const auto same = [&](const company& c) { return c.steps == members[p].steps && c.name == members[p].taken_in; };
+    if (std::none_of(companies.begin(), companies.end(), same))
+      companies.push_back({members[p].steps, members[p].taken_in});
+  }
+  for (company& c : companies) {
+    for (const std::size_t p : places) {
+      const cohort_member& m = members[p];
+      const bool is_behind = m.steps + 1 == c.steps && m.complete_in == c.name;
+      if (is_behind || (m.steps == c.steps && m.taken_in == c.name)) c.places.push_back(p);
+    }
+  }
+  std::sort(companies.begin(), companies.end(), [](const company& a, const company& b) {
+    return std::tuple{b.steps, b.places.size(), a.name} < std::tuple{a.steps, a.places.size(), b.name};
+  });
+  for (const company& c : companies) {
+    auto made = detail::mended_row(detail::in_order(g, members, c.places), g.layers);
+    if (!made.empty()) return made;
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
+#endif
+
+// ---- causeway/parallel/elastic/cohorts.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
+
+// Pipelines whose replicas take steps of their own between two exchanges. The peers of a replica are a cohort: they share
+// one copy of local progress, which is worth something as long as all of them are there. A round begins with a layout; each
+// replica of it is a slot, with its share of every global batch until the round is over. A cohort that is whole keeps its
+// slot, whoever else comes or goes. Who belongs to none is laid out anew from the shared parameters, into slots that are
+// empty, and makes those slots' part of the round from its beginning.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Who trains in which slot.
+struct cohort_layout {
+  stage::layout layout;              ///< [slot]; without assignments: nobody does, in this round
+  std::vector<std::uint64_t> names;  ///< [slot] of cohorts that go on; 0: it begins, or there is none
+};
+
+/// Where pipelines share out paths through a model of modules, as evenly as can be: that of a slot, rising with slots.
+/// Where there are fewer slots, nobody has the last paths.
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept;
+/// How many micro-batches of a global batch each slot has: of as many equal parts of it as there are `paths`, one for each,
+/// those of a path share one. 0 paths: all share all.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
+                                                                       std::uint32_t paths);
+
+/// See exchange_state::parts_for.
+using parts_by_speed = std::function<std::vector<std::size_t>(const std::vector<double>& speeds)>;
+
+/// The cohorts that are whole, in their slots, with the parts that these have had; none where all begin anew. `members[p]`
+/// is what cluster_snapshot::peers[p] says. `state`: of the run.
+CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
+                                                           std::span<const cohort_member> members, std::uint64_t state,
+                                                           std::uint32_t paths = 0);
+
+/// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
+/// communication policy must have rows of one length. `detours`: a stage may have nobody.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery,
+                                                     bool detours = false);
+
+/// Those who hold the same stage, and how much each has in what they exchange: of all micro-batches the part that goes
+/// through it.
+struct stage_holders {
+  std::vector<std::uint64_t> peers;
+  std::vector<double> shares;
+};
+CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
+
+/// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; and of each
+/// block those of them who hold it.
+CAUSEWAY_DECL [[nodiscard]] stage_holders all_holders(const stage::layout& l);
+CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l);
+
+namespace detail {
+
+CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
+
+/// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots has it. errc::unsupported:
+/// these are not as many as there are micro-batches.
+CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
+                                                   std::span<const cohort_member> members, std::uint32_t paths,
+                                                   const parts_by_speed& parts_for);
+
+/// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
+CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
+                                                               const cohort_layout& standing);
+
+/// Puts replicas of `more` into empty slots, if they are cut like the others, or in `any_cut`.
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more, bool any_cut);
+
+}  // namespace detail
+
+/// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
+/// is whole; errc::invalid_argument: `paths` do not divide the micro-batches; as detail::share_out.
+template <stage::Recovery Recovery>
+result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_snapshot& g,
+                                      std::span<const cohort_member> members, std::uint64_t state, std::uint32_t paths = 0,
+                                      const parts_by_speed& parts_for = {}) {
+  CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
+  cohort_layout made = standing_cohorts(g, members, state, paths);
+  for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
+  if (made.layout.replicas.empty()) {
+    CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
+    if constexpr (stage::cut_apart<Recovery>) {
+      CAUSEWAY_TRY(made.layout.check(g.layers, g.micro_batches));  // its shares are the recovery's
+      made.names.assign(made.layout.replicas.size(), 0);
+      return made;
+    }
+    CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
+    CAUSEWAY_TRY(detail::share_out(made.layout, g, members, paths, parts_for));
+    made.names.assign(made.layout.replicas.size(), 0);
+    return made;
+  }
+  const stage::cluster_snapshot rest = detail::free_peers(g, made);
+  if (rest.micro_batches == 0 || rest.peers.empty()) return made;
+  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more, stage::cut_apart<Recovery>);
+  return made;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
+
+// ---- causeway/parallel/elastic/impl/cohorts.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
+
+// Bodies of parallel/elastic/cohorts.hpp.
+
+#include <numeric>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+/// The ranges of a replica's stages.
+CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
+  std::vector<nn::block_range> cut;
+  for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
+  return cut;
+}
+
+/// The speed of the slowest of a replica's peers that know theirs; 0: none does.
+CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
+                                std::span<const cohort_member> members) {
+  double slowest = 0;
+  for (std::size_t p = 0; p < members.size(); ++p) {
+    const auto is_it = [&](const stage::assignment& s) { return s.peer == g.peers[p].id; };
+    const double speed = members[p].speed;
+    if (speed > 0 && (slowest == 0 || speed < slowest) && std::any_of(r.assignments.begin(), r.assignments.end(), is_it)) {
+      slowest = speed;
+    }
+  }
+  return slowest;
+}
+
+/// Gives slots without a cohort what lies between those with one, which begin at `firsts`, as shares_of_slots has it where
+/// that fits. Whether every micro-batch has one slot, or is of a path that rests, and every slot has some.
+CAUSEWAY_DECL bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
+                                  std::uint32_t micro_batches, std::uint32_t paths) {
+  const auto even = shares_of_slots(micro_batches, slots.size(), paths);
+  micro_batches = std::accumulate(even.begin(), even.end(), 0U);  // without those of paths that rest
+  std::uint32_t at = 0;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    std::vector<std::uint32_t> rest;
+    for (std::size_t e = s; e < slots.size() && slots[e].assignments.empty(); ++e) rest.push_back(even[e]);
+    const std::size_t next = s + rest.size();
+    const std::uint32_t until = next < slots.size() ? firsts[next] : micro_batches;
+    if (until > micro_batches || until < at + rest.size() || (rest.empty() && until != at)) return false;
+    if (std::accumulate(rest.begin(), rest.end(), 0U) != until - at) rest = stage::even_shares(until - at, rest.size());
+    for (const std::uint32_t share : rest) slots[s++].micro_batches = share;
+    at = until;
+    if (s == slots.size()) break;
+    const std::uint32_t share = slots[s].micro_batches;
+    if (share == 0 || share > micro_batches - at) return false;
+    at += share;
+  }
+  return at == micro_batches;
+}
+
+CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths) {
+  if (paths == 0 || micro_batches % paths == 0) return {};
+  return fail(errc::invalid_argument, "micro_batches",
+              std::to_string(micro_batches) + " of a global batch for " + std::to_string(paths) +
+                  " paths, each of which has an equal part of it; use a multiple");
+}
+
+CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
+                                     std::span<const cohort_member> members, std::uint32_t paths,
+                                     const parts_by_speed& parts_for) {
+  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
+  std::vector<std::size_t> parts;
+  if (parts_for) {
+    std::vector<double> speeds;
+    for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
+    parts = parts_for(speeds);
+  }
+  if (parts.empty()) parts.assign(even.begin(), even.end());
+  for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
+  const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
+  if (paths > 0 || all == g.micro_batches) return {};
+  return fail(errc::unsupported, "micro_batches",
+              "the policy divides a batch into " + std::to_string(all) + " parts (sequences / multiple), and it has " +
+                  std::to_string(g.micro_batches) + " micro-batches; set `multiple` to the sequences of one");
+}
+
+CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
+  stage::cluster_snapshot rest = g;
+  std::erase_if(rest.peers, [&](const stage::present_peer& p) { return standing.layout.find(p.id) != nullptr; });
+  const auto& slots = standing.layout.replicas;
+  rest.micro_batches = static_cast<std::uint32_t>(
+      std::count_if(slots.begin(), slots.end(), [](const stage::replica& r) { return r.assignments.empty(); }));
+  return rest;
+}
+
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more, bool any_cut) {
+  auto& slots = into.layout.replicas;
+  const auto stands =
+      std::find_if(slots.begin(), slots.end(), [](const stage::replica& r) { return !r.assignments.empty(); });
+  const auto cut = cut_of(*stands);
+  auto next = more.replicas.begin();
+  for (stage::replica& slot : slots) {
+    if (!slot.assignments.empty()) continue;
+    while (!any_cut && next != more.replicas.end() && cut_of(*next) != cut) ++next;
+    if (next == more.replicas.end()) return;
+    slot.assignments = (next++)->assignments;
+  }
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept {
+  return static_cast<std::uint32_t>(slots < paths ? slot : slot * paths / slots);
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
+                                                         std::uint32_t paths) {
+  if (paths == 0) return stage::even_shares(micro_batches, slots);
+  std::vector<std::uint32_t> slots_of(paths), shares;
+  for (std::size_t s = 0; s < slots; ++s) ++slots_of[path_of_slot(s, slots, paths)];
+  for (const std::uint32_t count : slots_of) {
+    const auto theirs = stage::even_shares(micro_batches / paths, std::max(count, 1U));
+    shares.insert(shares.end(), theirs.begin(), theirs.end());
+  }
+  shares.resize(slots);
+  return shares;
+}
+
+CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, std::span<const cohort_member> members,
+                                             std::uint64_t state, std::uint32_t paths) {
+  std::map<std::uint64_t, std::vector<std::size_t>> places;
+  for (std::size_t p = 0; p < members.size(); ++p) {
+    if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
+  }
+  cohort_layout made;
+  std::vector<std::uint32_t> firsts;
+  for (const auto& [name, of] : places) {
+    auto assignments = whole_row(g, members, of);
+    const cohort_member& one = members[of.front()];
+    const bool fits = one.slot < one.slots && one.slots <= g.micro_batches;
+    if (assignments.empty() || !fits) continue;
+    auto& slots = made.layout.replicas;
+    if (slots.empty()) {
+      slots.resize(one.slots);
+      firsts.resize(one.slots);
+      made.names.assign(one.slots, 0);
+    }
+    if (one.slots != slots.size() || !slots[one.slot].assignments.empty()) continue;
+    slots[one.slot] = {std::move(assignments), one.share};
+    firsts[one.slot] = one.first;
+    made.names[one.slot] = name;
+  }
+  if (firsts.empty()) return made;
+  const bool fits = detail::share_out_rest(made.layout.replicas, firsts, g.micro_batches, paths);
+  return fits ? made : cohort_layout{};
+}
+
+CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
+  stage_holders all;
+  double sum = 0;
+  const auto micro_batches = l.micro_batches_at(rank);
+  for (std::size_t r = 0; r < l.replicas.size(); ++r) {
+    const auto& assignments = l.replicas[r].assignments;
+    if (assignments.empty() || assignments[rank].peer == stage::nobody) continue;
+    all.peers.push_back(assignments[rank].peer);
+    all.shares.push_back(micro_batches[r]);
+    sum += micro_batches[r];
+  }
+  for (double& share : all.shares) share /= sum;
+  return all;
+}
+
+CAUSEWAY_DECL stage_holders all_holders(const stage::layout& l) {
+  stage_holders all;
+  double sum = 0;
+  for (const stage::replica& r : l.replicas) sum += r.assignments.empty() ? 0 : r.micro_batches;
+  for (const stage::replica& r : l.replicas) {
+    for (const stage::assignment& s : r.assignments) {
+      all.peers.push_back(s.peer);
+      all.shares.push_back(r.micro_batches / sum);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<row_holders> holders_of_blocks(const stage::layout& l) {
+  const auto shares = all_holders(l).shares;
+  std::vector<row_holders> blocks;
+  net::peer_index at = 0;
+  for (const stage::replica& r : l.replicas) {
+    for (const stage::assignment& s : r.assignments) {
+      const auto layers = static_cast<std::size_t>(r.assignments.back().computes.last);
+      blocks.resize(layers);
+      for (std::size_t b = 0; b < layers; ++b) {
+        const auto block = static_cast<std::int64_t>(b);
+        if (!s.holds(block)) continue;
+        const bool computes = s.computes.first <= block && block < s.computes.last;
+        blocks[b].members.push_back(at);
+        blocks[b].shares.push_back(computes ? shares[at] : 0.0);
+      }
+      ++at;
+    }
+  }
+  return blocks;
+}
+
+CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery, bool detours) {
+  for (const stage::replica& r : l.replicas) {
+    const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(), [=](const stage::assignment& s) {
+      return (detours || s.peer != stage::nobody) && s.keeps.empty();
+    });
+    if (plain && detail::cut_of(r) == detail::cut_of(l.replicas.front())) continue;
+    return fail(
+        errc::unsupported, std::string{recovery},
+        "its traits say cut_alike, and here is a layout with a peer that has other blocks than those in its place in other "
+        "pipelines, or none in a place");
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
+#endif
+
+// ---- causeway/parallel/elastic/block_segments.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_BLOCK_SEGMENTS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_BLOCK_SEGMENTS_HPP
+
+// Whose gradients of which blocks a communication policy exchanges with whose, where pipelines may be cut in different
+// ways: the blocks of a model in ranges that no pipeline cuts, each exchanged among those who compute it. Who keeps blocks
+// without computing them gets what that came to from who does, in its pipeline. Where all pipelines are cut alike, and
+// nobody keeps more than its stage, the segments are the stages. A function of the layout, so all peers have the same.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Who computes a block in one pipeline. Where nobody is in the place of its stage, another who keeps it does; if there is
+/// none, stage::nobody: micro-batches take detours.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t computer_of(const stage::replica& r, std::int64_t block);
+
+/// Blocks that no pipeline cuts, and who computes them.
+struct block_segment {
+  nn::block_range blocks;
+  stage_holders computers;  ///< at most one in each pipeline, by how much of a batch goes through it
+
+  CAUSEWAY_DECL [[nodiscard]] bool is_computed_by(std::uint64_t peer) const;
+};
+
+/// All of a model's, rising.
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_segment> segments_of(const stage::layout& l, std::int64_t layers);
+
+/// Of the gradient that the peer `last` has of the table as output layer, the part that `first`, which has it as embedding,
+/// sends with its own.
+struct table_part {
+  std::uint64_t first = 0, last = 0;
+  float share = 1;
+};
+/// All such parts, in the order in which they are added. Of a pipeline with both ends that is all of the last's to the
+/// first. Where micro-batches take detours, each first has the parts of as many as went through it itself, so that what it
+/// sends counts by one number. None of a peer to itself. Precondition: each pipeline has a micro-batch.
+CAUSEWAY_DECL [[nodiscard]] std::vector<table_part> table_parts(const stage::layout& l, std::int64_t layers);
+
+/// What peers of one pipeline hold without computing it.
+struct kept_run {
+  nn::block_range blocks{};          ///< without a tied table
+  bool table = false;                ///< or it is that: the first stage exchanges it, and the last has it, too
+  std::vector<std::uint64_t> peers;  ///< who computes it, then the others
+};
+
+/// A tied table, if the model has one, in each pipeline (where that has no first stage, from another's), then blocks of
+/// pipeline `replica`, rising.
+CAUSEWAY_DECL [[nodiscard]] std::vector<kept_run> kept_runs(const stage::layout& l, std::size_t replica,
+                                                            std::int64_t layers, bool tied);
+
+/// Where they lie in a flat buffer of the model. Precondition: this peer holds them.
+[[nodiscard]] std::span<float> place_of(const kept_run& run, auto& model, std::span<float> flat) {
+  return run.table ? table_in(model, flat) : untied_blocks_in(model, flat, run.blocks);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_BLOCK_SEGMENTS_HPP
+
+// ---- causeway/parallel/elastic/impl/block_segments.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SEGMENTS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SEGMENTS_IPP
+
+// Bodies of parallel/elastic/block_segments.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+// Of its stage. Where micro-batches take detours, that is the same in all pipelines.
+inline std::size_t rank_of(const stage::replica& r, std::int64_t block) {
+  const auto has = [block](const stage::assignment& s) { return s.computes.first <= block && block < s.computes.last; };
+  return static_cast<std::size_t>(std::find_if(r.assignments.begin(), r.assignments.end(), has) - r.assignments.begin());
+}
+
+inline stage_holders computers_of(const stage::layout& l, std::int64_t block) {
+  stage_holders all;
+  double sum = 0;
+  const auto micro_batches = l.micro_batches_at(rank_of(l.replicas.front(), block));
+  for (std::size_t r = 0; r < l.replicas.size(); ++r) {
+    const std::uint64_t peer = computer_of(l.replicas[r], block);
+    if (peer == stage::nobody) continue;
+    all.peers.push_back(peer);
+    all.shares.push_back(micro_batches[r]);
+    sum += micro_batches[r];
+  }
+  for (double& share : all.shares) share /= sum;
+  return all;
+}
+
+inline bool begins_stage(const stage::layout& l, std::int64_t block) {
+  const auto at = [block](const stage::assignment& s) { return s.computes.first == block; };
+  return std::any_of(l.replicas.begin(), l.replicas.end(),
+                     [&](const stage::replica& r) { return std::any_of(r.assignments.begin(), r.assignments.end(), at); });
+}
+
+inline std::vector<std::uint64_t> holders_in(const stage::replica& r, std::int64_t block) {
+  return stage::layout{{r}}.holders(block);
+}
+
+// `first`, then the others of these.
+inline std::vector<std::uint64_t> led_by(std::uint64_t first, const std::vector<std::uint64_t>& peers) {
+  std::vector<std::uint64_t> all{first};
+  for (const std::uint64_t p : peers) {
+    if (std::find(all.begin(), all.end(), p) == all.end()) all.push_back(p);
+  }
+  return all;
+}
+
+// Who exchanges the table for the peers of a pipeline: its first stage, or of the first stages one with a part of its last.
+inline std::uint64_t exchanges_table(const stage::layout& l, const stage::replica& r, std::int64_t layers) {
+  const std::uint64_t first = computer_of(r, 0), last = computer_of(r, layers - 1);
+  if (first != stage::nobody) return first;
+  for (const table_part& part : table_parts(l, layers)) {
+    if (part.last == last) return part.first;
+  }
+  return last;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::uint64_t computer_of(const stage::replica& r, std::int64_t block) {
+  for (const stage::assignment& s : r.assignments) {
+    if (s.peer != stage::nobody && s.computes.first <= block && block < s.computes.last) return s.peer;
+  }
+  const auto others = detail::holders_in(r, block);
+  return others.empty() ? stage::nobody : others.front();
+}
+
+CAUSEWAY_DECL bool block_segment::is_computed_by(std::uint64_t peer) const {
+  return std::find(computers.peers.begin(), computers.peers.end(), peer) != computers.peers.end();
+}
+
+CAUSEWAY_DECL std::vector<block_segment> segments_of(const stage::layout& l, std::int64_t layers) {
+  std::vector<block_segment> all;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    if (b == 0 || detail::begins_stage(l, b)) all.push_back({{b, b}, detail::computers_of(l, b)});
+    all.back().blocks.last = b + 1;
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<table_part> table_parts(const stage::layout& l, std::int64_t layers) {
+  auto wanted = l.micro_batches_at(0);  // by replica: that its first stage has no part of yet
+  const auto all = l.micro_batches_at(l.replicas.front().assignments.size() - 1);
+  auto left = all;
+  std::vector<table_part> parts;
+  const auto give = [&](std::size_t from, std::size_t to) {
+    const std::uint64_t first = computer_of(l.replicas[to], 0), last = computer_of(l.replicas[from], layers - 1);
+    const std::uint32_t count = std::min(left[from], wanted[to]);
+    if (first == stage::nobody || last == stage::nobody || (count == 0 && from != to)) return;
+    if (first != last)
+      parts.push_back({first, last, static_cast<float>(count) / static_cast<float>(std::max(all[from], 1U))});
+    left[from] -= count;
+    wanted[to] -= count;
+  };
+  for (std::size_t r = 0; r < l.replicas.size(); ++r) give(r, r);
+  for (std::size_t from = 0; from < l.replicas.size(); ++from) {
+    for (std::size_t to = 0; to < l.replicas.size(); ++to) {
+      if (from != to) give(from, to);
+    }
+  }
+  return parts;
+}
+
+CAUSEWAY_DECL std::vector<kept_run> kept_runs(const stage::layout& l, std::size_t replica, std::int64_t layers, bool tied) {
+  std::vector<kept_run> all;
+  for (const stage::replica& each : l.replicas) {
+    auto peers =
+        tied ? detail::led_by(detail::exchanges_table(l, each, layers), holders_of_table(stage::layout{{each}}, layers))
+             : std::vector<std::uint64_t>{};
+    if (peers.size() > 1) all.push_back({{}, true, std::move(peers)});
+  }
+  const stage::replica& r = l.replicas[replica];
+  for (std::int64_t b = 0; b < layers; ++b) {
+    auto peers = detail::led_by(computer_of(r, b), detail::holders_in(r, b));
+    if (peers.size() < 2) continue;
+    const bool goes_on = !all.empty() && !all.back().table && all.back().blocks.last == b && all.back().peers == peers;
+    if (!goes_on) all.push_back({{b, b}, false, std::move(peers)});
+    all.back().blocks.last = b + 1;
+  }
+  return all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SEGMENTS_IPP
+#endif
+
 // ---- causeway/collective/encoding.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
 #define CAUSEWAY_COLLECTIVE_ENCODING_HPP
@@ -28350,8 +29102,8 @@ bool survives(const C& codec, thread_pool& pool, std::span<const float> values) 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32
-/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument). Other codes are of this peer's
-/// device.
+/// (errc::non_finite), there are no weights to divide by (errc::invalid_argument), or the aggregator cannot look at rows on
+/// a device (errc::unsupported). Other codes are of this peer's device.
 struct refusal {
   std::uint32_t peer = 0;
   errc code = errc::non_finite;
@@ -28398,8 +29150,8 @@ CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes
   std::memcpy(words, bytes.data(), sizeof words);
   const auto code = static_cast<errc>(words[1]);
   const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
-  const bool weights = code == errc::invalid_argument && words[0] == peers;
-  if (words[0] > peers || words[1] > 0xFFFFU || !(known || weights)) return std::nullopt;
+  const bool of_all = (code == errc::invalid_argument || code == errc::unsupported) && words[0] == peers;
+  if (words[0] > peers || words[1] > 0xFFFFU || !(known || of_all)) return std::nullopt;
   return refusal{words[0], code, true};
 }
 
@@ -28412,6 +29164,11 @@ CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
                 "the weights of all peers add up to 0: nobody contributes to this mean");
+  }
+  if (r.peer == peers && r.code == errc::unsupported) {
+    return fail(errc::unsupported, "exchange",
+                "tensors are clipped in the computer's memory, and these rows lie on a device; leave clips out, or use a "
+                "codec of the computer's memory");
   }
   if (r.peer == peers && r.code != errc::non_finite) {
     return fail(r.code, "exchange", "this peer's device failed while it added the messages");
@@ -29193,317 +29950,6 @@ CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::me
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
 #endif
 
-// ---- causeway/parallel/elastic/cohorts.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
-
-// Pipelines whose replicas take steps of their own between two exchanges. The peers of a replica are a cohort: they share
-// one copy of local progress, which is worth something as long as all of them are there. A round begins with a layout; each
-// replica of it is a slot, with its share of every global batch until the round is over. A cohort that is whole keeps its
-// slot, whoever else comes or goes. Who belongs to none is laid out anew from the shared parameters, into slots that are
-// empty, and makes those slots' part of the round from its beginning.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What a peer says of its local progress. A regular value without padding: it travels as it is.
-struct cohort_member {
-  std::uint64_t state = 0;      ///< names what its shared parameters are of, as step_record::state
-  std::uint64_t cohort = 0;     ///< names its own; 0: none
-  std::uint64_t steps = 0;      ///< that it has taken since the last exchange
-  double norm = 0;              ///< of the gradient of the last of them, over the whole model
-  double loss = 0;              ///< of that, over the replica's tokens
-  double evaluation = 0;        ///< what the last evaluation came to
-  std::uint32_t slots = 0;      ///< of the round
-  std::uint32_t slot = 0;       ///< its cohort's
-  std::uint32_t first = 0;      ///< micro-batch of a batch that is that slot's
-  std::uint32_t share = 0;      ///< and how many are
-  double speed = 0;             ///< samples a second of a replica that it was in, in the last round; 0: unknown
-  std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
-  std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
-  std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
-  std::uint64_t exchanges = 0;  ///< 1: where an exchange is said to come, it comes after the last of these steps
-};
-
-/// Who trains in which slot.
-struct cohort_layout {
-  stage::layout layout;              ///< [slot]; without assignments: nobody does, in this round
-  std::vector<std::uint64_t> names;  ///< [slot] of cohorts that go on; 0: it begins, or there is none
-};
-
-/// Where pipelines share out paths through a model of modules, as evenly as can be: that of a slot, rising with slots.
-/// Where there are fewer slots, nobody has the last paths.
-CAUSEWAY_DECL [[nodiscard]] std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept;
-/// How many micro-batches of a global batch each slot has: of as many equal parts of it as there are `paths`, one for each,
-/// those of a path share one. 0 paths: all share all.
-CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
-                                                                       std::uint32_t paths);
-
-/// See exchange_state::parts_for.
-using parts_by_speed = std::function<std::vector<std::size_t>(const std::vector<double>& speeds)>;
-
-/// The cohorts that are whole, in their slots, with the parts that these have had; none where all begin anew. `members[p]`
-/// is what cluster_snapshot::peers[p] says. `state`: of the run.
-CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
-                                                           std::span<const cohort_member> members, std::uint64_t state,
-                                                           std::uint32_t paths = 0);
-
-/// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
-/// communication policy must have rows of one length.
-CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery);
-
-/// Those who hold the same stage, and how much each has in what they exchange: its replica's part of all micro-batches.
-struct stage_holders {
-  std::vector<std::uint64_t> peers;
-  std::vector<double> shares;
-};
-CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
-
-namespace detail {
-
-CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
-
-/// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots has it. errc::unsupported:
-/// these are not as many as there are micro-batches.
-CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
-                                                   std::span<const cohort_member> members, std::uint32_t paths,
-                                                   const parts_by_speed& parts_for);
-
-/// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
-CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
-                                                               const cohort_layout& standing);
-
-/// Puts replicas of `more` into empty slots, if they are cut like the others.
-CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
-
-}  // namespace detail
-
-/// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
-/// is whole; errc::invalid_argument: `paths` do not divide the micro-batches; as detail::share_out.
-template <stage::Recovery Recovery>
-result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_snapshot& g,
-                                      std::span<const cohort_member> members, std::uint64_t state, std::uint32_t paths = 0,
-                                      const parts_by_speed& parts_for = {}) {
-  CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
-  cohort_layout made = standing_cohorts(g, members, state, paths);
-  for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
-  if (made.layout.replicas.empty()) {
-    CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
-    CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
-    CAUSEWAY_TRY(detail::share_out(made.layout, g, members, paths, parts_for));
-    made.names.assign(made.layout.replicas.size(), 0);
-    return made;
-  }
-  const stage::cluster_snapshot rest = detail::free_peers(g, made);
-  if (rest.micro_batches == 0 || rest.peers.empty()) return made;
-  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more);
-  return made;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
-
-// ---- causeway/parallel/elastic/impl/cohorts.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
-#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
-
-// Bodies of parallel/elastic/cohorts.hpp.
-
-#include <numeric>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
-
-/// The ranges of a replica's stages.
-CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
-  std::vector<nn::block_range> cut;
-  for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
-  return cut;
-}
-
-/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
-CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
-                                                       std::span<const std::size_t> places) {
-  std::vector<stage::assignment> assignments;
-  for (const std::size_t p : places) assignments.push_back({g.peers[p].id, g.peers[p].computes});
-  std::sort(assignments.begin(), assignments.end(),
-            [](const auto& a, const auto& b) { return a.computes.first < b.computes.first; });
-  std::int64_t next = 0;
-  for (const stage::assignment& s : assignments) {
-    if (s.computes.first != next || s.computes.size() < 1) return {};
-    next = s.computes.last;
-  }
-  return next == g.layers ? assignments : std::vector<stage::assignment>{};
-}
-
-/// The speed of the slowest of a replica's peers that know theirs; 0: none does.
-CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
-                                std::span<const cohort_member> members) {
-  double slowest = 0;
-  for (std::size_t p = 0; p < members.size(); ++p) {
-    const auto is_it = [&](const stage::assignment& s) { return s.peer == g.peers[p].id; };
-    const double speed = members[p].speed;
-    if (speed > 0 && (slowest == 0 || speed < slowest) && std::any_of(r.assignments.begin(), r.assignments.end(), is_it)) {
-      slowest = speed;
-    }
-  }
-  return slowest;
-}
-
-/// Gives slots without a cohort what lies between those with one, which begin at `firsts`, as shares_of_slots has it where
-/// that fits. Whether every micro-batch has one slot, or is of a path that rests, and every slot has some.
-CAUSEWAY_DECL bool share_out_rest(std::vector<stage::replica>& slots, std::span<const std::uint32_t> firsts,
-                                  std::uint32_t micro_batches, std::uint32_t paths) {
-  const auto even = shares_of_slots(micro_batches, slots.size(), paths);
-  micro_batches = std::accumulate(even.begin(), even.end(), 0U);  // without those of paths that rest
-  std::uint32_t at = 0;
-  for (std::size_t s = 0; s < slots.size(); ++s) {
-    std::vector<std::uint32_t> rest;
-    for (std::size_t e = s; e < slots.size() && slots[e].assignments.empty(); ++e) rest.push_back(even[e]);
-    const std::size_t next = s + rest.size();
-    const std::uint32_t until = next < slots.size() ? firsts[next] : micro_batches;
-    if (until > micro_batches || until < at + rest.size() || (rest.empty() && until != at)) return false;
-    if (std::accumulate(rest.begin(), rest.end(), 0U) != until - at) rest = stage::even_shares(until - at, rest.size());
-    for (const std::uint32_t share : rest) slots[s++].micro_batches = share;
-    at = until;
-    if (s == slots.size()) break;
-    const std::uint32_t share = slots[s].micro_batches;
-    if (share == 0 || share > micro_batches - at) return false;
-    at += share;
-  }
-  return at == micro_batches;
-}
-
-CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths) {
-  if (paths == 0 || micro_batches % paths == 0) return {};
-  return fail(errc::invalid_argument, "micro_batches",
-              std::to_string(micro_batches) + " of a global batch for " + std::to_string(paths) +
-                  " paths, each of which has an equal part of it; use a multiple");
-}
-
-CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
-                                     std::span<const cohort_member> members, std::uint32_t paths,
-                                     const parts_by_speed& parts_for) {
-  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
-  std::vector<std::size_t> parts;
-  if (parts_for) {
-    std::vector<double> speeds;
-    for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
-    parts = parts_for(speeds);
-  }
-  if (parts.empty()) parts.assign(even.begin(), even.end());
-  for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
-  const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
-  if (paths > 0 || all == g.micro_batches) return {};
-  return fail(errc::unsupported, "micro_batches",
-              "the policy divides a batch into " + std::to_string(all) + " parts (sequences / multiple), and it has " +
-                  std::to_string(g.micro_batches) + " micro-batches; set `multiple` to the sequences of one");
-}
-
-CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
-  stage::cluster_snapshot rest = g;
-  std::erase_if(rest.peers, [&](const stage::present_peer& p) { return standing.layout.find(p.id) != nullptr; });
-  const auto& slots = standing.layout.replicas;
-  rest.micro_batches = static_cast<std::uint32_t>(
-      std::count_if(slots.begin(), slots.end(), [](const stage::replica& r) { return r.assignments.empty(); }));
-  return rest;
-}
-
-CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
-  auto& slots = into.layout.replicas;
-  const auto stands =
-      std::find_if(slots.begin(), slots.end(), [](const stage::replica& r) { return !r.assignments.empty(); });
-  const auto cut = cut_of(*stands);
-  auto next = more.replicas.begin();
-  for (stage::replica& slot : slots) {
-    if (!slot.assignments.empty()) continue;
-    while (next != more.replicas.end() && cut_of(*next) != cut) ++next;
-    if (next == more.replicas.end()) return;
-    slot.assignments = (next++)->assignments;
-  }
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::uint32_t path_of_slot(std::size_t slot, std::size_t slots, std::uint32_t paths) noexcept {
-  return static_cast<std::uint32_t>(slots < paths ? slot : slot * paths / slots);
-}
-
-CAUSEWAY_DECL std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_batches, std::size_t slots,
-                                                         std::uint32_t paths) {
-  if (paths == 0) return stage::even_shares(micro_batches, slots);
-  std::vector<std::uint32_t> slots_of(paths), shares;
-  for (std::size_t s = 0; s < slots; ++s) ++slots_of[path_of_slot(s, slots, paths)];
-  for (const std::uint32_t count : slots_of) {
-    const auto theirs = stage::even_shares(micro_batches / paths, std::max(count, 1U));
-    shares.insert(shares.end(), theirs.begin(), theirs.end());
-  }
-  shares.resize(slots);
-  return shares;
-}
-
-CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, std::span<const cohort_member> members,
-                                             std::uint64_t state, std::uint32_t paths) {
-  std::map<std::uint64_t, std::vector<std::size_t>> places;
-  for (std::size_t p = 0; p < members.size(); ++p) {
-    if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
-  }
-  cohort_layout made;
-  std::vector<std::uint32_t> firsts;
-  for (const auto& [name, of] : places) {
-    auto assignments = detail::whole_row(g, of);
-    const cohort_member& one = members[of.front()];
-    const bool fits = one.slot < one.slots && one.slots <= g.micro_batches;
-    if (assignments.empty() || !fits) continue;
-    auto& slots = made.layout.replicas;
-    if (slots.empty()) {
-      slots.resize(one.slots);
-      firsts.resize(one.slots);
-      made.names.assign(one.slots, 0);
-    }
-    if (one.slots != slots.size() || !slots[one.slot].assignments.empty()) continue;
-    slots[one.slot] = {std::move(assignments), one.share};
-    firsts[one.slot] = one.first;
-    made.names[one.slot] = name;
-  }
-  if (firsts.empty()) return made;
-  const bool fits = detail::share_out_rest(made.layout.replicas, firsts, g.micro_batches, paths);
-  return fits ? made : cohort_layout{};
-}
-
-CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
-  stage_holders all;
-  double sum = 0;
-  for (const stage::replica& r : l.replicas) {
-    if (r.assignments.empty()) continue;
-    all.peers.push_back(r.assignments[rank].peer);
-    all.shares.push_back(r.micro_batches);
-    sum += r.micro_batches;
-  }
-  for (double& share : all.shares) share /= sum;
-  return all;
-}
-
-CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery) {
-  for (const stage::replica& r : l.replicas) {
-    const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(),
-                                   [](const stage::assignment& s) { return s.peer != stage::nobody && s.keeps.empty(); });
-    if (plain && detail::cut_of(r) == detail::cut_of(l.replicas.front())) continue;
-    return fail(
-        errc::unsupported, std::string{recovery},
-        "its traits say cut_alike, and here is a layout with a peer that has other blocks than those in its place in other "
-        "pipelines, or none in a place");
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
-#endif
-
 // ---- causeway/parallel/elastic/cohort_exchange.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORT_EXCHANGE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_COHORT_EXCHANGE_HPP
@@ -29528,18 +29974,17 @@ result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const 
 struct exchange_share {
   double loss = 0;             ///< of its part of the batch
   std::uint64_t state = 0;     ///< names what the policy keeps alike, as step_record::state
-  std::uint64_t memory = 0;    ///< names what an exchange remembers
   std::uint64_t gathered = 0;  ///< names the gradients of earlier steps that it has added up; 0: none
   double row = 0;              ///< where results are a step late: micro-batches behind its row of the step before
 };
-CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
-                                                                  const exchange_state& kept);
+/// Names what exchanges of that segment remember.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t name_of_memory(const exchange_state& kept, std::size_t segment);
 
 /// The exchange of rows of the step before, among the same holders: each counts by what is behind its row, or for nothing.
 /// `all`: what everybody says.
 CAUSEWAY_DECL [[nodiscard]] exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all);
-/// Whether somebody has such a row of every stage.
-CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(const stage::layout& l,
+/// Whether somebody has such a row of every segment.
+CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(std::span<const block_segment> segments,
                                                const std::map<std::uint64_t, net::peer_index>& index_of,
                                                std::span<const exchange_share> all);
 
@@ -29577,13 +30022,10 @@ CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::repl
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
-                                                    const exchange_state& kept) {
-  hasher memory;
-  if (kept.memory) {
-    for (const auto part : kept.memory()) memory.add(part);
-  }
-  return {.loss = loss, .state = state, .memory = memory.finish(), .gathered = gathered};
+CAUSEWAY_DECL std::uint64_t name_of_memory(const exchange_state& kept, std::size_t segment) {
+  hasher h;
+  for (const auto part : kept.memory(segment)) h.add(part);
+  return h.finish();
 }
 
 CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all) {
@@ -29593,14 +30035,13 @@ CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, std::span<cons
   return entry;
 }
 
-CAUSEWAY_DECL bool have_all_rows(const stage::layout& l, const std::map<std::uint64_t, net::peer_index>& index_of,
+CAUSEWAY_DECL bool have_all_rows(std::span<const block_segment> segments,
+                                 const std::map<std::uint64_t, net::peer_index>& index_of,
                                  std::span<const exchange_share> all) {
-  for (std::size_t rank = 0; rank < l.replicas.front().assignments.size(); ++rank) {
-    const auto holders = holders_of_stage(l, rank).peers;
-    if (std::none_of(holders.begin(), holders.end(), [&](std::uint64_t id) { return all[index_of.at(id)].row > 0; }))
-      return false;
-  }
-  return true;
+  const auto has_row = [&](std::uint64_t id) { return all[index_of.at(id)].row > 0; };
+  return std::all_of(segments.begin(), segments.end(), [&](const block_segment& s) {
+    return std::any_of(s.computers.peers.begin(), s.computers.peers.end(), has_row);
+  });
 }
 
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,
@@ -30218,7 +30659,8 @@ struct pipeline_peer {
     source_channel = 9,
     done_channel = 10,
     here_channel = 12,
-    saved_channel = 14
+    saved_channel = 14,
+    memory_channel = 16
   };
 
   std::shared_ptr<step_group> group;
@@ -30233,6 +30675,7 @@ struct pipeline_peer {
   unsound_steps unsound{};
   std::optional<std::uint32_t> judged{};  ///< the path whose shared parameters `forward_only` takes; none: the live ones
   std::string said{};                     ///< what this peer waits for
+  bool by_block = false;                  ///< peers that exchange may hold different blocks, each of which is a row
   bool leaves = false;                    ///< after the next step
   bool alone = false;                     ///< it was called away from waiting, and the run stands still
   std::size_t staying = 0;                ///< peers of the attempt that do not
@@ -30422,9 +30865,12 @@ struct pipeline_peer {
     return forward_only(ctx, shared_out, place, b, pieces, step);
   }
 
-  /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
-  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike. `last`: the run ends with it.
+  /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by the part of a batch that
+  /// goes through it. A spare peer's is with itself. Of a layout whose pipelines are cut alike, but `by_block`: then it is
+  /// of all who hold any. `last`: the run ends with it.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(bool last = false) const;
+  /// The same with these peers, this one among them.
+  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(stage_holders with, bool last) const;
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;
@@ -30589,18 +31035,22 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
-  exchange_entry entry{
-      .attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}, .last = last};
+  if (assignment == nullptr) return entry({{identity()}, {1.0}}, last);
+  if (!by_block) return entry(holders_of_stage(layout, place.rank), last);
+  exchange_entry all = entry(all_holders(layout), last);
+  all.blocks = holders_of_blocks(layout);
+  return all;
+}
+
+CAUSEWAY_DECL exchange_entry pipeline_peer::entry(stage_holders with, bool last) const {
+  exchange_entry entry{.attempt = attempt, .last = last};
   const auto& slots = layout.replicas;
   for (std::size_t s = 0; s < slots.size() && group->state().paths > 0; ++s) {
     if (!slots[s].assignments.empty()) entry.paths.push_back(path_of_slot(s, slots.size(), group->state().paths));
   }
-  if (assignment == nullptr) return entry;
-  stage_holders same = holders_of_stage(layout, place.rank);
-  entry.holders.clear();
-  for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
-  entry.shares = std::move(same.shares);
-  entry.names = std::move(same.peers);
+  for (const std::uint64_t id : with.peers) entry.holders.push_back(index_of.at(id));
+  entry.shares = std::move(with.shares);
+  entry.names = std::move(with.peers);
   return entry;
 }
 
@@ -30681,9 +31131,9 @@ class cohort_progress {
 
   // ---- a step -------------------------------------------------------------------------------------------------------
 
-  void begin_gradient() noexcept { complete_ = false; }
-  /// The peer's part of the replica's gradient is complete.
-  void end_gradient() noexcept { complete_ = true; }
+  void begin_gradient() noexcept { now_.complete_in = 0; }
+  /// The peer's part of the replica's gradient is complete. `row`: name_of_row of the replica.
+  void end_gradient(std::uint64_t row) noexcept { now_.complete_in = row; }
   /// So is all of it: then the replica moves, whoever is lost.
   void note_sums(double loss, double norm, bool exchanges) noexcept {
     now_.loss = loss;
@@ -30697,7 +31147,7 @@ class cohort_progress {
   void took_step() noexcept {
     ++now_.steps;
     now_.evaluated = 0;
-    complete_ = false;
+    now_.taken_in = std::exchange(now_.complete_in, 0);
   }
   /// Of a policy whose rounds are `round_samples` of all replicas together (0: they are others): whether one ends with a
   /// step on a global batch of `samples`. It does as soon as one replica has made as many steps as that is batches, and
@@ -30750,7 +31200,10 @@ class cohort_progress {
   /// For good, whatever comes of this attempt.
   void leave_cohort() noexcept { now_.cohort = 0; }
 
+  /// This peer's replica goes on, with these stages here: more than before, where it keeps a lost peer's.
+  CAUSEWAY_DECL void go_on_with(pipeline_peer& peer);
   /// This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
+  /// `members`: of those that are in it.
   CAUSEWAY_DECL result<void> catch_up(std::span<const cohort_member> members);
   /// A new replica, or none, as `peer` is assigned. Whether the round begins anew for that: not for a peer that has given
   /// up nothing, which begins with what its last exchange left it: that may be more than the shared parameters.
@@ -30774,8 +31227,7 @@ class cohort_progress {
 
   cohort_member now_;
   nn::block_range computes_{};
-  bool complete_ = false;  // its gradient of the next step
-  bool told_ = false;      // by those who took that step, what they came to
+  bool told_ = false;  // by those who took that step, what they came to
   bool spoilt_ = false;
   bool in_round_ = false;  // somebody had made steps of it when the attempt began
   bool begins_round_ = false;
@@ -30818,7 +31270,7 @@ CAUSEWAY_DECL void cohort_progress::met(std::span<const cohort_member> members) 
 CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_member> members) {
   for (const cohort_member& m : members) {
     if (m.cohort != now_.cohort || m.state != now_.state || m.steps != now_.steps + 1) continue;
-    if (!complete_) {
+    if (now_.complete_in == 0 || now_.complete_in != m.taken_in) {
       now_.cohort = 0;
       return fail(errc::protocol, "replica", "a peer took a step that this one has no gradient of");
     }
@@ -30828,14 +31280,18 @@ CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_memb
   return {};
 }
 
+CAUSEWAY_DECL void cohort_progress::go_on_with(pipeline_peer& peer) {
+  computes_ = peer.assignment != nullptr ? peer.assignment->computes : nn::block_range{};
+  peer.held.assigned(computes_, static_cast<std::uint32_t>(peer.place.replica));
+}
+
 CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64_t step) {
   const step_record& record = peer.record();
   const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_ || rested_;
   given_up_steps_ += now_.steps;
-  complete_ = told_ = spoilt_ = rested_ = under_way_ = false;
+  told_ = spoilt_ = rested_ = under_way_ = false;
   now_ = {.state = record.state, .evaluated = anew ? 0 : now_.evaluated};
-  computes_ = peer.assignment != nullptr ? peer.assignment->computes : nn::block_range{};
-  peer.held.assigned(computes_, static_cast<std::uint32_t>(peer.place.replica));
+  go_on_with(peer);
   if (peer.assignment == nullptr) return anew;
   now_.slots = static_cast<std::uint32_t>(peer.layout.replicas.size());
   now_.slot = static_cast<std::uint32_t>(peer.place.replica);
@@ -31770,9 +32226,10 @@ class step_meetings {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
 
-// Gradients of whole pipelines that the communication policy exchanges, among the holders of the same blocks: what these
-// tell each other before, and what is done with a table that the first and the last stage share. The first exchanges it
-// alone, with the last one's part of its gradient; what comes back to the last is what the first's exchange came to.
+// Gradients of whole pipelines that the communication policy exchanges, segment by segment, among those who compute it:
+// what these tell each other before, how their rows count, and who gets what it came to besides. A peer exchanges its
+// segments one after the other, rising, so nobody waits in a circle; the run votes after the last. A table that the first
+// and the last stage share is exchanged by the first alone, with the last one's part of its gradient.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -31788,7 +32245,7 @@ class policy_exchange {
   void taken(const pipeline_peer& peer) {
     is_of(peer.record().state);
     gathered_.taken();
-    row_ = peer.assignment != nullptr ? peer.layout.replicas[peer.place.replica].micro_batches : 0;
+    row_ = micro_batches_here(peer);
   }
 
   /// Gradients of earlier steps that the policy has, to exchange them with that of the step under way.
@@ -31804,9 +32261,22 @@ class policy_exchange {
   [[nodiscard]] bool computed() const noexcept { return computed_; }
   void forget() noexcept { computed_ = false; }
 
+  /// The layout is another, or may be: which segments this peer has to exchange.
+  result<void> take_segments(const pipeline_peer& peer, std::int64_t layers) {
+    segments_ = segments_of(peer.layout, layers);
+    own_.clear();
+    std::vector<nn::block_range> ranges;
+    for (std::size_t s = 0; s < segments_.size(); ++s) {
+      if (!segments_[s].is_computed_by(peer.identity())) continue;
+      own_.push_back(s);
+      ranges.push_back(segments_[s].blocks);
+    }
+    return divides(peer) ? peer.group->state().take_segments(ranges) : result<void>{};
+  }
+
   /// What this peer says before.
   [[nodiscard]] exchange_share described(const pipeline_peer& peer, double loss) const {
-    exchange_share own = described_for_exchange(loss, of_, gathered_.name(peer.record()), peer.group->state());
+    exchange_share own{.loss = loss, .state = of_, .gathered = gathered_.name(peer.record())};
     const bool sends = peer.assignment != nullptr && of_ == peer.record().state && row_waits(peer).value_or(false);
     if (sends) own.row = row_;
     return own;
@@ -31834,46 +32304,79 @@ class policy_exchange {
     return {};
   }
 
-  /// The policy may begin. What an exchange remembers counts where all who hold the same blocks have the same. Gives the
-  /// loss of all.
+  /// The policy may begin. What an exchange remembers counts where all who compute a segment have the same. Gives the loss
+  /// of all.
   result<double> begin(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
-                       std::span<const exchange_share> all, const exchange_share& own) {
-    const exchange_entry entry = peer.entry();
-    const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
-    if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(peer.group->state().forget());
+                       std::span<const exchange_share> all) {
+    CAUSEWAY_TRY(compare_memories(ctx, peer, meetings));
     double loss = 0;
     for (const exchange_share& s : all) loss += s.loss;
     CAUSEWAY_TRY(join_tables(ctx, peer, meetings));
+    weigh(ctx, peer);
     computed_ = true;
-    moves_ = true;
-    entry_ = entry;
-    if (!row_waits(peer)) return loss;
-    moves_ = have_all_rows(peer.layout, peer.index_of, all);
-    entry_ = of_step_before(entry, all);
+    at_ = 0;
+    rows_.clear();
+    mean_.assign(ctx.gradients().size(), 0.0F);
+    moves_ = !row_waits(peer) || have_all_rows(segments_, peer.index_of, all);
+    if (row_waits(peer)) rows_.assign(all.begin(), all.end());
     return loss;
   }
-  /// The exchange that it begins.
-  [[nodiscard]] const exchange_entry& entry() const noexcept { return entry_; }
+  /// The exchange of the segment that is next. A spare peer's is with itself.
+  [[nodiscard]] exchange_entry entry(const pipeline_peer& peer) const {
+    if (own_.empty()) return peer.entry();
+    const std::size_t number = own_[at_];
+    exchange_entry entry = peer.entry(segments_[number].computers, false);
+    entry.segment = at_;
+    if (number > 0) entry.attempt.parent = mix(entry.attempt.parent, number);  // names its messages
+    return rows_.empty() ? entry : of_step_before(std::move(entry), rows_);
+  }
+  /// Whether that is not the first: the exchange goes on, in the attempt in which it began.
+  [[nodiscard]] bool goes_on() const noexcept { return at_ > 0; }
+  [[nodiscard]] bool has_more() const noexcept { return at_ + 1 < own_.size(); }
+  /// What comes of it is that of all which follow.
+  result<void> exchange_next(const pipeline_peer& peer) {
+    ++at_;
+    result<void> outcome = peer.group->state().exchange_segment(at_);
+    --at_;
+    return outcome;
+  }
   /// Whether the parameters move by what it comes to. Where results are a step late, and nobody has a row of some stage,
   /// there is no gradient of the whole model: they stay, on all peers.
   [[nodiscard]] bool moves() const noexcept { return moves_; }
 
-  /// What it came to.
+  /// What they came to: of the whole of this peer's part, and of the segment that is next.
   [[nodiscard]] std::span<float> mean() noexcept { return mean_; }
-  result<void> take_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, std::span<const float> mean) {
-    mean_.assign(mean.begin(), mean.end());
-    const auto table = table_in(ctx.model(), std::span{mean_});
-    const auto ends = ends_of_pipeline(peer);
-    if (table.empty() || ends.size() < 2) return {};
-    collective::group_view view{*peer.attempt.transport, {peer.index_of.at(ends.front()), peer.index_of.at(ends.back())}};
-    return collective::broadcast(view, meetings.named(peer, pipeline_peer::here_channel), net::peer_index{0}, table,
-                                 peer.how(ctx));
+  [[nodiscard]] std::span<float> mean_of_segment(auto& ctx, const pipeline_peer& peer) {
+    return divides(peer) && !own_.empty() ? place_of_segment(ctx.model(), std::span{mean_}) : std::span{mean_};
   }
-  /// The table's part of it, into the gradient that the policy has left. Where that is none, no step is made of it.
-  void complete_gradient(auto& ctx) {
+  void take_mean(auto& ctx, const pipeline_peer& peer, std::span<const float> mean) {
+    const auto to = mean_of_segment(ctx, peer);
+    CAUSEWAY_EXPECT(mean.size() == to.size());
+    std::copy(mean.begin(), mean.end(), to.begin());
+  }
+  /// Who holds blocks without computing them gets it, in f32, from who does.
+  result<void> share_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
+    std::uint64_t number = 0;
+    for (const kept_run& run : runs_of(ctx, peer)) {
+      net::message_id id = meetings.named(peer, pipeline_peer::here_channel);
+      id.step = mix(id.step, ++number);
+      if (!takes_part(run, peer)) continue;
+      std::vector<net::peer_index> peers;
+      for (const std::uint64_t p : run.peers) peers.push_back(peer.index_of.at(p));
+      collective::group_view view{*peer.attempt.transport, std::move(peers)};
+      CAUSEWAY_TRY(
+          collective::broadcast(view, id, net::peer_index{0}, place_of(run, ctx.model(), std::span{mean_}), peer.how(ctx)));
+    }
+    return {};
+  }
+  /// That part of it, into the gradient that the policy has left. Where that is none, no step is made of it.
+  void complete_gradient(auto& ctx, const pipeline_peer& peer) {
     if (!moves_) return ctx.skip_inner_step();
-    const auto from = table_in(ctx.model(), std::span{mean_});
-    std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
+    for (const kept_run& run : runs_of(ctx, peer)) {
+      if (!takes_part(run, peer) || run.peers.front() == peer.identity()) continue;
+      const auto from = place_of(run, ctx.model(), std::span{mean_});
+      std::copy(from.begin(), from.end(), place_of(run, ctx.model(), ctx.gradients()).begin());
+    }
   }
 
   void serialize(auto& ar) { ar(of_, gathered_, row_); }
@@ -31884,26 +32387,78 @@ class policy_exchange {
     return hook ? hook() : std::nullopt;
   }
 
-  result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
-    const auto table = table_in(ctx.model(), ctx.gradients());
-    const auto ends = ends_of_pipeline(peer);
-    if (table.empty() || ends.size() < 2) return {};
-    CAUSEWAY_TRY(sum_over(*peer.attempt.transport, meetings.gradients(peer), ends, peer.index_of, table, peer.how(ctx)));
-    if (peer.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
+  // Whether the policy exchanges segments one by one; else this peer has one, and that is all it holds.
+  [[nodiscard]] static bool divides(const pipeline_peer& peer) {
+    return static_cast<bool>(peer.group->state().take_segments);
+  }
+  [[nodiscard]] std::span<float> place_of_segment(auto& model, std::span<float> flat) const {
+    return blocks_in(flat, model.parameters().segments(), segments_[own_[at_]].blocks, model.blocks());
+  }
+  [[nodiscard]] static std::vector<kept_run> runs_of(auto& ctx, const pipeline_peer& peer) {
+    if (peer.assignment == nullptr) return {};
+    const bool tied = !table_in(ctx.model(), ctx.model().parameters().values()).empty();
+    return kept_runs(peer.layout, peer.place.replica, ctx.model().blocks(), tied);
+  }
+  [[nodiscard]] static bool takes_part(const kept_run& run, const pipeline_peer& peer) {
+    return std::find(run.peers.begin(), run.peers.end(), peer.identity()) != run.peers.end();
+  }
+
+  // 8 bytes for each segment from and to everybody, where an exchange remembers anything.
+  result<void> compare_memories(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
+    const exchange_state& kept = peer.group->state();
+    if (!kept.memory || kept.memory(0).empty()) return {};
+    std::vector<std::uint64_t> own(segments_.size()), all(segments_.size() * peer.attempt.transport->size());
+    for (std::size_t i = 0; i < own_.size(); ++i) own[own_[i]] = name_of_memory(kept, i);
+    if (all.size() == own.size()) return {};
+    const net::message_id id = meetings.named(peer, pipeline_peer::memory_channel);
+    CAUSEWAY_TRY(collective::all_gather(*peer.attempt.transport, id, std::as_bytes(std::span{own}),
+                                        std::as_writable_bytes(std::span{all}), peer.how(ctx)));
+    for (std::size_t i = 0; i < own_.size(); ++i) {
+      const auto has_ours = [&](std::uint64_t p) {
+        return all[peer.index_of.at(p) * own.size() + own_[i]] == own[own_[i]];
+      };
+      const auto& with = segments_[own_[i]].computers.peers;
+      if (!std::all_of(with.begin(), with.end(), has_ours)) CAUSEWAY_TRY(kept.forget(i));
+    }
     return {};
   }
-  // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
-  [[nodiscard]] static std::vector<std::uint64_t> ends_of_pipeline(const pipeline_peer& peer) {
+
+  result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
     if (peer.assignment == nullptr) return {};
-    const auto& assignments = peer.layout.replicas[peer.place.replica].assignments;
-    if (assignments.size() < 2 || (peer.place.rank > 0 && peer.place.rank + 1 < assignments.size())) return {};
-    return {assignments.front().peer, assignments.back().peer};
+    const auto table = table_in(ctx.model(), ctx.gradients());
+    if (table.empty()) return {};
+    std::vector<float> own;  // of a last stage
+    for (const table_part& part : table_parts(peer.layout, ctx.model().blocks())) {
+      const bool gives = peer.identity() == part.last;
+      if (!gives && peer.identity() != part.first) continue;
+      if (gives && own.empty()) own.assign(table.begin(), table.end());
+      if (gives) std::transform(own.begin(), own.end(), table.begin(), [&](float v) { return v * part.share; });
+      const std::array ends{part.first, part.last};
+      CAUSEWAY_TRY(sum_over(*peer.attempt.transport, meetings.gradients(peer), ends, peer.index_of, table, peer.how(ctx)));
+    }
+    if (!own.empty()) std::fill(table.begin(), table.end(), 0.0F);
+    return {};
+  }
+  // A row is the mean over the micro-batches that went through this peer, and counts by their number.
+  static void weigh(auto& ctx, const pipeline_peer& peer) {
+    const std::uint32_t own = micro_batches_here(peer);
+    const std::uint32_t all = peer.layout.first_micro_batch(peer.layout.replicas.size());
+    if (own == 0 || own == all) return;
+    const std::span<float> row = ctx.gradients();
+    kernels::scale(ctx.pool(), row.data(), static_cast<float>(all) / static_cast<float>(own),
+                   static_cast<std::int64_t>(row.size()));
+  }
+  [[nodiscard]] static std::uint32_t micro_batches_here(const pipeline_peer& peer) {
+    return peer.assignment != nullptr ? peer.layout.micro_batches_at(peer.place.rank)[peer.place.replica] : 0;
   }
 
   std::uint64_t of_ = 0;
   double row_ = 0;  // micro-batches behind the row that the policy made last
   bool computed_ = false, moves_ = true;
-  exchange_entry entry_;
+  std::vector<block_segment> segments_;  // of the layout
+  std::vector<std::size_t> own_;         // which of them this peer computes
+  std::size_t at_ = 0;                   // the next of these
+  std::vector<exchange_share> rows_;     // where these wait, what is behind them
   gathered_steps gathered_;
   std::vector<float> mean_;
 };
@@ -31987,6 +32542,67 @@ inline result<double> loss_of_replica(auto& ctx, pipeline_peer& peer, cohort_pro
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
 
+// ---- causeway/parallel/elastic/shadows.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_SHADOWS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_SHADOWS_HPP
+
+// Where peers of a replica that takes steps of its own keep stages of others, for when these are lost: what makes the copy
+// the live stage, bit for bit. It begins as one, and makes each of its steps, by the same gradient.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Those of a replica that hold a block, as the transport numbers them; and the place of the one that computes it.
+inline std::pair<std::vector<net::peer_index>, net::peer_index> copies_of(const pipeline_peer& peer, std::int64_t block) {
+  std::vector<net::peer_index> peers;
+  net::peer_index source = 0;
+  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments) {
+    if (!s.holds(block)) continue;
+    if (s.computes.first <= block && block < s.computes.last) source = static_cast<net::peer_index>(peers.size());
+    peers.push_back(peer.index_of.at(s.peer));
+  }
+  return {std::move(peers), source};
+}
+
+/// values ← what the peers of this peer's replica have there that compute each block, at those who hold it besides.
+/// `values`: as the parameters lie. All of the replica call it, in the same order; `name`: another one each time in an
+/// attempt. 4 bytes a value that is kept.
+inline result<void> copy_to_shadows(auto& ctx, const pipeline_peer& peer, std::span<float> values, std::uint64_t name) {
+  const std::int64_t layers = ctx.model().blocks();
+  for (std::int64_t b = 0; b < layers; ++b) {
+    if (!peer.assignment->holds(b)) continue;
+    auto [peers, source] = copies_of(peer, b);
+    if (peers.size() < 2) continue;
+    collective::group_view view{*peer.attempt.transport, std::move(peers)};
+    const auto id = peer.named(pipeline_peer::move_channel, mix(name, static_cast<std::uint64_t>(b) + 1));
+    const auto block = blocks_in(values, ctx.model().parameters().segments(), {b, b + 1}, layers);
+    CAUSEWAY_TRY(collective::broadcast(view, id, source, block, peer.how(ctx)));
+  }
+  return {};
+}
+
+/// Of the replica's next step.
+inline result<void> give_gradient_to_shadows(auto& ctx, const pipeline_peer& peer, std::uint64_t steps) {
+  constexpr std::uint64_t gradient = 0x67726164;
+  return copy_to_shadows(ctx, peer, ctx.gradients(), mix(gradient, steps));
+}
+
+/// A replica begins: live parameters, and the inner optimizer's moments. In each round 12 bytes a parameter that is kept,
+/// with AdamW.
+inline result<void> begin_shadows(auto& ctx, const pipeline_peer& peer) {
+  constexpr std::uint64_t beginning = 0x626567696E;
+  std::uint64_t row = 0;
+  CAUSEWAY_TRY(copy_to_shadows(ctx, peer, ctx.parameters(), mix(beginning, row)));
+  for (const std::span<float> moment : ctx.inner().moments()) {
+    CAUSEWAY_TRY(copy_to_shadows(ctx, peer, moment, mix(beginning, ++row)));
+  }
+  ctx.parameters_changed();
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_SHADOWS_HPP
+
 // ---- causeway/parallel/elastic/replica_steps.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
@@ -32025,6 +32641,7 @@ template <stage::Schedule Order>
 class flushed_steps {
  public:
   static constexpr std::string_view name = "local_pipeline";
+  static constexpr bool flushes = true;
 
   explicit flushed_steps(Order order = Order{}) : order_{std::move(order)} {}
 
@@ -32033,7 +32650,9 @@ class flushed_steps {
   [[nodiscard]] static std::uint64_t agreement() { return hash_text(Order::name); }
 
   result<void> begin(cohort_progress&, const auto&) const { return {}; }
-  void describe(auto&, const auto&, cohort_member&) const noexcept {}
+  void describe(auto& ctx, const auto&, cohort_member& own) const {
+    own.keeps = as_kept(ctx.model().part().ranges(ctx.model().blocks()));
+  }
 
   /// The mean loss over the replica's part of `b`; the gradient is this peer's part of the mean's.
   template <class Recovery, class Codec>
@@ -32047,9 +32666,18 @@ class flushed_steps {
     return static_cast<float>(progress.now().norm);
   }
 
+  /// A new replica is about to begin.
+  result<void> begin_replica(auto& ctx, const pipeline_peer& peer) const { return begin_shadows(ctx, peer); }
   /// The replica is whole, and goes on in another attempt.
-  result<void> go_on(auto&, const auto& s, const cluster_inventory&, std::span<const cohort_member> members) {
-    return s.progress.catch_up(members);
+  result<void> go_on(auto&, const auto& s, const cluster_inventory& inventory, std::span<const cohort_member> members) {
+    std::vector<cohort_member> mates;
+    const auto& peers = inventory.snapshot.peers;
+    for (std::size_t p = 0; p < members.size(); ++p) {
+      const auto is_it = [&](const stage::assignment& a) { return a.peer == peers[p].id; };
+      const auto& row = s.replica().assignments;
+      if (std::any_of(row.begin(), row.end(), is_it)) mates.push_back(members[p]);
+    }
+    return s.progress.catch_up(mates);
   }
   /// What this peer had of its replica's steps is given up, or exchanged.
   void forget() noexcept {}
@@ -32065,7 +32693,8 @@ class flushed_steps {
                                  (s.peer.attempt.round << 16U) + s.progress.now().steps));
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
-    s.progress.end_gradient();
+    CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, s.progress.now().steps));
+    s.progress.end_gradient(name_of_row(s.replica()));
     CAUSEWAY_ASSIGN(const replica_sums all,
                     sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, {loss, double{own}, s.ends_round()}));
     s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
@@ -32081,6 +32710,14 @@ concept ReplicaSteps = DefaultInitializable<S> && requires(S& s) {
   { S::name } -> ConvertibleTo<std::string_view>;
   s.forget();
 };
+
+/// Whether each block is exchanged by itself, where replicas are cut apart: each is made with a flush, so that all its
+/// peers have the same steps behind them, goes through its own peers, and begins a step that failed anew.
+template <class Recovery, class Steps>
+inline constexpr bool exchanges_blocks = stage::cut_apart<Recovery>&& requires {
+  Steps::flushes;
+}
+&&!stage::Rerouting<Recovery> && !Recovery::traits.keeps_work;
 
 /// By what is given as the schedule of local_pipeline: a schedule, or such a way.
 template <class Order>
@@ -32125,28 +32762,22 @@ class step_gradient {
     if constexpr (stage::WorkKeeping<Recovery>) resumes_ = recovery.resumes(snapshot);
   }
 
-  /// The sum of the losses of the tokens whose last stage is here. `own_mean`: the gradient is that of its pipeline's own
-  /// mean, since they are weighed when they are exchanged; else that of the mean over the whole batch.
+  /// The sum of the losses of the tokens whose last stage is here. The gradient is this peer's part of that of the mean
+  /// over the whole batch.
   template <stage::Recovery Recovery>
   result<double> compute(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& order,
-                         const Recovery& recovery, auto& codec, const batch& whole, std::int64_t micro_batches,
-                         bool own_mean) {
+                         const Recovery& recovery, auto& codec, const batch& whole, std::int64_t micro_batches) {
+    const auto scale = 1.0F / static_cast<float>(whole.tokens());
     if constexpr (stage::WorkKeeping<Recovery>) {
-      return go_on(ctx, peer, meetings, recovery, codec, whole, static_cast<std::uint32_t>(micro_batches));
+      return go_on(ctx, peer, meetings, recovery, codec, whole, static_cast<std::uint32_t>(micro_batches), scale);
     } else {
-      double tokens = static_cast<double>(whole.tokens());
-      if (own_mean && peer.assignment != nullptr) {
-        const std::uint32_t own = peer.layout.replicas[peer.place.replica].micro_batches;
-        tokens *= own / static_cast<double>(micro_batches);
-      }
-      const auto scale = 1.0F / static_cast<float>(tokens);
       return peer.train(ctx, order, recovery, codec, whole, micro_batches, scale, meetings.name(peer));
     }
   }
 
  private:
   result<double> go_on(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& recovery,
-                       auto& codec, const batch& whole, std::uint32_t micro_batches) {
+                       auto& codec, const batch& whole, std::uint32_t micro_batches, float scale) {
     using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
     const stage::layout& l = peer.layout;
     const std::size_t r = peer.place.replica;
@@ -32162,12 +32793,8 @@ class step_gradient {
     }
     std::vector<std::uint64_t> dropout;
     if (is_assigned) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
-    const assigned_batch share{whole,
-                               micro_batches,
-                               is_assigned ? peer.assignment->computes : nn::block_range{},
-                               1.0F / static_cast<float>(whole.tokens()),
-                               true,
-                               dropout};
+    const assigned_batch share{whole, micro_batches, is_assigned ? peer.assignment->computes : nn::block_range{},
+                               scale, true,          dropout};
     return kept_.run(ctx, l, codec, share, exchange, recovery.repeats_all());
   }
 
@@ -32354,6 +32981,7 @@ class streamed_steps {
   /// Of this stage alone: the others are at other micro-batches.
   [[nodiscard]] float norm(cohort_progress&) const noexcept { return norm_; }
 
+  result<void> begin_replica(auto&, const pipeline_peer&) const { return {}; }
   /// Over the transport of another attempt. `members`: what the peers say, by place in `inventory`.
   template <class Context, class Recovery, class Codec>
   result<void> go_on(Context&, const replica_step<Recovery, Codec>& s, const cluster_inventory& inventory,
@@ -32532,14 +33160,14 @@ struct elastic_pipeline_options {
 
 /// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
 /// layout: the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function
-/// of trainer.context().step(). Needs an environment whose group is a pipeline_group, the same object here, fault::quorum,
-/// and an inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
+/// of trainer.context().step(). Needs an environment whose group is a member or a pipeline_group, fault::quorum, and an
+/// inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
-/// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
-/// residual; pipelines are cut alike then (rule C8). Where its results are a step late, a peer sends the row of the step
-/// before, unless it has other blocks now. One that gathers samples (axis::global_samples) adds gradients up over several
-/// steps, in one layout; the parameters move once for all of these, and nothing is voted on before.
+/// with blocks (rule C5) exchanges means among those who compute a stage, weighted by the micro-batches that went through
+/// each, with its codec and residual (rule C8). Where its results are a step late, a peer sends the row of the step before,
+/// unless it has other blocks now. One that gathers samples (axis::global_samples) adds gradients up over several steps, in
+/// one layout; the parameters move once for all of these, and nothing is voted on before.
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, a tied table's
 /// over those of the first and the last; about 100 to everybody. On a change: 12 a parameter of each block that moves
@@ -32558,7 +33186,8 @@ class elastic_pipeline {
                                           .reroutes = true,
                                           .shares_gradient = true,
                                           .gathers_together = true,
-                                          .cut_apart = stage::cut_apart<Recovery>};
+                                          .cut_apart = stage::cut_apart<Recovery>,
+                                          .has_segments = !stage::Rerouting<Recovery>};
   static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
@@ -32568,6 +33197,7 @@ class elastic_pipeline {
         recovery_{std::move(recovery)},
         order_{std::move(schedule)},
         codec_{std::move(codec)} {}
+  void join(std::shared_ptr<step_group> peers) { peer_.group = std::move(peers); }  ///< before `start`
 
   result<void> start(auto& ctx) {
     if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
@@ -32604,7 +33234,7 @@ class elastic_pipeline {
     }
     vote_.end();
     policy_.taken(peer_);
-    if (by_policy()) policy_.complete_gradient(ctx);
+    if (by_policy()) policy_.complete_gradient(ctx, peer_);
     gradient_.forget();
     peer_.held.moved_to(peer_.record().state, std::move(squares_.of));
     return static_cast<float>(peer_.record().norm);
@@ -32699,8 +33329,7 @@ class elastic_pipeline {
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *inventory));
     const auto done = policy_.compute(peer_, [&] {
-      return gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches,
-                               by_policy());
+      return gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches);
     });
     const auto sound = done ? check_sound(*done, ctx.own_norm()) : result<void>{done.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
@@ -32784,12 +33413,14 @@ class elastic_pipeline {
   result<void> take_assignment(auto& ctx, const cluster_inventory& inventory, stage::layout made) {
     peer_.layout = std::move(made);
     CAUSEWAY_TRY(peer_.layout.check(inventory.snapshot.layers, inventory.snapshot.micro_batches));
-    if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name));
+    const bool one_row = by_policy() && Recovery::traits.cut_alike;
+    if (one_row) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name, stage::Rerouting<Recovery>));
     shared_blocks blocks{ctx, peer_.group->state()};
     const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
     if (!ready) gradient_.forget();
     CAUSEWAY_TRY(
         peer_.fetch(blocks, inventory, ready, meetings_.number(), stage::made_up_by(recovery_, inventory.snapshot)));
+    if (by_policy()) CAUSEWAY_TRY(policy_.take_segments(peer_, ctx.model().blocks()));
     if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);
@@ -32804,9 +33435,8 @@ class elastic_pipeline {
     return {};
   }
 
-  // ---- gradients that are exchanged by the communication policy, among the holders of the same blocks -------------------
+  // ---- gradients that are exchanged by the communication policy: everybody has its pipeline's ---------------------------
 
-  // Everybody has its pipeline's gradient.
   result<void> meet_for_exchange(auto& ctx, const cluster_inventory& inventory) {
     const exchange_share own = policy_.described(peer_, own_loss_);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own, meetings_.number()));
@@ -32814,33 +33444,32 @@ class elastic_pipeline {
       return taken.error().code == errc::not_found ? go_back(ctx, inventory, taken.error()) : taken;
     }
     if (!policy_.gathered().goes_on(peer_, all)) return go_on_from(ctx, "the round begins anew");
-    CAUSEWAY_ASSIGN(loss_, policy_.begin(ctx, peer_, meetings_, all, own));
+    CAUSEWAY_ASSIGN(loss_, policy_.begin(ctx, peer_, meetings_, all));
     return {};
   }
 
-  // In an attempt that is another than the one whose gradient the policy has, that is computed again, and the policy's row
-  // made again.
+  // In an attempt that is another than the one whose gradient the policy has, that is computed, and the row made, again.
   result<exchange_entry> enter(auto& ctx) {
     if (!by_policy()) return exchange_entry{};
-    if (!taken()) {
+    if (!policy_.goes_on() && !taken()) {
       if (peer_.record().step > ctx.step()) return finished_by_others(ctx);
       CAUSEWAY_TRY(begin_attempt());
     }
-    if (taken()) {
-      known_ = true;
-      return exchange_entry{.known = policy_.mean(), .kept = true};
-    }
-    if (policy_.computed()) return policy_.entry();
+    if (!policy_.goes_on()) known_ = taken();
+    if (known_) return exchange_entry{.known = policy_.mean_of_segment(ctx, peer_), .kept = true};
+    if (policy_.computed()) return policy_.entry(peer_);
     CAUSEWAY_TRY(attempt(ctx));
     peer_.group->begin_exchange_again();
     return fail(errc::cancelled, "step", "its gradient was computed again, in another attempt");
   }
 
-  // The mean is here. The run takes the step with it, or it is tried again.
+  // The mean of a segment is here. With that of its last the run takes the step, or it is tried again.
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
-    if (!by_policy() || std::exchange(known_, false)) return {};
-    CAUSEWAY_EXPECT(mean.size() == ctx.gradients().size());
-    CAUSEWAY_TRY(policy_.take_mean(ctx, peer_, meetings_, mean));
+    if (!by_policy()) return {};
+    if (!known_) policy_.take_mean(ctx, peer_, mean);
+    if (policy_.has_more()) return policy_.exchange_next(peer_);
+    if (known_) return {};
+    CAUSEWAY_TRY(policy_.share_mean(ctx, peer_, meetings_));
     if (const auto sound = check_sound(loss_, ctx.norm_of(policy_.mean())); !sound)
       return leave_to_others(ctx, sound.error());
     squares_ = squares_of(ctx, policy_.mean(), peer_.layout, peer_.identity());
@@ -32862,7 +33491,7 @@ class elastic_pipeline {
   policy_exchange policy_;
   double loss_ = 0, own_loss_ = 0;
   block_squares squares_;
-  bool known_ = false;          // what the exchange came to is given out as what the run has
+  bool known_ = false;          // what exchanges came to is given out as what the run has
   nn::block_range computes_{};  // here, in the last layout
   std::uint32_t replica_ = 0;
 };
@@ -34078,13 +34707,11 @@ struct local_pipeline_options {
 ///
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
 /// begins anew. Needs an environment whose group is a pipeline_group, the same object here, fault::quorum, an inner
-/// optimizer whose state can be divided (optim::Divisible), a recovery whose replicas are cut alike (rule C8), and a policy
-/// with comm_traits::moves_with_blocks (rule C7). Untied embeddings. The trainer stays where it is once it started.
+/// optimizer whose state can be divided (optim::Divisible), and a policy with comm_traits::moves_with_blocks (rule C7);
+/// with `rows_by_block` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it is then.
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
-///
-/// `Schedule`: also streamed_steps, of parallel/local_async_pipeline.hpp.
 template <stage::Recovery Recovery = stage::recovery::regroup, class Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class local_pipeline {
@@ -34100,12 +34727,14 @@ class local_pipeline {
                                           .reroutes = true,
                                           .sums_over_stages = true,
                                           .moves_blocks = true,
-                                          .cut_apart = stage::cut_apart<Recovery>};
+                                          .cut_apart = stage::cut_apart<Recovery>,
+                                          .rows_by_block = exchanges_blocks<Recovery, steps_type>,
+                                          .detours = stage::Rerouting<Recovery>};
   static constexpr std::uint32_t state_version = 4;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : peer_{std::move(peers)},
+      : peer_{.group = std::move(peers), .by_block = stage::cut_apart<Recovery>},
         options_{std::move(options)},
         recovery_{std::move(recovery)},
         steps_{std::move(schedule)},
@@ -34174,8 +34803,7 @@ class local_pipeline {
   /// Between two steps, local progress included: all peers that save and start again there go on with the same bits.
   void serialize(auto& ar) { ar(peer_.held, progress_); }
 
-  /// Of the last attempt: replicas in their slots, without assignments where nobody trains; and the peers that took part in
-  /// it.
+  /// Of the last attempt: replicas in their slots, without assignments where nobody trains; and who took part in it.
   [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
@@ -34192,11 +34820,11 @@ class local_pipeline {
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
     ctx.stages().ask(peer_);
     CAUSEWAY_TRY(steps_.begin(progress_, codec_));
-    peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
-                              [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
-                              [this, &ctx] { return ends_at(ctx.step() + 1); }, [this, &ctx] { return is_enough(ctx); },
-                              [this] { return peer_.arrivals.any_or_over(); },
-                              [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }});
+    peer_.group->exchange_by(
+        {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
+         [this, &ctx] { return ends_at(ctx.step() + 1); }, [this, &ctx] { return is_enough(ctx); },
+         [this] { return peer_.arrivals.any_or_over(); },
+         [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }, peer_.by_block});
     return check_untied(ctx.model(), name);
   }
 
@@ -34273,12 +34901,13 @@ class local_pipeline {
     const bool was_assigned = peer_.assignment != nullptr;
     const std::uint64_t cohort = progress_.now().cohort;
     const bool goes_on = was_assigned && cohort != 0 && names[peer_.place.replica] == cohort;
-    if (!goes_on) give_up();
+    goes_on ? progress_.go_on_with(peer_) : give_up();
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, 0, stage::made_up_by(recovery_, inventory.snapshot)));
     if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
+    if (was_assigned && !goes_on) CAUSEWAY_TRY(steps_.begin_replica(ctx, peer_));
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
     peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
@@ -34378,7 +35007,7 @@ class local_pipeline {
   void applied(auto& ctx, const step_record& record) {
     if (record.step != ctx.step() + 1) ctx.resume_at(record.step);
     peer_.held.moved_to(record.state, {});
-    if constexpr (stage::MakingUp<Recovery>) peer_.note_shared(ctx);
+    if (stage::makes_up(recovery_)) peer_.note_shared(ctx);
     progress_.exchanged(record.state);
     steps_.forget();
     gathered_ = false;
@@ -42264,16 +42893,382 @@ struct executor {
 template <class Parallel, class Comm, class Fault>
 using executor_of = typename executor<Parallel, Comm, Fault>::type;
 
+namespace detail {
+
+/// Whether a peer has one `Policy` for each range of blocks that it exchanges.
+template <class Policy, class Parallel>
+concept InSegments = requires {
+  requires Policy::traits.by_segment&& Parallel::traits.cut_apart&& Parallel::traits.has_segments;
+};
+
+/// What a trainer has in the place of `Policy`.
+template <class Policy, class Parallel>
+struct policy_for {
+  using type = Policy;
+};
+template <class Policy, class Parallel>
+  requires InSegments<Policy, Parallel>
+struct policy_for<Policy, Parallel>;  // in train/by_segment.hpp, which comes with train/pipeline_group.hpp
+
+}  // namespace detail
+
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// ---- causeway/membership/state_image.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
+// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
+// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
+// order.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
+inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
+/// A state has at most this many parts.
+inline constexpr std::size_t max_state_parts = 16384;
+
+/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
+struct image_layout {
+  std::uint32_t chunk_bytes = default_chunk_bytes;
+  std::vector<std::uint64_t> sizes;
+
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t bytes() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t chunks() const noexcept;
+
+  friend bool operator==(const image_layout&, const image_layout&) = default;
+};
+
+/// The name of a state from its layout and the digest of its chunks' hashes.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
+
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
+
+/// Success, or errc::wrong_model with the sizes of both sides.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+
+/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
+/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
+/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
+class image_collector {
+ public:
+  template <class... Ts>
+  void operator()(Ts&... values) {
+    (visit(values), ...);
+  }
+
+  template <class T>
+  void view(std::span<T> values) {
+    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
+    parts_.push_back(std::as_writable_bytes(values));
+  }
+
+  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
+  template <class... Ts>
+  void own(Ts&&... values) {
+    parts_.swap(own_);
+    (visit(values), ...);
+    parts_.swap(own_);
+  }
+
+  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
+  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
+
+ private:
+  template <class T>
+  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
+
+  template <class T>
+  void visit(T& value) {
+    if constexpr (requires { value.serialize(*this); }) {
+      value.serialize(*this);
+    } else {
+      view(std::span{&value, 1});
+    }
+  }
+
+  template <class T, class Memory>
+  void visit(std::vector<T, Memory>& values) {
+    if constexpr (plain<T>) {
+      view(std::span{values});
+    } else {
+      for (T& value : values) visit(value);
+    }
+  }
+
+  template <class T>
+  void visit(std::span<T> values) {
+    view(values);
+  }
+
+  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
+
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::span<std::byte>> own_;
+};
+
+/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
+/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
+class state_image {
+ public:
+  CAUSEWAY_DECL explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
+
+  /// The memory of these objects, in this order.
+  template <class... Ts>
+  [[nodiscard]] static state_image of(Ts&... values) {
+    image_collector all;
+    all(values...);
+    state_image image;
+    for (const auto part : all.parts()) image.add(part);
+    return image;
+  }
+
+  /// Appends a part; it must stay where it is.
+  CAUSEWAY_DECL void add(std::span<std::byte> part);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
+  /// The last chunk may be shorter.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
+
+  /// The memory was changed: hashes will be made anew.
+  void touch() noexcept { hashed_ = false; }
+
+  /// The same bytes of a part lie there from now on; hashes stay. Precondition: as many.
+  CAUSEWAY_DECL void lies_at(std::size_t part, std::span<std::byte> memory);
+
+  /// Names the state. Makes the hashes if the memory was touched.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
+  CAUSEWAY_DECL [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
+  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
+
+  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
+  CAUSEWAY_DECL void read(std::size_t chunk, std::span<std::byte> out) const;
+
+  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
+  CAUSEWAY_DECL void write(std::size_t chunk, std::span<const std::byte> in);
+
+ private:
+  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
+  template <class F>
+  void for_each_piece(std::size_t chunk, F&& f) const {
+    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
+    const std::uint64_t begin = at;
+    const std::uint64_t end = begin + chunk_size(chunk);
+    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
+    for (; at < end; ++part) {
+      const auto inside = static_cast<std::size_t>(at - starts_[part]);
+      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
+      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
+      at += length;
+    }
+  }
+
+  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
+
+  CAUSEWAY_DECL void make_hashes(thread_pool* pool) const;
+
+  image_layout layout_;
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::uint64_t> starts_;
+  std::uint64_t bytes_ = 0;
+  mutable std::vector<std::uint64_t> hashes_;
+  mutable std::uint64_t root_ = 0;
+  mutable bool hashed_ = false;
+};
+
+/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
+class staging {
+ public:
+  staging() = default;
+  CAUSEWAY_DECL explicit staging(const image_layout& layout);
+
+  /// Keeps a copy of a chunk whose hash was found right.
+  CAUSEWAY_DECL void put(std::size_t chunk, std::span<const std::byte> bytes);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
+  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
+
+  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
+  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
+  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
+  CAUSEWAY_DECL result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
+
+ private:
+  image_layout layout_;
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::size_t count_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// ---- causeway/membership/impl/state_image.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+
+// Bodies of membership/state_image.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t size : sizes) sum += size;
+  return sum;
+}
+
+CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
+  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
+}
+
+CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
+  hasher h;
+  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
+  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
+}
+
+CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
+  return hash_bytes(std::as_bytes(hashes));
+}
+
+CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
+  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
+}
+
+CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
+  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
+  starts_.push_back(bytes_);
+  parts_.push_back(part);
+  layout_.sizes.push_back(part.size());
+  bytes_ += part.size();
+  touch();
+}
+
+CAUSEWAY_DECL void state_image::lies_at(std::size_t part, std::span<std::byte> memory) {
+  CAUSEWAY_EXPECT(part < parts_.size() && parts_[part].size() == memory.size());
+  parts_[part] = memory;
+}
+
+CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
+  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
+  (void)hashes(pool);
+  return root_;
+}
+
+CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
+  if (!hashed_) make_hashes(pool);
+  return hashes_;
+}
+
+CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
+  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
+}
+
+CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
+  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
+  const std::size_t size = chunk_size(chunk);
+  std::uint64_t hash = 0;
+  bool whole = false;
+  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
+    if (piece.size() == size) {
+      whole = true;
+      hash = hash_bytes(piece);
+    }
+  });
+  if (whole) return hash;
+  std::vector<std::byte> gathered(size);
+  read(chunk, gathered);
+  return hash_bytes(gathered);
+}
+
+CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
+  hashes_.resize(chunks());
+  const auto some = [&](index_range range) {
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
+    }
+  };
+  const auto count = static_cast<std::int64_t>(hashes_.size());
+  if (pool != nullptr) {
+    pool->for_range(count, 1, some);
+  } else {
+    some({0, count});
+  }
+  root_ = state_root(layout_, digest_of(hashes_));
+  hashed_ = true;
+}
+
+CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
+
+CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
+  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
+  if (!chunks_[chunk]) ++count_;
+  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
+}
+
+CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
+  CAUSEWAY_EXPECT(image.layout() == layout_);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
+    chunks_[i].reset();
+  }
+  count_ = 0;
+  image.touch();
+  if (image.root(pool) == root) return {};
+  return fail(errc::diverged, "state transfer",
+              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
+}
+
+CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
+  if (ours == theirs) return {};
+  const auto text = [](const image_layout& l) {
+    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
+           std::to_string(l.chunk_bytes);
+  };
+  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
+  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
+    if (ours.sizes[i] == theirs.sizes[i]) continue;
+    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
+               std::to_string(theirs.sizes[i]) + " there";
+    break;
+  }
+  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#endif
 
 // ---- causeway/train/elastic_group.hpp ----
 #ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
 #define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
 
-// What the context asks of a membership that changes during a run. train/member.hpp implements it over net::fabric; a run
-// with a fixed set of peers has none.
+// Who is there, as the context asks it: a membership that changes during a run (train/member.hpp, over net::fabric), or a
+// fixed set of peers (train/fixed_group.hpp).
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -42300,9 +43295,12 @@ struct shared_state {
   std::function<std::vector<parameter_row>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
-  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
-  std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};
+  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it. Of the
+  /// segment of that number, where there are several.
+  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
+  std::function<result<void>(std::size_t segment)> forget{};
+  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};  ///< as exchange_state's
+  std::function<result<void>(std::size_t segment)> exchange_segment{};            ///< likewise
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
   std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
@@ -42318,6 +43316,9 @@ struct shared_state {
   std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
   /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
   std::function<void()> meanwhile{};
+  /// Once this peer is in, a round begins only after it has done its part, or others instead: so it never waits for one to
+  /// be held back.
+  bool awaited = false;
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
@@ -42340,8 +43341,8 @@ template <class Comm, class Context>
 void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.rows = [&comm] { return comm.block_rows(); };
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
-  state.memory = [&comm] { return comm.memory(); };
-  state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+  state.memory = [&comm](std::size_t) { return comm.memory(); };
+  state.forget = [&comm, &ctx](std::size_t) { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
   state.row_waits = [&comm] { return comm.row_waits(); };
   if constexpr (Comm::traits.divides_batches) {
@@ -42364,23 +43365,29 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
 
 /// The exchange that a peer has been let into.
 struct round_entry {
-  net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps
-  std::uint64_t round = 0;                  ///< the one that is being made
-  std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
-  time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
-  double share = 0;                         ///< this peer's samples / everybody's
-  std::vector<double> shares{};             ///< the same of each peer that takes part
-  std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
-  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each; of swarms: of each row that counts
-  std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
-  bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
-  std::uint32_t attempt = 0;                ///< another one for every attempt at a round
-  bool last = false;                        ///< with it all samples of the run's budget are contributed
+  net::any_transport* transport = nullptr;      ///< to the peers that take part, numbered without gaps
+  std::uint64_t round = 0;                      ///< the one that is being made
+  std::uint64_t parent = 0;                     ///< names the committed state that contributions are based on
+  time_point deadline = no_deadline;            ///< for the whole exchange, from how long earlier ones took
+  double share = 0;                             ///< this peer's samples / everybody's
+  std::vector<double> shares{};                 ///< the same of each peer that takes part
+  std::vector<std::uint64_t> identities{};      ///< of each of them, as the membership knows it: see identity()
+  std::vector<std::uint32_t> paths{};           ///< of pipelines: the path of each; of swarms: of each row that counts
+  std::vector<parallel::row_holders> blocks{};  ///< of each block of the model, where rows are of single ones
+  std::uint64_t quota = 0;                      ///< samples that the ledger lets a peer hold; 0: any number
+  bool empty = false;                           ///< nobody has anything to contribute: the round only admits members
+  std::uint32_t attempt = 0;                    ///< another one for every attempt at a round
+  bool last = false;                            ///< with it all samples of the run's budget are contributed
   /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
   /// goes from there to everybody.
   std::optional<net::peer_index> result_at{};
   std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
   bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
+
+  /// Those who exchange that row; none: all who are in the exchange.
+  [[nodiscard]] const parallel::row_holders* holders_of(std::size_t block) const {
+    return block < blocks.size() ? &blocks[block] : nullptr;
+  }
 
   /// Whether nobody brings anything, and nothing is known of what others brought.
   [[nodiscard]] bool nobody_counts() const {
@@ -42398,6 +43405,11 @@ class elastic_group {
 
   /// How many peers the run is meant to have.
   [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
+
+  /// Whether they are always the same ones, who exchange without being let in.
+  [[nodiscard]] virtual bool is_fixed() const { return false; }
+  /// The exchange that a peer is in before it was let into one: that of a fixed set, else of nobody.
+  [[nodiscard]] virtual round_entry view() const { return {}; }
 
   /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
   virtual result<void> open(shared_state state, thread_pool& pool) = 0;
@@ -42424,6 +43436,8 @@ class elastic_group {
   [[nodiscard]] virtual bool run_ends() const { return false; }
   /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
+  /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
+  [[nodiscard]] virtual bool rows_by_block() const { return false; }
 
   /// Others are given the shared parameters from there: a copy, where they are changed for a while; or their own place.
   virtual void offer_parameters_at(std::span<float>) {}
@@ -42448,6 +43462,10 @@ class elastic_group {
   /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
   /// was more than one row.
   virtual result<void> exchanged(std::span<const float> mean) = 0;
+
+  /// The shared state is that of a round which was just made. A fixed set commits it. `hash`: of what all hold alike, by
+  /// the number of the round.
+  virtual void made(const std::function<std::uint64_t(std::uint64_t)>&) {}
 
   /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
   /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
@@ -42510,6 +43528,246 @@ class opened_group {
 
 #endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
 
+// ---- causeway/train/parameter_window.hpp ----
+#ifndef CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+#define CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+
+// What a communication policy sees of the parameters where it has some of this peer's blocks, and others of its kind the
+// rest (train/by_segment.hpp).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// A part of a model's flat buffers; by default all of them. A regular value, for as long as the model has the same part.
+class parameter_window {
+ public:
+  parameter_window() = default;
+  /// `part`: of the values of `all`.
+  parameter_window(const parameter_view& all, std::span<const float> part)
+      : begin_{static_cast<std::size_t>(part.data() - all.values.data())}, size_{part.size()} {
+    const auto first = static_cast<std::int64_t>(begin_), last = static_cast<std::int64_t>(begin_ + size_);
+    for (const parameter_segment& s : all.segments) {
+      if (s.offset < first || s.offset >= last) continue;
+      segments_.push_back(s);
+      segments_.back().offset -= first;
+    }
+  }
+
+  [[nodiscard]] parameter_view of(const parameter_view& all) const {
+    if (segments_.empty()) return all;
+    return {all.values.subspan(begin_, size_), all.gradients.subspan(begin_, size_), segments_};
+  }
+
+ private:
+  std::size_t begin_ = 0, size_ = 0;
+  std::vector<parameter_segment> segments_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+
+// ---- causeway/train/by_segment.hpp ----
+#ifndef CAUSEWAY_TRAIN_BY_SEGMENT_HPP
+#define CAUSEWAY_TRAIN_BY_SEGMENT_HPP
+
+// A policy of gradients where pipelines are cut in different ways: a peer has one of it for each segment of the model that
+// it computes (parallel/elastic/block_segments.hpp), with a residual, factors and numbers of its own. Nobody names it: a
+// trainer has it in the place of a policy where that and its parallelism need it (policy_for).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// What a policy says of itself, without what is between two exchanges.
+constexpr comm_traits of_segments(comm_traits t) {
+  t.replays = false;
+  return t;
+}
+
+/// While it is there a context shows these blocks alone; none: all that it has.
+template <class Context>
+class segment_in_view {
+ public:
+  segment_in_view(Context& ctx, const nn::block_range& blocks) : ctx_{ctx}, before_{ctx.look_at(window(ctx, blocks))} {}
+  segment_in_view(const segment_in_view&) = delete;
+  segment_in_view& operator=(const segment_in_view&) = delete;
+  ~segment_in_view() { ctx_.look_at(std::move(before_)); }
+
+ private:
+  static parameter_window window(Context& ctx, const nn::block_range& blocks) {
+    if (blocks.size() == 0) return {};
+    const parameter_view all = ctx.model().parameters().view();
+    return {all, parallel::blocks_in(all.values, all.segments, blocks, ctx.model().blocks())};
+  }
+
+  Context& ctx_;
+  parameter_window before_;
+};
+
+/// Cost: what one `Policy` costs for each segment, one after the other.
+template <class Policy>
+class by_segment {
+ public:
+  static constexpr std::string_view name = Policy::name;
+  static constexpr comm_traits traits = of_segments(Policy::traits);
+  static constexpr std::uint32_t state_version = Policy::state_version + 100;
+
+  /// `pattern` is what the others are made like; it exchanges nothing, and has what all peers hold alike.
+  by_segment(Policy pattern = Policy{}) : pattern_{std::move(pattern)} {}  // NOLINT: stands for the policy
+
+  [[nodiscard]] const Policy& pattern() const noexcept { return pattern_; }
+  [[nodiscard]] by_segment another() const { return {pattern_.another()}; }
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(pattern_.start(ctx));
+    return for_each(ctx, [&](Policy& p) { return p.start(ctx); });
+  }
+
+  /// The exchange of the first segment; those of the others come before it is over (`exchange`).
+  result<void> before_inner_step(auto& ctx) {
+    CAUSEWAY_TRY(ctx.enter_exchange());  // it may change the segments, so none of their policies is at work
+    CAUSEWAY_EXPECT(!parts_.empty());
+    const segment_in_view shown{ctx, parts_.front()->blocks};
+    return parts_.front()->policy.before_inner_step(ctx);
+  }
+  result<void> exchange(auto& ctx, std::size_t segment) {
+    const segment_in_view shown{ctx, parts_[segment]->blocks};
+    return ctx.one_more([&] { return parts_[segment]->policy.before_inner_step(ctx); });
+  }
+  result<void> after_inner_step(auto& ctx) {
+    CAUSEWAY_TRY(for_each(ctx, [&](Policy& p) { return p.after_inner_step(ctx); }));
+    copy_alike(parts_.front()->policy, pattern_);
+    return {};
+  }
+  result<void> finish(auto&) { return {}; }
+
+  /// From now on this peer exchanges these; none: all that it holds, alone. What was kept of one that it had stays.
+  result<void> take(auto& ctx, std::span<const nn::block_range> wanted) {
+    const nn::block_range all{};
+    if (wanted.empty()) wanted = {&all, 1};
+    const auto place_of = [&](const nn::block_range& blocks) {
+      return std::find_if(parts_.begin(), parts_.end(), [&](const auto& p) { return p != nullptr && p->blocks == blocks; });
+    };
+    for (const nn::block_range& blocks : wanted) {
+      if (place_of(blocks) != parts_.end()) continue;
+      CAUSEWAY_ASSIGN(std::unique_ptr<part> made, begun(ctx, blocks));
+      parts_.push_back(std::move(made));
+    }
+    std::vector<std::unique_ptr<part>> now;
+    for (const nn::block_range& blocks : wanted) now.push_back(std::move(*place_of(blocks)));
+    parts_ = std::move(now);
+    return {};
+  }
+
+  void serialize(auto& ar) {
+    ar(pattern_);
+    std::uint64_t count = parts_.size();
+    ar(count);
+    for (std::size_t i = 0; i < count; ++i) {  // one by one: a count without bytes behind it takes no memory
+      if (i == parts_.size()) parts_.push_back(std::make_unique<part>(part{{}, pattern_.another()}));
+      ar(parts_[i]->blocks.first, parts_[i]->blocks.last, parts_[i]->policy);
+    }
+  }
+
+  void shared(auto& ar) { pattern_.shared(ar); }
+  void adopt(auto& ctx, std::span<const float> previous) {
+    pattern_.adopt(ctx, previous);
+    for (const auto& p : parts_) {
+      copy_alike(pattern_, p->policy);
+      const segment_in_view shown{ctx, p->blocks};
+      p->policy.adopt(ctx, previous);
+    }
+  }
+  result<void> catch_up(auto& ctx) { return pattern_.catch_up(ctx); }
+
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return {}; }           // gradients leave nothing for a parameter
+  result<void> divide(auto&, std::span<const parameter_segment>) { return {}; }  // `take` comes after
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return pattern_.memory(); }
+  result<void> forget(auto& ctx) { return pattern_.forget(ctx); }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory_of(std::size_t segment) {
+    return segment < parts_.size() ? parts_[segment]->policy.memory() : memory();
+  }
+  result<void> forget_segment(auto& ctx, std::size_t segment) {
+    const segment_in_view shown{ctx, parts_[segment]->blocks};
+    return parts_[segment]->policy.forget(ctx);
+  }
+  [[nodiscard]] bool exchanges_next() { return true; }
+  /// Of results that are a step late: whether all rows wait.
+  [[nodiscard]] std::optional<bool> row_waits() {
+    std::optional<bool> all = pattern_.row_waits();
+    if (!all) return {};
+    const auto waits = [](const auto& p) { return p->policy.row_waits().value_or(false); };
+    return std::all_of(parts_.begin(), parts_.end(), waits);
+  }
+
+ private:
+  struct part {
+    nn::block_range blocks;  ///< empty: all that this peer holds
+    Policy policy;
+  };
+
+  result<void> for_each(auto& ctx, auto&& f) {
+    for (const auto& p : parts_) {
+      const segment_in_view shown{ctx, p->blocks};
+      CAUSEWAY_TRY(f(p->policy));
+    }
+    return {};
+  }
+
+  /// As a newcomer's: with what all hold alike, and nothing else.
+  result<std::unique_ptr<part>> begun(auto& ctx, const nn::block_range& blocks) {
+    auto made = std::make_unique<part>(part{blocks, pattern_.another()});
+    const segment_in_view shown{ctx, blocks};
+    CAUSEWAY_TRY(made->policy.start(ctx));
+    copy_alike(pattern_, made->policy);
+    const std::uint64_t step = ctx.step();
+    made->policy.adopt(ctx, {});
+    ctx.resume_at(step, true);
+    return made;
+  }
+
+  static void copy_alike(Policy& from, Policy& to) {
+    const auto source = alike_of(from), target = alike_of(to);
+    CAUSEWAY_EXPECT(source.size() == target.size());
+    for (std::size_t i = 0; i < source.size(); ++i) {
+      CAUSEWAY_EXPECT(source[i].size() == target[i].size());
+      std::copy(source[i].begin(), source[i].end(), target[i].begin());
+    }
+  }
+  /// What all peers hold alike, without what goes with blocks.
+  static std::vector<std::span<std::byte>> alike_of(Policy& p) {
+    membership::image_collector all;
+    p.shared(all);
+    std::vector<std::span<std::byte>> parts = all.parts();
+    const auto of_blocks = p.memory();
+    std::erase_if(parts, [&](std::span<std::byte> part) {
+      return std::any_of(of_blocks.begin(), of_blocks.end(), [&](auto b) { return b.data() == part.data(); });
+    });
+    return parts;
+  }
+
+  Policy pattern_;
+  std::vector<std::unique_ptr<part>> parts_;  // of the segments that this peer computes, rising
+};
+
+/// What pipelines ask of it: of each segment what they ask of one policy.
+template <class Policy, class Context>
+void move_with_blocks(shared_state& state, by_segment<Policy>& comm, Context& ctx) {
+  causeway::move_with_blocks(state, comm, ctx);
+  state.memory = [&comm](std::size_t segment) { return comm.memory_of(segment); };
+  state.forget = [&comm, &ctx](std::size_t segment) { return comm.forget_segment(ctx, segment); };
+  state.take_segments = [&](std::span<const nn::block_range> ranges) { return comm.take(ctx, ranges); };
+  state.exchange_segment = [&](std::size_t segment) { return comm.exchange(ctx, segment); };
+}
+
+template <class Policy, class Parallel>
+  requires InSegments<Policy, Parallel>
+struct policy_for<Policy, Parallel> {
+  using type = by_segment<Policy>;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_BY_SEGMENT_HPP
+
 // ---- causeway/train/pipeline_group.hpp ----
 #ifndef CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP
 #define CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP
@@ -42558,6 +43816,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   /// To all peers of the attempt, whatever they hold, as long as it lasts: then they meet again.
   [[nodiscard]] net::any_transport lasting() override { return below_->of_attempt(); }
   [[nodiscard]] bool moves_blocks() const override { return true; }
+  [[nodiscard]] bool rows_by_block() const override { return rounds_.by_block; }
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
   bool announce(std::uint64_t, std::uint64_t) override { return !rounds_.enough || rounds_.enough(); }
@@ -42594,7 +43853,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   std::shared_ptr<elastic_group> below_;
   parallel::step_record record_;
   net::any_transport alone_{};
-  net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
+  std::deque<net::any_transport> exchanges_;  // what the communication policy began with them may outlive the pipelines
   net::any_transport below_lines_{}, lines_{};
   parallel::exchange_hooks rounds_;
   parallel::exchange_state state_;
@@ -42629,7 +43888,7 @@ CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::
 
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
   if (state.divide) {
-    auto of_blocks = state.memory ? state.memory() : std::vector<std::span<std::byte>>{};
+    auto of_blocks = state.memory ? state.memory(0) : std::vector<std::span<std::byte>>{};
     for (const parameter_row& row : state.rows()) {
       for (const std::span<float> piece : row.pieces) of_blocks.push_back(std::as_writable_bytes(piece));
     }
@@ -42643,6 +43902,8 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.rows = std::move(state.rows);
   state_.memory = std::move(state.memory);
   state_.forget = std::move(state.forget);
+  state_.take_segments = std::move(state.take_segments);
+  state_.exchange_segment = std::move(state.exchange_segment);
   state_.divide = std::move(state.divide);
   state_.exchanges_next = std::move(state.exchanges_next);
   state_.paths = state.paths;
@@ -42676,14 +43937,17 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   e.last = with.last;
   e.paths = std::move(with.paths);
   if (with.attempt.transport == nullptr) return e;
-  exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
-  e.transport = &exchange_;
+  while (exchanges_.size() <= with.segment) exchanges_.emplace_back();
+  net::any_transport& exchange = exchanges_[with.segment];
+  exchange = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
+  e.transport = &exchange;
   e.round = with.attempt.round;
   e.parent = with.attempt.parent;
   e.deadline = with.attempt.deadline;
-  e.share = with.shares[exchange_.self()];
+  e.share = with.shares[exchange.self()];
   e.shares = std::move(with.shares);
   e.identities = std::move(with.names);
+  e.blocks = std::move(with.blocks);
   return e;
 }
 
@@ -42828,6 +44092,18 @@ struct executor<parallel::pipeline<Schedule, Codec>, Comm, fault::quorum<Recover
     const auto& o = p.options();
     return type{detail::step_group_in(env), detail::options_of<options_type>(o.micro_batches, f.options),
                 detail::recovery_from(f.recovery, o), std::move(p.order()), std::move(p.codec())};
+  }
+};
+
+/// Made by its own name, as presets do, it runs itself, over `environment::group` as above.
+template <class Layout, class Schedule, class Codec, class Comm, class Recovery>
+struct executor<parallel::elastic_pipeline<Layout, Schedule, Codec>, Comm, fault::quorum<Recovery>> {
+  using type = parallel::elastic_pipeline<Layout, Schedule, Codec>;
+
+  static result<void> check(const type&, const fault::quorum<Recovery>&) { return {}; }
+  static type make(type&& p, fault::quorum<Recovery>&, auto& env) {
+    p.join(detail::step_group_in(env));
+    return std::move(p);
   }
 };
 
@@ -44201,6 +45477,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
     if (inner) inner({});
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
+  state.awaited = true;
   round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
   swarm_->meanwhile(std::move(state.meanwhile));

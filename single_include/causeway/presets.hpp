@@ -1739,15 +1739,14 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace 
 
 /// speeds[peer] ← what it has done a second; 0: it does not know. This one has `done` that much in `seconds`. The speed of
 /// a stage is that of its pipeline, the same at all stages: done over the mean of their seconds. `number` of such exchanges
-/// went before; where peers come and go it is a part of the exchange entered last. Bytes: 8 to each other peer, and 8 to
+/// went before. Bytes: 8 to each other peer, and 8 to
 /// each other stage.
 result<void> speeds_of_all(auto& ctx, double done, double seconds, std::uint64_t number, std::vector<double>& speeds) {
   CAUSEWAY_TRY(ctx.stages().sum(std::span{&seconds, 1}, ctx.exchange_options()));
   const double speed = seconds > 0 ? done * static_cast<double>(ctx.stages().count()) / seconds : 0;
   speeds.assign(ctx.peers(), speed);
   if (ctx.peers() > 1) {
-    net::message_id id{.channel = collective::channels::metrics, .step = number};
-    if (ctx.elastic()) id = ctx.exchange_id(id.channel);
+    const auto id = ctx.exchange_id({.channel = collective::channels::metrics, .step = number}, 0);
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), id, std::as_bytes(std::span{&speed, 1}),
                                         std::as_writable_bytes(std::span{speeds}), ctx.exchange_options()));
   }
@@ -2315,15 +2314,13 @@ class batch_by_speed {
 
   result<void> open(auto& ctx) {
     const bool whole = ctx.exchanges_at_once();  // stages that come and go are given the whole batch
-    const auto peers = whole           ? std::size_t{1}
-                       : ctx.elastic() ? static_cast<std::size_t>(std::lround(1 / ctx.own_share()))
-                                       : ctx.peers();
+    const auto peers = whole ? std::size_t{1} : static_cast<std::size_t>(std::lround(1 / ctx.own_share()));
     if (options_.sequences / options_.multiple < peers) {
       return fail(errc::invalid_argument, "batch_by_speed",
                   std::to_string(options_.sequences) + " sequences a step for " + std::to_string(peers) +
                       " peers; every peer needs " + std::to_string(options_.multiple));
     }
-    if (sequences_ == 0) take(ctx.elastic() ? 0 : ctx.self(), std::vector<double>(peers, 1.0));
+    if (sequences_ == 0) take(std::min<std::size_t>(ctx.self(), peers - 1), std::vector<double>(peers, 1.0));
     return {};
   }
 
@@ -2333,9 +2330,7 @@ class batch_by_speed {
   /// The same in multiples: for pipelines that come and go, of as many micro-batches as a step has multiples.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> parts_for(std::vector<double> speeds) const;
 
-  result<void> exchanged(auto& ctx, const exchange_report& report) {
-    return ctx.elastic() ? result<void>{} : tell(ctx, report);
-  }
+  result<void> exchanged(auto&, const exchange_report&) { return {}; }
   /// Tells all peers this one's speed: the last one that it knows, if it has made no step since.
   result<void> tell(auto& ctx, const exchange_report& report) {
     if (report.samples > 0) trained_ = static_cast<double>(report.samples), seconds_ = report.compute_seconds;
@@ -2597,8 +2592,8 @@ result<void> run_exchange(E& exchange, const exchange_port& port, const exchange
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32
-/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument). Other codes are of this peer's
-/// device.
+/// (errc::non_finite), there are no weights to divide by (errc::invalid_argument), or the aggregator cannot look at rows on
+/// a device (errc::unsupported). Other codes are of this peer's device.
 struct refusal {
   std::uint32_t peer = 0;
   errc code = errc::non_finite;
@@ -2645,8 +2640,8 @@ CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes
   std::memcpy(words, bytes.data(), sizeof words);
   const auto code = static_cast<errc>(words[1]);
   const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
-  const bool weights = code == errc::invalid_argument && words[0] == peers;
-  if (words[0] > peers || words[1] > 0xFFFFU || !(known || weights)) return std::nullopt;
+  const bool of_all = (code == errc::invalid_argument || code == errc::unsupported) && words[0] == peers;
+  if (words[0] > peers || words[1] > 0xFFFFU || !(known || of_all)) return std::nullopt;
   return refusal{words[0], code, true};
 }
 
@@ -2659,6 +2654,11 @@ CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
                 "the weights of all peers add up to 0: nobody contributes to this mean");
+  }
+  if (r.peer == peers && r.code == errc::unsupported) {
+    return fail(errc::unsupported, "exchange",
+                "tensors are clipped in the computer's memory, and these rows lie on a device; leave clips out, or use a "
+                "codec of the computer's memory");
   }
   if (r.peer == peers && r.code != errc::non_finite) {
     return fail(r.code, "exchange", "this peer's device failed while it added the messages");
@@ -3351,15 +3351,19 @@ CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, cons
   raw = __builtin_convertvector(result >> 16U, halves_of<Floats>);
 }
 
-/// The exponent is moved by a multiplication, which also makes subnormals right.
+/// Subnormals become fractions behind a leading 1, which a subtraction takes away: nothing here is a subnormal f32, which
+/// Intel's processors hand to microcode, at 150 cycles an instruction.
 template <class Floats>
 CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const f16*) {
   const bits_of<Floats> half = __builtin_convertvector(raw, bits_of<Floats>);
   const bits_of<Floats> shifted = (half & 0x7FFFU) << 13U;
-  const Floats scaled = reinterpret_cast<Floats>(shifted) * 0x1.0p112F;
-  bits_of<Floats> infinite;
+  const bits_of<Floats> normal = shifted + (112U << 23U);
+  const Floats subnormal = reinterpret_cast<Floats>(shifted + (113U << 23U)) - 0x1.0p-14F;
+  bits_of<Floats> is_subnormal, infinite;
+  mask_below<Floats>(is_subnormal, shifted, 0x00800000);
   mask_above<Floats>(infinite, shifted, 0x0F7FFFFF);
-  const bits_of<Floats> magnitude = reinterpret_cast<bits_of<Floats>>(scaled) | (infinite & 0x7F800000U);
+  const bits_of<Floats> magnitude =
+      (reinterpret_cast<bits_of<Floats>>(subnormal) & is_subnormal) | (normal & ~is_subnormal) | (infinite & 0x7F800000U);
   const bits_of<Floats> bits = magnitude | ((half & 0x8000U) << 16U);
   v = reinterpret_cast<Floats>(bits);
 }
@@ -6891,7 +6895,7 @@ class two_level_mean {
 
   /// What all hubs were told alike; nothing where the network failed. Hubs know each other by rank.
   [[nodiscard]] std::optional<refusal> refused_by_hubs(const error& e) const {
-    if (e.code == errc::invalid_argument) return refusal{peers_, errc::invalid_argument};
+    if (e.code == errc::invalid_argument || e.code == errc::unsupported) return refusal{peers_, e.code};
     if (e.code != errc::non_finite && e.code != errc::corrupt && e.code != errc::protocol) return std::nullopt;
     constexpr std::string_view prefix = "peer ";
     std::size_t rank = regions_.size();
@@ -7603,11 +7607,22 @@ inline constexpr bool by_block = requires {
   F::by_block;
 };
 
+/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
+/// not here are empty.
+CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
+                                                                std::size_t length, std::size_t layers);
+
 /// Those of the part of a model that this peer holds. Fragments of blocks are numbered by the whole model, so that all its
-/// stages exchange them after the same steps.
+/// stages exchange them after the same steps. Where peers that exchange hold different blocks, all parameters at once are
+/// as many rows as there are blocks.
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
+  if constexpr (F::single && requires { ctx.membership().rows_by_block(), ctx.model().blocks(); }) {
+    if (ctx.elastic() && ctx.membership().rows_by_block()) {
+      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
+    }
+  }
   if constexpr (by_block<F> && requires { ctx.model().blocks(); }) {
     return fragments.cut(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
   } else {
@@ -7746,6 +7761,13 @@ CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments)
 }}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
+                                                  std::size_t layers) {
+  return detail::cut_by(segments, length, layers, [&](std::size_t s) {
+    return static_cast<std::size_t>(std::clamp(segments[s].block, 0, static_cast<int>(layers) - 1));
+  });
+}
 
 CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments,
                                                        std::size_t length) const {
@@ -8799,13 +8821,12 @@ struct hub_level {
 };
 
 /// Requirements: `check(peers)`; `levels(peers)`, one hub_level each; `outers()`, a tuple of the outer optimizers of level
-/// 1 and up (the one of level 0 is the outer axis). Where peers come and go there is one hub of hubs at most, `levels(0)`
-/// are asked for no groups, and besides: `check_elastic()`; `label`, which group of level 0 this peer is in and how many
-/// there are; `record_samples`.
+/// 1 and up (the one of level 0 is the outer axis). Where peers come and go both are asked with 0, there is one hub of hubs
+/// at most, `levels` have no groups, and besides: `label`, which group of level 0 this peer is in and how many there are;
+/// `record_samples`.
 template <class H>
 concept Hubs = H::decides == part::group&& requires(const H& h, std::uint32_t peers) {
   { h.check(peers) } -> std::same_as<result<void>>;
-  { h.check_elastic() } -> std::same_as<result<void>>;
   { h.levels(peers) } -> std::same_as<std::vector<hub_level>>;
   h.outers();
   h.label;
@@ -8823,7 +8844,6 @@ struct star {
   std::uint64_t record_samples = 0;
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
-  CAUSEWAY_DECL [[nodiscard]] result<void> check_elastic() const;
   CAUSEWAY_DECL [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
   CAUSEWAY_DECL [[nodiscard]] static std::tuple<> outers();
 };
@@ -8851,10 +8871,17 @@ struct regions {
   std::uint64_t record_samples = 0;
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const {
+    if (peers == 0) return check_elastic();
     if (collective::has_each_once(members, peers) && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
     return fail(errc::invalid_argument, "regions",
                 "every peer must be in one region, no region empty, `pushes` at least 1 and `upper_share` between 0 and 1");
   }
+  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
+    return {{.groups = members}, {.groups = {collective::hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
+  }
+  [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
+
+ private:
   [[nodiscard]] result<void> check_elastic() const {
     if (!members.empty() || pushes == 0 || !(upper_share >= 0 && upper_share <= 1)) {
       return fail(errc::invalid_argument, "regions",
@@ -8863,10 +8890,6 @@ struct regions {
     }
     return check_elastic_hubs("regions", label, record_samples);
   }
-  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
-    return {{.groups = members}, {.groups = {collective::hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
-  }
-  [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
 };
 
 /// A push: a codec, which may send coordinates of the peer's own choice, and what a hub makes of several pushes. Shared
@@ -8899,11 +8922,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 CAUSEWAY_DECL std::tuple<> star::outers() { return {}; }
 
 CAUSEWAY_DECL result<void> star::check(std::uint32_t peers) const {
+  if (peers == 0) return check_elastic_hubs("star", label, record_samples);
   if (hub < peers) return {};
   return fail(errc::invalid_argument, "star", "the hub is not one of the peers");
 }
-
-CAUSEWAY_DECL result<void> star::check_elastic() const { return check_elastic_hubs("star", label, record_samples); }
 
 CAUSEWAY_DECL result<void> check_elastic_hubs(const char* who, const collective::region_label& label,
                                               std::uint64_t record_samples) {
@@ -9531,7 +9553,7 @@ struct median_norm_clip {
 /// contributor_mean of messages of which each tensor is scaled down to the median of the peers' norms of it, where it is
 /// longer (what Templar does before SparseLoCo's outer step). For presets that have both, without `clips` it is
 /// contributor_mean. Coefficients of a transform are taken for values: ours keep lengths. Cost: two decodes and one norm a
-/// message. Scratch: two rows. Rows that lie on a device are refused.
+/// message. Scratch: two rows. errc::unsupported: clipping of rows that lie on a device.
 struct clipped_contributor_mean {
   static constexpr std::string_view name = "clipped_contributor_mean";
   static constexpr std::size_t scratch_rows = 2;
@@ -9548,7 +9570,7 @@ struct clipped_contributor_mean {
     const std::span<float> row = all.scratch.last(n);
     all.scratch = all.scratch.first(n);
     if (!clips) return contributor_mean{over_all}.combine(all);
-    if (detail::is_kept(all.codec, all.out)) return refusal{all.peers, errc::invalid_argument};
+    if (detail::is_kept(all.codec, all.out)) return refusal{all.peers, errc::unsupported};
     const std::span<float> counted = all.counts.empty() ? all.scratch : all.counts;
     kernels::zero(all.context.pool, counted.data(), static_cast<std::int64_t>(n));
     if (auto bad = add_clipped(all, row, counted)) return bad;
@@ -13401,7 +13423,7 @@ struct push_core {
         tiers{std::tuple_cat(std::tuple<outer_type>{outer}, hubs.outers())} {}
 
   result<void> check(auto& ctx) const {
-    CAUSEWAY_TRY(ctx.elastic() ? hubs.check_elastic() : hubs.check(ctx.peers()));
+    CAUSEWAY_TRY(hubs.check(ctx.numbered_peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
     if (ctx.stages().count() > 1 || ctx.exchanges_at_once()) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
@@ -13424,7 +13446,7 @@ struct push_core {
     const double first = 0;
     const bool waits = std::isinf(arrivals.closes_after({.arrived = {&first, 1}, .expected = 2}));
     if (!waits && arrivals.most_ahead == axis::no_bound) {
-      return ctx.elastic() ? result<void>{} : ctx.stages().refuse_copies(who, ctx.exchange_options());
+      return ctx.stages().refuse_copies(who, ctx.exchange_options());
     }
     return fail(errc::unsupported, who,
                 "the hubs of a pipeline's stages must answer a push without waiting for others': use a quorum of 1 and "
@@ -13517,7 +13539,7 @@ struct push_core {
   [[nodiscard]] push_limits limits(auto& ctx) const {
     push_limits most;
     if constexpr (requires { arrivals.most_batch; }) most.batch = arrivals.most_batch;
-    if (ctx.elastic() && ctx.entry().quota > 0) most.samples = ctx.entry().quota;
+    if (ctx.entry().quota > 0) most.samples = ctx.entry().quota;
     if (ctx.elastic() || most.batch == 0) return most;
     std::uint64_t steps = 0;
     for (std::size_t f = 0; f < cuts.size(); ++f) {
@@ -13583,6 +13605,7 @@ struct comm_traits {
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
+  bool rows_by_block = false;    ///< then: each block can be a row of its own, among peers that hold different blocks
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
   bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
@@ -13593,6 +13616,7 @@ struct comm_traits {
   bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
   bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
   bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
+  bool by_segment = false;       ///< a peer may have one for each range of blocks that it exchanges (`another`)
   bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
@@ -13607,6 +13631,9 @@ struct parallel_traits {
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
+  bool rows_by_block = false;     ///< but each block is exchanged by itself, by its holders, where the policy can do that
+  bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
+  bool has_segments = false;      ///< gradients of these are exchanged range by range, among those who compute it
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -13836,6 +13863,12 @@ concept MovesWithBlocks = requires(P& p, Context& ctx, std::span<const parameter
   { p.row_waits() } -> std::same_as<std::optional<bool>>;
 };
 
+/// With comm_traits::by_segment. `another`: one like it that has not begun, for other blocks.
+template <class P>
+concept BySegment = requires(const P& p) {
+  { p.another() } -> std::same_as<P>;
+};
+
 /// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
 /// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
 template <class P, class Context = archetype::context>
@@ -13862,8 +13895,9 @@ struct hooks_of_traits {
   static constexpr bool trains_paths = !t.trains_paths || TrainsPaths<P>;
   static constexpr bool in_regions = !t.in_regions || InRegions<P>;
   static constexpr bool moves_with_blocks = !t.moves_with_blocks || MovesWithBlocks<P>;
-  static constexpr bool all = elastic && looks_ahead && replays && draws_peers && divides_batches && talks_between &&
-                              takes_turns && trains_paths && in_regions && moves_with_blocks;
+  static constexpr bool by_segment = !t.by_segment || BySegment<P>;
+  static constexpr bool all = by_segment && elastic && looks_ahead && replays && draws_peers && divides_batches &&
+                              talks_between && takes_turns && trains_paths && in_regions && moves_with_blocks;
 };
 
 /// One error for each trait whose hooks are missing.
@@ -13902,6 +13936,9 @@ struct promised<P, true> {
   static_assert(has::moves_with_blocks,
                 "causeway-P11: the traits of this communication policy say `moves_with_blocks`, but it lacks "
                 "`block_rows`, `divide`, `memory`, `forget`, `exchanges_next` or `row_waits`. docs/reference/rules.md#p11");
+  static_assert(has::by_segment,
+                "causeway-P11: the traits of this communication policy say `by_segment`, but it lacks `another`. "
+                "docs/reference/rules.md#p11");
 };
 
 }  // namespace detail
@@ -14017,8 +14054,8 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {};
   }
 
-  result<void> before_inner_step(auto& ctx) {
-    if (ctx.elastic()) elastic_.before_step(core_);
+  result<void> before_inner_step(auto&) {
+    elastic_.before_step(core_);
     return {};
   }
 
@@ -14743,6 +14780,19 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
+/// Whether a peer may have several, for gradients of some blocks each. Gaps: those that are gathered, or taken ahead.
+constexpr bool by_segment(round_mix m, bool keeps_factors) {
+  return m.before_inner_step && moves_with_blocks(m, keeps_factors) && !m.accumulates && !m.tells && !by_path(m);
+}
+
+/// And whether each block can be a row of its own, exchanged among its holders, where these hold different blocks: all
+/// parameters at once, by pseudo-gradients of which all that is kept is kept for each parameter, or is a row's residual.
+constexpr bool rows_by_block(round_mix m, bool keeps_factors) {
+  const bool plain = m.single && m.anchored && !m.before_inner_step && !m.sends_anchor && !m.residual_in_parameters;
+  return moves_with_blocks(m, keeps_factors) && plain && m.everybody && m.always && m.waits_at_once && !m.own_is_fresh &&
+         !m.trigger_talks && !m.tells && !m.watches_movement && !m.meets;
+}
+
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
 /// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
 constexpr bool takes_turns(round_mix m) {
@@ -15052,9 +15102,39 @@ class fixed_turns {
   using state = typename Core::state;
 
  public:
+  /// Before the first step. What was under way when a checkpoint was written is sent again.
+  static result<void> start(auto& ctx, Core& c, bool) {
+    if constexpr (Core::accumulates) {
+      CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
+      if (ctx.stages().is_first()) c.trigger.open(ctx);
+    }
+    for (state& s : c.states) {
+      if (s.pending) CAUSEWAY_TRY(c.begin(ctx, s));
+    }
+    return {};
+  }
+
+  /// One inner step more.
+  static void count_step(Core& c) {
+    if constexpr (Core::chooses) c.trigger.step(c.states.size(), [&](std::size_t f) { return c.states[f].pending; });
+  }
+
+  /// Whether all peers together have gathered the samples that an exchange is of: they tell each other.
+  static result<bool> enough_samples(auto& ctx, Core& c, bool) {
+    CAUSEWAY_ASSIGN(const double enough, Core::ask_first(ctx, [&]() -> result<double> {
+                      CAUSEWAY_ASSIGN(const bool reached, c.trigger.reached(ctx, c.gathered));
+                      return reached ? 1.0 : 0.0;
+                    }));
+    return enough > 0;
+  }
+
+  /// Whether the gradient of this step was exchanged, with all that were gathered for it.
+  [[nodiscard]] static bool applied(const Core& c) { return !Core::accumulates || c.gathered == 0; }
+
   /// After an inner step, or before it where gradients are exchanged: what there is to do. Blocking exchanges of several
   /// fragments are under way together.
-  static result<void> visit_all(auto& ctx, Core& c) {
+  static result<void> visit(auto& ctx, Core& c) {
+    if constexpr (Core::meets) CAUSEWAY_TRY(c.trigger.meet(ctx, c.states.front().since, false));
     if constexpr (Core::merge_rule_type::waits == axis::waiting::at_once) {
       std::vector<state*> due;
       for (state& s : c.states) {
@@ -15064,7 +15144,7 @@ class fixed_turns {
       for (state* s : due) CAUSEWAY_TRY(s->turn(ctx));
       for (state* s : due) CAUSEWAY_TRY(arrive(ctx, c, *s));
     } else {
-      for (state& s : c.states) CAUSEWAY_TRY(visit(ctx, c, s));
+      for (state& s : c.states) CAUSEWAY_TRY(visit_one(ctx, c, s));
     }
     return {};
   }
@@ -15073,6 +15153,12 @@ class fixed_turns {
   static result<void> exchange_now(auto& ctx, Core& c, state& s) {
     CAUSEWAY_TRY(send_now(ctx, c, s));
     return arrive(ctx, c, s);
+  }
+
+  /// The same of all fragments, whenever they are due.
+  static result<void> catch_up(auto& ctx, Core& c) {
+    for (state& s : c.states) CAUSEWAY_TRY(exchange_now(ctx, c, s));
+    return {};
   }
 
   /// Ends what is under way of a fragment, when training ends.
@@ -15087,7 +15173,7 @@ class fixed_turns {
   // twice.
   static constexpr bool replaces = !Core::laws::mix.anchored && !Core::laws::mix.before_inner_step;
 
-  static result<void> visit(auto& ctx, Core& c, state& s) {
+  static result<void> visit_one(auto& ctx, Core& c, state& s) {
     if constexpr (Core::overlaps) {
       if (s.pending && s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, c, s));
       // Half-way the first phase should be over; then the second has as long.
@@ -15141,7 +15227,7 @@ class fixed_turns {
       if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
       CAUSEWAY_TRY(c.finish(ctx, s));
       if constexpr (replaces) {
-        CAUSEWAY_TRY(c.apply(ctx, s));
+        CAUSEWAY_TRY(apply(ctx, c, s));
       } else {
         CAUSEWAY_TRY(c.rows.keep_late(ctx, s));
         c.close(ctx, s);
@@ -15159,6 +15245,12 @@ class fixed_turns {
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
   }
 
+  static result<void> apply(auto& ctx, Core& c, state& s) {
+    CAUSEWAY_TRY(c.apply(ctx, s));
+    if constexpr (Core::tells && !Core::meets) return c.trigger.tell(ctx, c.report_of(s));
+    return {};
+  }
+
   static result<void> turn_begun(auto& ctx, Core& c, state& s) {
     if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
     return s.turn(ctx);
@@ -15168,7 +15260,7 @@ class fixed_turns {
   static result<void> arrive(auto& ctx, Core& c, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(c.finish(ctx, s));
-    CAUSEWAY_TRY(c.apply(ctx, s));
+    CAUSEWAY_TRY(apply(ctx, c, s));
     if (!std::exchange(s.pending, false)) restart(c, s);
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
   }
@@ -15204,7 +15296,7 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
   const std::span<float> live = ctx.parameters();
   before.resize(live.size());
   CAUSEWAY_TRY(ctx.rows().copy(before, live));
-  if (ctx.elastic()) ctx.membership().offer_parameters_at(before);
+  ctx.membership().offer_parameters_at(before);
   const std::uint64_t steps = ctx.step();
   const float rate = ctx.options().learning_rate.at(steps > 0 ? steps - 1 : 0);
   for (const auto& s : states) {
@@ -15219,7 +15311,7 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
   ctx.parameters_changed();
   result<double> loss = pass();
   CAUSEWAY_TRY(ctx.rows().copy(live, before));
-  if (ctx.elastic()) ctx.membership().offer_parameters_at(live);
+  ctx.membership().offer_parameters_at(live);
   ctx.parameters_changed();
   return loss;
 }
@@ -15366,7 +15458,6 @@ class path_modules {
   }
   /// Before the first step, also after a checkpoint, once states know their fragments.
   result<void> start(auto& ctx, state_list& states, const Group& group) {
-    if (!ctx.elastic()) return {};
     by_group_ = ctx.exchanges_at_once();
     modules_ = group.modules();
     std::size_t all = 0;
@@ -15553,7 +15644,7 @@ class round_links {
 
   /// Where peers come and go, nothing may be said of them by number.
   static result<void> check(auto& ctx, const Recipe& recipe, const Group& group) {
-    if (!ctx.elastic()) return {};
+    if (ctx.numbered_peers() > 0) return {};
     CAUSEWAY_TRY(axis::refuse_numbers("links", probe(recipe, group).every > 0));
     if constexpr (requires { recipe.options.shares; }) {
       CAUSEWAY_TRY(axis::refuse_numbers("shares", !recipe.options.shares.empty()));
@@ -15744,6 +15835,7 @@ class round_rows {
       : residual_{std::move(residual)}, merge_rule_{std::move(merge_rule)} {}
 
   [[nodiscard]] const merge_rule_type& merge_rule() const noexcept { return merge_rule_; }
+  [[nodiscard]] const residual_type& residual() const noexcept { return residual_; }
   [[nodiscard]] source_vector<float>& anchor() noexcept { return anchor_; }
   [[nodiscard]] const source_vector<float>& anchor() const noexcept { return anchor_; }
   /// What the inner optimizer subtracted, summed; or gradients that are being gathered.
@@ -15829,9 +15921,6 @@ class round_rows {
 
   /// input ← what this peer has to say.
   result<void> compose(auto& ctx, state& s) {
-    if constexpr (merge_rule_type::own_is_fresh) {
-      if (ctx.elastic() && !own_.is_there()) own_.found(s, anchor_);
-    }
     s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
     const auto row = std::span{s.input}.first(s.size());
     const auto rows = ctx.rows();
@@ -16081,7 +16170,6 @@ class round_rows {
   }
   residual_type residual_;
   merge_rule_type merge_rule_;
-
   source_vector<float> anchor_;  ///< the shared parameters
   source_vector<float> updates_;
   std::vector<source_vector<float>> means_;
@@ -16130,32 +16218,30 @@ struct talk_terms {
   net::message_id id;
   std::uint64_t part = 0;  ///< of the attempt, where the context exchanges
   std::span<const float> reference;
+  bool only_takes = false;  ///< this peer, of a block's row: it keeps the block, and another one puts in what it has
 };
 
-/// Whose rows count, this peer's among them. Where peers come and go, lots are drawn among those with something to say:
-/// else nobody might be left who has.
+/// Whose rows count, this peer's among them. Lots are drawn among those with something to say: else nobody might be left
+/// who has.
 template <class Context, class Participation>
 void draw_lots(Context& ctx, const Participation& participation, talk_terms& terms, axis::group_question q) {
-  const net::peer_index self = q.self;
-  const bool elastic = ctx.elastic();
-  const auto speaks = [&](net::peer_index p) { return !elastic || ctx.share_of(p) > 0; };
-  if (elastic) q.peers = static_cast<std::uint32_t>(std::count_if(terms.members.begin(), terms.members.end(), speaks));
+  const net::peer_index self = std::exchange(q.self, 0), all = std::exchange(q.peers, 0);
+  const auto speaks = [&](net::peer_index p) { return ctx.share_of(p) > 0; };
+  for (net::peer_index p = 0; p < all; ++p) q.peers += speaks(p) ? 1 : 0;
   terms.contributors = 0;
   bool drawn = false;
   double share = 0;
-  net::peer_index lot = 0;
-  for (const net::peer_index p : terms.members) {
+  for (net::peer_index p = 0; p < all; ++p) {
     if (!speaks(p)) continue;
-    q.self = elastic ? lot++ : p;
-    if (!participation.contributes(q)) continue;
+    const bool counts = participation.contributes(q);
+    ++q.self;
+    if (!counts || !std::binary_search(terms.members.begin(), terms.members.end(), p)) continue;
     ++terms.contributors;
     drawn = drawn || p == self;
-    share += elastic ? ctx.share_of(p) : 0;
+    share += ctx.share_of(p);
   }
   terms.contributes = terms.contributes && drawn;
-  if (terms.contributors == 0) return;
-  terms.rescale = elastic ? static_cast<float>(1.0 / share)
-                          : static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
+  if (terms.contributors > 0) terms.rescale = static_cast<float>(1.0 / share);
 }
 
 template <class Recipe, class Outer, class Group>
@@ -16245,6 +16331,17 @@ struct round_state {
       return gain == 1.0F ? result<void>{} : ctx.rows().scale(input, gain);
     }
     return {};
+  }
+
+  /// Where rows are of single blocks: this one goes to and from those who hold its block.
+  void meet_holders(const auto& ctx) {
+    const auto* const holders = ctx.entry().holders_of(fragment);
+    if (holders == nullptr) return;
+    terms.members = holders->members;
+    terms.contributors = static_cast<std::uint32_t>(terms.members.size());
+    terms.weight = holders->weight_of(ctx.self());
+    terms.contributes = terms.weight > 0;
+    terms.only_takes = !terms.contributes;
   }
 
   void cancel() {
@@ -16354,7 +16451,8 @@ struct round_state {
   }
 
   result<void> mean_by_context(auto& ctx, const Recipe& recipe) {
-    if (row.empty()) return ctx.left_exchange(row);
+    const bool is_kept = ctx.keeps_result() && !ctx.knows_result();  // it was several rows, and this one is there still
+    if (row.empty() || is_kept) return ctx.left_exchange(row);
     if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();
@@ -16363,7 +16461,7 @@ struct round_state {
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, terms.part);
+    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(fragment));
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
@@ -16416,8 +16514,7 @@ struct round_state {
 #define CAUSEWAY_COMM_ROUND_CORE_HPP
 
 // What comm::rounds is made of, whoever says when: the axes' values, a state for each fragment, and the parts of one
-// exchange. comm/fixed_turns.hpp has the order of things among fixed peers, comm/round_turns.hpp the one among peers that
-// come and go.
+// exchange. The order of things is in comm/fixed_turns.hpp, and where peers come and go in comm/round_turns.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -16450,12 +16547,12 @@ struct round_core {
   static constexpr bool keeps_means = (!laws::mix.anchored || own_parameters) && !laws::mix.before_inner_step;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
   static constexpr bool tells = requires { trigger_type::tells; };  // the trigger: other peers, in every exchange
-  // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
-  // over.
+  // The exchange keeps what must be equal on all peers from round to round, and is this round's only once it is over.
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
+  static constexpr bool exchanges_segments = rules::by_segment(laws::mix, keeps_factors) && !looks_ahead;
   static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
@@ -16472,6 +16569,11 @@ struct round_core {
         rows{axis::take<axis::part::residual, residual_type>(values),
              axis::take<axis::part::merge_rule, merge_rule_type>(values)} {}
 
+  /// As they were given.
+  [[nodiscard]] auto axes() const {
+    return std::tuple{trigger, fragments, group, recipe, participation, outer, rows.residual(), rows.merge_rule()};
+  }
+
   // ---- at the start -----------------------------------------------------------------------------------------------------
 
   result<void> start(auto& ctx) {
@@ -16487,13 +16589,13 @@ struct round_core {
     modules.keep_in(memory);
     if (states.empty()) found(ctx);
     for (std::size_t i = 0; i < states.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
-    CAUSEWAY_TRY(modules.start(ctx, states, group));
+    if (has_modules(ctx)) CAUSEWAY_TRY(modules.start(ctx, states, group));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows.updates()));
     return {};
   }
 
   result<void> check(auto& ctx) const {
-    CAUSEWAY_TRY(group.check(ctx.elastic() ? 0 : ctx.peers()));
+    CAUSEWAY_TRY(group.check(ctx.numbered_peers()));
     CAUSEWAY_TRY(participation.check());
     if constexpr (content_type::before_inner_step) {
       if (trigger.next(0, 1) != 1) {
@@ -16535,10 +16637,6 @@ struct round_core {
     while (states.size() < state_count(ctx)) add_state();
     if constexpr (content_type::anchored) rows.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
     if constexpr (content_type::sums_updates) rows.updates().assign(rows.anchor().size(), 0.0F);
-    if constexpr (keeps_means) {
-      const bool of_anchor = content_type::anchored && ctx.moves_blocks();  // which a block takes along
-      if (ctx.elastic() && !of_anchor) rows.found_means(ctx);
-    }
     for (std::size_t i = 0; i < states.size(); ++i) {
       place(ctx, states[i]);
       states[i].due_at = trigger.first(in_schedule(states[i]), schedule_size());
@@ -16549,7 +16647,15 @@ struct round_core {
     if (has_modules(ctx)) modules.found(states, cuts, ctx.parameters());
   }
 
-  [[nodiscard]] static bool has_modules(auto& ctx) { return by_path && ctx.elastic(); }
+  /// The same of the means that all hold alike, if these are asked for by who is there for the first time.
+  void found_means(auto& ctx) {
+    if constexpr (keeps_means) {
+      const bool of_anchor = content_type::anchored && ctx.moves_blocks();  // which a block takes along
+      if (!of_anchor) rows.found_means(ctx);
+    }
+  }
+
+  [[nodiscard]] static bool has_modules(auto& ctx) { return by_path && ctx.numbered_peers() == 0; }
   /// One for each fragment of each tensor, or for each module.
   [[nodiscard]] std::size_t state_count(auto& ctx) const {
     return has_modules(ctx) ? modules.count(group) : cuts.size() * content_type::tensor_count;
@@ -16586,9 +16692,12 @@ struct round_core {
   /// Its number in the trigger's list. Modules of a fragment are exchanged together.
   [[nodiscard]] static std::size_t in_schedule(const state& s) noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };
+    if (fragments_type::single) return s.tensor;  // also of single blocks
     return by_path ? s.fragment : by_tensor && content_type::tensor_count > 1 ? s.tensor : s.part;
   }
-  [[nodiscard]] std::size_t schedule_size() const noexcept { return by_path ? cuts.size() : states.size(); }
+  [[nodiscard]] std::size_t schedule_size() const noexcept {
+    return fragments_type::single ? content_type::tensor_count : by_path ? cuts.size() : states.size();
+  }
   /// Inner steps to its next exchange.
   [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), schedule_size()); }
 
@@ -16606,7 +16715,7 @@ struct round_core {
   /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
   [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, axis::group_question q) const {
     if constexpr (own_parameters) {
-      if (!ctx.elastic()) return s.group_axis.members(q);
+      if (ctx.numbered_peers() > 0) return s.group_axis.members(q);
       group_type anew = group;
       if constexpr (requires { anew.cycle(); }) {
         for (q.number -= q.number % anew.cycle(); q.number < s.number; ++q.number) anew.formed(q);
@@ -16621,30 +16730,26 @@ struct round_core {
     }
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
-    if (ctx.elastic()) return ctx.exchange_id(channel, first_part + s.part);
     const bool at_once = merge_rule_type::waits == axis::waiting::at_once;
-    return {.channel = channel,
-            .step = s.number * states.size() + s.part,
-            .parent = at_once && laws::identical ? ctx.parent() : s.parent};
+    return ctx.exchange_id({.channel = channel,
+                            .step = s.number * states.size() + s.part,
+                            .parent = at_once && laws::identical ? ctx.parent() : s.parent},
+                           first_part + s.part);
   }
 
-  /// Whether this peer computes for the next exchange.
+  /// Whether this peer computes for the next exchange. Lots are drawn by number.
   [[nodiscard]] bool trains(auto& ctx) const {
     const auto drawn = [&](const state& s) { return participation.contributes(question(ctx, s)); };
-    return ctx.elastic() || std::any_of(states.begin(), states.end(), drawn);
+    return ctx.numbered_peers() == 0 || std::any_of(states.begin(), states.end(), drawn);
   }
 
   /// Sends `input`, for the first time or again.
   result<void> begin(auto& ctx, state& s) {
     s.cancel();  // before its transport may go
+    if (ctx.keeps_result() && !(axis::by_context<recipe_type> && ctx.knows_result())) return s.begin_at_kept();
+    float weight = 1;
     if constexpr (!axis::by_context<recipe_type>) {
-      if (ctx.keeps_result()) return s.begin_at_kept();
-    }
-    float weight = accumulates && !ctx.elastic() ? static_cast<float>(gathered) : 1.0F;
-    if constexpr (laws::mix.weighs) weight = ctx.elastic() ? 1.0F : static_cast<float>(s.samples);
-    if constexpr (!axis::by_context<recipe_type>) {
-      CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
-      weight *= share;
+      CAUSEWAY_ASSIGN(weight, ctx.enter_exchange(accumulates ? gathered : laws::mix.weighs ? s.samples : 1));
     }
     if constexpr (links_type::measured) CAUSEWAY_TRY(links.plan(ctx, recipe, group, s));
     axis::group_question q = question(ctx, s);
@@ -16661,10 +16766,10 @@ struct round_core {
                .reference = {}};
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
     if constexpr (!participation_type::always) draw_lots(ctx, participation, s.terms, q);
-    if constexpr (laws::mix.anchored && requires { group.length(q); }) {
-      if (!has_modules(ctx)) s.terms.length = group.length(q);
-    }
+    if constexpr (laws::mix.anchored && requires { group.length(q); })
+      s.terms.length = has_modules(ctx) ? 1 : group.length(q);
     if (has_modules(ctx)) modules.invite(ctx, group, s);
+    if (fragments_type::single) s.meet_holders(ctx);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
     return rows.clear_padding(ctx, s, s.next_residual);
@@ -16674,6 +16779,7 @@ struct round_core {
     CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? &s.cut->ranges : nullptr));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
+    if (s.terms.only_takes) CAUSEWAY_TRY(ctx.rows().zero(s.next_residual));
     const float length = std::exchange(s.terms.length, 1.0F);  // an earlier attempt's mean has it already
     return length != 1.0F ? ctx.rows().scale(s.row, length) : result<void>{};
   }
@@ -16690,11 +16796,10 @@ struct round_core {
     if (!laws::mix.watches_movement || squares[s.squares_at + 1] <= 0) return 0;
     return std::sqrt(squares[s.squares_at] / squares[s.squares_at + 1]);
   }
-  /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
-  /// trigger that asks them; and how far results move, where stages do: who knows the result, but has missed the vote,
-  /// knows this as well. (Among stages there is nothing to tell: they divide batches.)
+  /// Whether a turn has one more part, after the rows: what peers tell each other, for a trigger that asks them; or, among
+  /// stages, which divide batches, how far results move: who knows the result, but has missed the vote, knows that, too.
   [[nodiscard]] static bool has_statistics(auto& ctx) {
-    return ctx.exchanges_at_once() ? laws::mix.watches_movement : tells && ctx.elastic();
+    return ctx.exchanges_at_once() ? laws::mix.watches_movement : tells;
   }
   result<void> exchange_statistics(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
@@ -16802,13 +16907,21 @@ struct late_rows {
     return Core::applies_late && Core::content_type::before_inner_step && ctx.exchanges_at_once();
   }
 
+  /// Makes a row. What is sent early of this peer's own lies apart from what all hold alike.
+  static result<void> compose(auto& ctx, Core& c, state& s) {
+    if constexpr (Core::merge_rule_type::own_is_fresh) {
+      if (!c.rows.own().is_there()) c.rows.own().found(s, c.rows.anchor());
+    }
+    return c.rows.compose(ctx, s);
+  }
+
   /// Applies what `came`, and makes the rows of the next turn.
   static result<void> make(auto& ctx, Core& c, const auto& due, bool came) {
     for (state* s : due) {
       if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
       if (came) c.close(ctx, *s);
       s->arrived = came;
-      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
+      CAUSEWAY_TRY(compose(ctx, c, *s));
       CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
       s->pending = s->since > 0;  // who made no step for it has nothing to keep
       s->waited = 0;
@@ -16860,8 +16973,8 @@ struct late_rows {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Of one policy, whose `Core` is given to each call. Without parameters of its own a peer trains on nothing, so that its
-/// rows count nothing.
+/// Of one policy, whose `Core` is given to each call. Where blocks move, so do their parameters. Without any of its own a
+/// peer trains on nothing, so that its rows count nothing.
 template <class Core>
 class own_parameters {
   using state = typename Core::state;
@@ -16886,6 +16999,7 @@ class own_parameters {
   /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have. Where an exchange is entered
   /// when its mean is wanted, what was trained since the last one is others' to train again: back to what that left.
   void adopt(auto& ctx, Core& c, bool keeps_progress, bool ended) {
+    if (ctx.moves_blocks()) return;
     if (ended) return c.rows.begin_anew(ctx, c.states);
     if (ctx.exchanges_at_once()) {
       const auto& left = Core::content_type::anchored ? c.rows.anchor() : left_;
@@ -16903,6 +17017,7 @@ class own_parameters {
   /// Before the rows of these fragments are applied: what they are applied to. Who had nothing takes what came, if anything
   /// did.
   result<void> take(auto& ctx, Core& c, const std::vector<state*>& due) {
+    if (ctx.moves_blocks()) return {};
     ctx.contribution().passed();
     for (state* s : due) {
       const bool came = s->terms.members.size() > 1 && !s->terms.contributes;
@@ -16998,13 +17113,21 @@ class round_turns {
     ar(c.outer_steps, committed_at_, ended_);
   }
 
-  /// The first turns of a run.
-  void found(auto& ctx, Core& c) {
+  /// The first turns of a run, if it begins.
+  result<void> start(auto& ctx, Core& c, bool begins) {
+    if (!begins) return {};
+    c.found_means(ctx);
     for (state& s : c.states) {
       if (applies_late && !late::of_step_before(ctx)) s.due_at += c.period(s);
     }
     choose_next(c);
+    return {};
   }
+  static void count_step(Core&) {}
+  /// Whether a turn was applied since this was asked last.
+  [[nodiscard]] bool applied(const Core&) noexcept { return std::exchange(applied_, false); }
+  /// The leader adds up: 100 bytes to it. A sum that `is_late` goes out before gradients at other parameters are added.
+  static result<bool> enough_samples(auto& ctx, Core&, bool is_late) { return is_late || ctx.announce_samples(); }
 
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
@@ -17021,10 +17144,7 @@ class round_turns {
     const bool others_wait = !due_between(c, one.due_at + 1, c.at).empty();  // they depart in the next step
     if (others_wait || one.waited >= c.rows.merge_rule().steps) return exchange(ctx, c);
     if (2 * one.waited < c.rows.merge_rule().steps || !is_under_way(ctx, one)) return {};
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    return {};
+    return turn_all(ctx, due);
   }
 
   /// A turn from where it is to its end. The run's last is that of all fragments. Where nothing may be under way during
@@ -17119,9 +17239,7 @@ class round_turns {
     if constexpr (keeps_means) {
       if (ends_alike(ctx)) return mean_of_all(ctx, c);
     }
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
+    CAUSEWAY_TRY(turn_all(ctx, due));
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
     return Core::has_statistics(ctx) ? c.exchange_statistics(ctx, due) : result<void>{};
   }
@@ -17156,9 +17274,7 @@ class round_turns {
       sent_in_ = 0;
       CAUSEWAY_TRY(late::make(ctx, c, due, true));
     }
-    if constexpr (Core::own_parameters) {
-      if (!ctx.moves_blocks()) CAUSEWAY_TRY(own_.take(ctx, c, due));
-    }
+    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.take(ctx, c, due));
     for (state* s : due) {
       if (applies_late) continue;
       if constexpr (!Core::content_type::anchored && keeps_means) {
@@ -17167,6 +17283,7 @@ class round_turns {
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
+    if constexpr (Core::meets) c.trigger.begin_anew(ctx);
     if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.note_left(ctx));
     if constexpr (Core::by_path) c.modules.admit(ctx, c.states, c.group, c.rows);
     end(c, due);
@@ -17181,9 +17298,6 @@ class round_turns {
   [[nodiscard]] own_parameters<Core>& own() noexcept { return own_; }
   /// A turn was made after `step`: of another policy with the one record that both have, or of rows that waited.
   void passed(std::uint64_t step) noexcept { committed_at_ = moved_from_ = step; }
-
-  /// Whether a turn was applied since this was asked last.
-  [[nodiscard]] bool applied() noexcept { return std::exchange(applied_, false); }
 
   /// What all hold alike was replaced. What was under way is not for this round any more: it goes out with
   /// the next, as a row that is made already, or as part of the progress that is still there.
@@ -17212,17 +17326,21 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
-    if constexpr (Core::own_parameters) {
-      if (!ctx.moves_blocks()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
-    }
+    if constexpr (Core::own_parameters) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
   }
 
  private:
+  static result<void> turn_all(auto& ctx, const due_list& due) {
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    return {};
+  }
   [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.merge_rule().steps : 0; }
   result<void> compose(auto& ctx, Core& c, state& s) {
     if (late::of_step_before(ctx)) return s.compose_nothing(ctx);
     if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
-    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    CAUSEWAY_TRY(late::compose(ctx, c, s));
     return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
   }
 
@@ -17256,10 +17374,7 @@ class round_turns {
     if (!one.pending) return set_aside(ctx, c, c.at);
     if (!is_under_way(ctx, one)) return send(ctx, c, due);
     if (c.at + one.since < one.due_at) return {};
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    return {};
+    return turn_all(ctx, due);
   }
 
   result<void> depart(auto& ctx, Core& c, due_list due) {
@@ -17518,6 +17633,7 @@ class rounds : round_rules<Axes...> {
                                       .rounds_over_stages = !laws::mix.meets,
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
+                                      .rows_by_block = rules::rows_by_block(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
                                       .trains_paths = core_type::by_path,
                                       .gathers_samples = accumulates,
@@ -17525,6 +17641,7 @@ class rounds : round_rules<Axes...> {
                                       .looks_ahead = core_type::looks_ahead,
                                       .draws_peers = core_type::draws_peers,
                                       .divides_batches = laws::mix.tells && !laws::mix.meets,
+                                      .by_segment = core_type::exchanges_segments,
                                       .takes_turns = rules::takes_turns(laws::mix),
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
@@ -17535,7 +17652,6 @@ class rounds : round_rules<Axes...> {
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
-
   [[nodiscard]] const trigger_type& trigger() const noexcept { return core_.trigger; }
   [[nodiscard]] const recipe_type& exchange() const noexcept { return core_.recipe; }
   [[nodiscard]] const merge_rule_type& merge_rule() const noexcept { return core_.rows.merge_rule(); }
@@ -17546,22 +17662,17 @@ class rounds : round_rules<Axes...> {
   result<void> start(auto& ctx) {
     const bool begins = core_.states.empty();
     CAUSEWAY_TRY(core_.start(ctx));
-    if (begins && ctx.elastic()) turns_.found(ctx, core_);
     if constexpr (laws::mix.watches_movement) ctx.stages().will_ask(2 * core_.states.size());
     if constexpr (laws::own_parameters) turns_.own().start(ctx, core_);
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);
       ctx.contribution().gather(core_.trigger.target());
-      if (!ctx.elastic()) CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
-      if (!ctx.elastic() && ctx.stages().is_first()) core_.trigger.open(ctx);
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
     if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
     samples_used_ = ctx.contribution().ever();
-    for (state& s : core_.states) {
-      if (s.pending && !ctx.elastic()) CAUSEWAY_TRY(core_.begin(ctx, s));
-    }
+    CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.start(ctx, core_, begins); }));
     if (measures_speed) left_ = ctx.clock().now();
     return {};
   }
@@ -17583,9 +17694,8 @@ class rounds : round_rules<Axes...> {
   }
 
   result<void> before_inner_step(auto& ctx) {
-    if constexpr (accumulates) {
-      return gather_samples(ctx);
-    } else if constexpr (content_type::before_inner_step) {
+    if constexpr (accumulates) return gather_samples(ctx);
+    if constexpr (content_type::before_inner_step && !accumulates) {
       return count_and_exchange(ctx);
     } else if constexpr (requires { core_.trigger.rate_factor(std::uint32_t{}); }) {
       ctx.multiply_learning_rate(core_.trigger.rate_factor(core_.states[0].since));
@@ -17595,8 +17705,8 @@ class rounds : round_rules<Axes...> {
 
   result<void> after_inner_step(auto& ctx) {
     if constexpr (content_type::before_inner_step) {
-      if (ctx.elastic() && !turns_.applied()) return {};
-      return !accumulates || core_.gathered == 0 ? core_.commit(ctx, core_.states[0]) : result<void>{};
+      const bool applied = in_order(ctx, [&](auto& order) { return order.applied(core_); });
+      return applied ? core_.commit(ctx, core_.states[0]) : result<void>{};
     } else {
       return count_and_exchange(ctx);
     }
@@ -17687,7 +17797,7 @@ class rounds : round_rules<Axes...> {
     core_.gathered = 0;
     if constexpr (content_type::before_inner_step) {
       CAUSEWAY_TRY(ctx.inner_step());
-      (void)turns_.applied();
+      (void)turns_.applied(core_);
       CAUSEWAY_TRY(core_.commit(ctx, core_.states[0]));
     }
     ctx.resume_at(core_.at);
@@ -17714,7 +17824,7 @@ class rounds : round_rules<Axes...> {
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
-  /// For comm::stacked.
+  [[nodiscard]] rounds another() const requires(traits.by_segment) { return rounds{core_.axes()}; }  ///< as it was given
   [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
@@ -17729,9 +17839,7 @@ class rounds : round_rules<Axes...> {
       s.compute_seconds += computed;
       s.waited += s.pending ? 1 : 0;
     }
-    if constexpr (core_type::chooses) {
-      if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
-    }
+    in_order(ctx, [&](auto& order) { order.count_step(core_); });
     ++core_.at;
   }
 
@@ -17746,7 +17854,9 @@ class rounds : round_rules<Axes...> {
     const bool late = ctx.contribution().has_late();
     if (late || !counted_) CAUSEWAY_TRY(add_gradient(ctx, ctx.contribution().after(samples_used_)));
     if (!std::exchange(counted_, true) && ctx.exchanges_at_once()) ++core_.at;
-    CAUSEWAY_ASSIGN(const bool enough, enough_samples(ctx));
+    const bool is_late = core_.gathered > 0 && gathered_for_ != core_.states.front().number;
+    CAUSEWAY_ASSIGN(const bool enough,
+                    in_order(ctx, [&](auto& order) { return order.enough_samples(ctx, core_, is_late); }));
     if (!enough) ctx.skip_inner_step();
     if (enough) CAUSEWAY_TRY(exchange_samples(ctx));
     counted_ = false;
@@ -17767,26 +17877,10 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
-  /// Where peers come and go, the leader adds up: 100 bytes to it after every step. A sum that was late for its round goes
-  /// out with the next, before anything is added that is of other parameters.
-  result<bool> enough_samples(auto& ctx) {
-    const bool is_late = core_.gathered > 0 && gathered_for_ != core_.states.front().number;
-    if (ctx.elastic()) return is_late || ctx.announce_samples();
-    CAUSEWAY_ASSIGN(const double enough, core_type::ask_first(ctx, [&]() -> result<double> {
-                      CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
-                      return reached ? 1.0 : 0.0;
-                    }));
-    return enough > 0;
-  }
-
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
     CAUSEWAY_TRY(core_.mean_gradient(ctx));
-    if (ctx.elastic()) {
-      CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
-    } else {
-      for (state& s : core_.states) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
-    }
+    CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.catch_up(ctx, core_); }));
     core_.gathered = 0;
     return {};
   }
@@ -17811,10 +17905,7 @@ class rounds : round_rules<Axes...> {
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) count_step(ctx);  // once a step, however often the hook is called
     counted_ = true;
-    if constexpr (core_type::meets) {
-      if (!ctx.elastic()) CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, false));
-    }
-    CAUSEWAY_TRY(visit_all(ctx));
+    CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.visit(ctx, core_); }));
     if constexpr (core_type::meets) core_.trigger.step_is_over();
     counted_ = false;
     if (measures_speed) left_ = ctx.clock().now();
@@ -17825,21 +17916,23 @@ class rounds : round_rules<Axes...> {
   result<void> meet_until_all_end(auto& ctx) {
     while (!core_.trigger.all_ended()) {
       CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, true));
-      CAUSEWAY_TRY(visit_all(ctx));
+      CAUSEWAY_TRY(fixed::visit(ctx, core_));
       core_.trigger.step_is_over();
     }
     return {};
   }
 
-  result<void> visit_all(auto& ctx) {
+  /// `f` of the order of things that fits the group: by turns under a record each, or without any.
+  decltype(auto) in_order(auto& ctx, auto&& f) {
     if constexpr (laws::elastic) {
-      if (ctx.elastic()) return turns_.visit(ctx, core_);
+      if (ctx.elastic()) return f(turns_);
     }
-    return fixed::visit_all(ctx, core_);
+    return f(fixed_);
   }
 
   core_type core_;
   detail::round_turns<core_type> turns_;
+  [[no_unique_address]] fixed fixed_;
   std::uint64_t samples_used_ = 0;  ///< of all that this peer trained on: what is in rows already, or counted for them
   std::uint64_t gathered_for_ = 0;  ///< the exchange that the sum of gradients was begun for
   bool counted_ = false;            ///< this inner step is in the counters already
@@ -22533,7 +22626,7 @@ class mirrors {
     if (options_.most_ahead == 0) {
       return fail(errc::invalid_argument, "mirrors", "most_ahead is 0; 1 is a barrier in every step");
     }
-    if (ctx.elastic() && !options_.groups.empty()) {
+    if (ctx.numbered_peers() == 0 && !options_.groups.empty()) {
       return fail(
           errc::unsupported, "mirrors",
           "groups name peers by their numbers, but peers come and go: leave `groups` empty, or use fault::fail_stop");
@@ -22541,7 +22634,6 @@ class mirrors {
     if (!options_.groups.empty() && !collective::has_each_once(options_.groups, ctx.peers())) {
       return fail(errc::invalid_argument, "mirrors", "every peer must be in one group, and no group empty");
     }
-    if (ctx.exchanges_at_once()) return {};  // elastic pipelines and swarms refuse copies themselves
     return ctx.stages().refuse_copies("mirrors", ctx.exchange_options());
   }
 
@@ -24992,430 +25084,6 @@ CAUSEWAY_DECL std::string model_part::text(const block_range& r) {
 #endif  // CAUSEWAY_NN_IMPL_MODEL_PART_IPP
 #endif
 
-// ---- causeway/stage/layout.hpp ----
-#ifndef CAUSEWAY_STAGE_LAYOUT_HPP
-#define CAUSEWAY_STAGE_LAYOUT_HPP
-
-// Who holds and computes which blocks, where peers come and go: pipelines that need not be cut alike, and may be of
-// different length. Where pipelines are cut alike, one may lack a stage: its micro-batches take a detour there. All peers
-// of an attempt work out the same layout from the same facts.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-/// In the place of a peer: nobody is assigned.
-inline constexpr std::uint64_t nobody = 0;
-
-/// Who computes a stage of one replica, and what it keeps besides.
-struct assignment {
-  std::uint64_t peer = nobody;
-  nn::block_range computes;
-  /// Rising and apart, `computes` within one of them: what else it keeps up to date, for when another peer is lost. None:
-  /// what it computes.
-  std::vector<nn::block_range> keeps{};
-
-  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> held() const;
-  CAUSEWAY_DECL [[nodiscard]] bool holds(std::int64_t block) const;
-  friend bool operator==(const assignment&, const assignment&) = default;
-};
-
-/// One whole pipeline.
-struct replica {
-  std::vector<assignment> assignments;  ///< in the order of the model
-  std::uint32_t micro_batches = 0;      ///< its share of the global batch
-  bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
-
-  friend bool operator==(const replica&, const replica&) = default;
-};
-
-/// Peers without an assignment are spare.
-struct layout {
-  std::vector<replica> replicas;
-
-  struct place {
-    std::size_t replica = 0, rank = 0;
-  };
-  /// Where a peer is; nullptr: spare.
-  CAUSEWAY_DECL [[nodiscard]] const assignment* find(std::uint64_t peer, place* at = nullptr) const;
-  /// The peers that hold a block, in the order of replicas and ranks.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
-  /// The number of the first micro-batch of a replica.
-  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
-
-  /// Those who have an assignment, in the order of replicas and ranks.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> assigned() const;
-  CAUSEWAY_DECL [[nodiscard]] bool has_unassigned() const;
-  /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `assigned()`.
-  /// Micro-batches go to the pipelines in turn; where one has nobody for a stage, to the others' peers of that stage in
-  /// turn. Precondition: `check` finds nothing wrong, and all replicas are cut alike.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
-
-  friend bool operator==(const layout&, const layout&) = default;
-
-  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one assignment. Where a
-  /// stage has nobody, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes
-  /// every stage.
-  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
-
- private:
-  static constexpr std::uint32_t empty = UINT32_MAX;
-
-  // Where each stage without a peer has another of its pipeline that keeps it, that one does it; else micro-batches go to
-  // other pipelines, which must be cut alike.
-  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const assignment& empty_one);
-  CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
-};
-
-/// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
-/// first.
-[[nodiscard]] constexpr std::size_t successor(std::size_t rank, std::size_t ranks) noexcept { return (rank + 1) % ranks; }
-/// And the one that keeps that of `rank`.
-[[nodiscard]] constexpr std::size_t shadow_of(std::size_t rank, std::size_t ranks) noexcept {
-  return (rank + ranks - 1) % ranks;
-}
-
-/// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
-CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
-
-/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
-
-// ---- causeway/stage/impl/layout.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
-#define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
-
-// Bodies of stage/layout.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
-  return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
-}
-
-CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
-  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
-  return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
-}
-
-CAUSEWAY_DECL const assignment* layout::find(std::uint64_t peer, place* at) const {
-  for (std::size_t r = 0; r < replicas.size(); ++r) {
-    for (std::size_t s = 0; s < replicas[r].assignments.size(); ++s) {
-      if (replicas[r].assignments[s].peer != peer) continue;
-      if (at != nullptr) *at = {r, s};
-      return &replicas[r].assignments[s];
-    }
-  }
-  return nullptr;
-}
-
-CAUSEWAY_DECL std::vector<std::uint64_t> layout::holders(std::int64_t block) const {
-  std::vector<std::uint64_t> all;
-  for (const replica& r : replicas) {
-    for (const assignment& s : r.assignments) {
-      if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
-  std::uint32_t sum = 0;
-  for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
-  return sum;
-}
-
-CAUSEWAY_DECL std::vector<std::uint64_t> layout::assigned() const {
-  std::vector<std::uint64_t> all;
-  for (const replica& r : replicas) {
-    for (const assignment& s : r.assignments) {
-      if (s.peer != nobody) all.push_back(s.peer);
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL bool layout::has_unassigned() const {
-  std::size_t assignments = 0;
-  for (const replica& r : replicas) assignments += r.assignments.size();
-  return assigned().size() < assignments;
-}
-
-CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
-  std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
-  std::uint32_t next = 0;
-  for (const replica& r : replicas) {
-    auto& row = place_of.emplace_back();
-    for (const assignment& s : r.assignments) row.push_back(s.peer != nobody ? next++ : empty);
-  }
-  std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
-  std::vector<std::size_t> turn(place_of.front().size());
-  for (std::size_t m = 0; m < all.size(); ++m) {
-    for (std::size_t s = 0; s < turn.size(); ++s) {
-      std::uint32_t peer = place_of[m % replicas.size()][s];
-      while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
-      all[m].push_back(peer);
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
-  const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
-  std::vector<std::uint64_t> peers;
-  for (const replica& r : replicas) {
-    std::int64_t next = 0;
-    for (const assignment& s : r.assignments) {
-      if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
-      CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
-      if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
-      next = s.computes.last;
-      if (s.peer != nobody) peers.push_back(s.peer);
-    }
-    if (next != layers) return wrong("a replica does not compute each block once");
-  }
-  std::sort(peers.begin(), peers.end());
-  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two assignments");
-  if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
-    return wrong("the replicas' micro-batches are not those of the global batch");
-  return has_unassigned() ? check_detours() : result<void>{};
-}
-
-CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_one) {
-  return std::any_of(r.assignments.begin(), r.assignments.end(), [&](const assignment& s) {
-    return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
-  });
-}
-
-CAUSEWAY_DECL result<void> layout::check_detours() const {
-  const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
-    return std::all_of(r.assignments.begin(), r.assignments.end(),
-                       [&](const assignment& s) { return s.peer != nobody || is_kept_in(r, s); });
-  });
-  if (all_kept) return {};
-  for (const replica& r : replicas) {
-    const auto& first = replicas.front().assignments;
-    const bool alike = std::equal(r.assignments.begin(), r.assignments.end(), first.begin(), first.end(),
-                                  [](const assignment& a, const assignment& b) { return a.computes == b.computes; });
-    if (!alike) return fail(errc::invalid_argument, "layout", "stages have nobody, but replicas are not cut alike");
-    for (const assignment& s : r.assignments) {
-      if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
-    }
-  }
-  return {};
-}
-
-CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
-  const auto n = static_cast<std::uint32_t>(replicas);
-  std::vector<std::uint32_t> shares(replicas, micro_batches / n);
-  for (std::uint32_t i = 0; i < micro_batches % n; ++i) ++shares[i];
-  return shares;
-}
-
-CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
-  CAUSEWAY_EXPECT(stages >= 1 && stages <= layers);
-  std::vector<nn::block_range> ranges;
-  for (std::int64_t s = 0; s < stages; ++s) ranges.push_back({s * layers / stages, (s + 1) * layers / stages});
-  return ranges;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
-#endif
-
-// ---- causeway/stage/run_history.hpp ----
-#ifndef CAUSEWAY_STAGE_RUN_HISTORY_HPP
-#define CAUSEWAY_STAGE_RUN_HISTORY_HPP
-
-// How a run of elastic pipelines went so far, for recovery policies that look back. It is voted on with each step, so that
-// all peers have the same one, also those that have just come.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-/// A regular value without padding: it travels as it is.
-struct run_history {
-  static constexpr std::size_t most = 60;  ///< intervals that are kept
-
-  std::uint32_t replicas = 0;               ///< that took the last step
-  std::uint32_t stages = 0;                 ///< of the first of them
-  std::array<std::uint16_t, most> there{};  ///< peers at the end of each interval, the newest last; 0: before the run
-
-  /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
-  /// nothing, for a recovery policy that does not look back.
-  CAUSEWAY_DECL void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
-  CAUSEWAY_DECL void add_interval(std::size_t peers);
-
-  /// Peers of each interval that there was.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> counts() const;
-
-  friend bool operator==(const run_history&, const run_history&) = default;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP
-
-// ---- causeway/stage/impl/run_history.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-#define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-
-// Bodies of stage/run_history.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
-  if (interval == 0) return;
-  replicas = static_cast<std::uint32_t>(l.replicas.size());
-  stages = static_cast<std::uint32_t>(l.replicas.front().assignments.size());
-  if (steps % interval == 0) add_interval(peers);
-}
-
-CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
-  std::shift_left(there.begin(), there.end(), 1);
-  there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
-}
-
-CAUSEWAY_DECL std::vector<std::size_t> run_history::counts() const {
-  const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
-  return {first, there.end()};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-#endif
-
-// ---- causeway/parallel/elastic/step_group.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
-
-// What elastic pipelines ask of the membership of all their peers: who takes part in an attempt, and whether the run has
-// taken the step that came of it. train/pipeline_group.hpp makes one.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What all peers hold alike. Parameters are not among it: with the norm, everybody whose gradient is complete makes the
-/// same step from them.
-struct step_record {
-  std::uint64_t step = 0;   ///< steps that the run has taken
-  std::uint64_t state = 0;  ///< names the parameters after them
-  double norm = 0;          ///< of the last step's gradient, over the whole model
-  stage::run_history history{};
-  double loss = 0;            ///< of the last step, summed over the tokens of the global batch
-  std::uint64_t updates = 0;  ///< of the parameters: fewer than steps, where gradients are gathered over several
-
-  friend bool operator==(const step_record&, const step_record&) = default;
-};
-
-/// Peers that try a step together.
-struct step_attempt {
-  net::any_transport* transport = nullptr;
-  std::uint64_t round = 0;
-  std::uint64_t parent = 0;
-  time_point deadline = no_deadline;
-  std::uint32_t attempt = 0;  ///< another one for every attempt at a round
-};
-
-/// An exchange of rounds, for the communication policy.
-struct exchange_entry {
-  step_attempt attempt{};
-  std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
-  std::vector<double> shares{};            ///< of each of them, in what they exchange
-  std::vector<std::uint64_t> names{};      ///< of each of them: its identity
-  std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
-  /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
-  std::span<const float> known{};
-  bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
-  bool last = false;  ///< the run ends with it
-};
-
-/// What pipelines do for the exchange of a round, or of a step's gradient.
-struct exchange_hooks {
-  /// An entry without an attempt: the policy has nothing to exchange.
-  std::function<result<exchange_entry>()> enter{};
-  /// The mean is here. Success: the run has taken the round, so it may be applied.
-  std::function<result<void>(std::span<const float> mean)> exchanged{};
-  /// Whether the step under way is the run's last, so that everything is exchanged after it.
-  std::function<bool()> run_ends{};
-  /// Of a policy that gathers samples: whether there are enough with the step under way, so that an exchange comes.
-  std::function<bool()> enough{};
-  /// Whether others wait at it, or there will be none in this attempt.
-  std::function<bool()> waits{};
-  /// Once in an attempt that begins with an exchange behind it: those who will exchange at its end. Else no attempt.
-  std::function<exchange_entry()> lines{};
-};
-
-/// Those who hold the same blocks in an attempt, this peer among them.
-struct block_holders {
-  net::any_transport& transport;          ///< to them alone
-  net::message_id id;                     ///< of one gather, which is theirs
-  std::vector<net::peer_index> peers{};   ///< their numbers in the attempt; none: this peer rests
-  std::vector<std::uint64_t> replicas{};  ///< of each, what names its replica as long as that is whole
-  time_point deadline = no_deadline;
-};
-
-/// What the communication policy keeps from round to round.
-struct exchange_state {
-  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
-  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
-  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
-  std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};                                                ///< that
-  std::function<bool()> exchanges_next{};                                                ///< after the step under way
-  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
-  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
-  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
-  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
-  std::uint64_t round_samples = 0;                                   ///< as shared_state's
-  bool by_pace = false;                                              ///< likewise
-  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
-  /// same.
-  std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
-  std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
-  std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
-  /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
-  /// parameters are not what the live ones began from.
-  std::function<bool(std::optional<std::uint32_t> path)> follow{};
-  std::function<void(std::uint32_t path, std::span<float> to)> parameters_of{};  ///< the shared ones of any path
-};
-
-/// All calls from the trainer's thread.
-class step_group {
- public:
-  virtual ~step_group() = default;
-  [[nodiscard]] virtual std::uint64_t identity() const = 0;
-  [[nodiscard]] virtual const step_record& record() const = 0;
-  /// Blocks until the next attempt begins; the one that is under way, if nothing has ended it. Errors that another attempt
-  /// may cure are for the fault policy.
-  virtual result<step_attempt> begin_attempt() = 0;
-  /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
-  virtual result<void> propose(const step_record& next) = 0;
-  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another. `why`: none
-  /// would.
-  virtual result<void> failed(const error& why) = 0;
-  /// The step under way was finished by others: the next verdict is commit.
-  virtual void finished_by_others() = 0;
-  /// What the communication policy exchanges has changed since it was let in: it makes its row again, and the attempt goes
-  /// on.
-  virtual void begin_exchange_again() = 0;
-  /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
-  virtual void exchange_by(exchange_hooks rounds) = 0;
-  /// So many peers are expected to exchange with each other.
-  virtual void expects(std::uint32_t holders) = 0;
-  /// Once the trainer has started.
-  [[nodiscard]] virtual const exchange_state& state() const = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
-
 // ---- causeway/nn/declaration.hpp ----
 #ifndef CAUSEWAY_NN_DECLARATION_HPP
 #define CAUSEWAY_NN_DECLARATION_HPP
@@ -25564,6 +25232,262 @@ CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#endif
+
+// ---- causeway/stage/layout.hpp ----
+#ifndef CAUSEWAY_STAGE_LAYOUT_HPP
+#define CAUSEWAY_STAGE_LAYOUT_HPP
+
+// Who holds and computes which blocks, where peers come and go: pipelines that need not be cut alike, and may be of
+// different length. Where pipelines are cut alike, one may lack a stage: its micro-batches take a detour there. All peers
+// of an attempt work out the same layout from the same facts.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// In the place of a peer: nobody is assigned.
+inline constexpr std::uint64_t nobody = 0;
+
+/// Who computes a stage of one replica, and what it keeps besides.
+struct assignment {
+  std::uint64_t peer = nobody;
+  nn::block_range computes;
+  /// Rising and apart, `computes` within one of them: what else it keeps up to date, for when another peer is lost. None:
+  /// what it computes.
+  std::vector<nn::block_range> keeps{};
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> held() const;
+  CAUSEWAY_DECL [[nodiscard]] bool holds(std::int64_t block) const;
+  friend bool operator==(const assignment&, const assignment&) = default;
+};
+
+/// One whole pipeline.
+struct replica {
+  std::vector<assignment> assignments;  ///< in the order of the model
+  std::uint32_t micro_batches = 0;      ///< its share of the global batch
+  bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
+
+  friend bool operator==(const replica&, const replica&) = default;
+};
+
+/// Peers without an assignment are spare.
+struct layout {
+  std::vector<replica> replicas;
+
+  struct place {
+    std::size_t replica = 0, rank = 0;
+  };
+  /// Where a peer is; nullptr: spare.
+  CAUSEWAY_DECL [[nodiscard]] const assignment* find(std::uint64_t peer, place* at = nullptr) const;
+  /// The peers that hold a block, in the order of replicas and ranks.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  /// The number of the first micro-batch of a replica.
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
+
+  /// Those who have an assignment, in the order of replicas and ranks.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> assigned() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_unassigned() const;
+  /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `assigned()`.
+  /// Micro-batches go to the pipelines in turn; where one has nobody for a stage, to the others' peers of that stage in
+  /// turn. Precondition: `check` finds nothing wrong, and all replicas are cut alike.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+  /// How many of the global batch go through each replica's peer of stage `rank`: its replica's, or where micro-batches
+  /// take detours, those whose way leads through it. Precondition: `check` finds nothing wrong.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> micro_batches_at(std::size_t rank) const;
+
+  friend bool operator==(const layout&, const layout&) = default;
+
+  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one assignment. Where a
+  /// stage has nobody, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes
+  /// every stage.
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
+
+ private:
+  static constexpr std::uint32_t empty = UINT32_MAX;
+
+  // Where each stage without a peer has another of its pipeline that keeps it, that one does it; else micro-batches go to
+  // other pipelines, which must be cut alike.
+  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const assignment& empty_one);
+  CAUSEWAY_DECL [[nodiscard]] bool has_detours() const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
+};
+
+/// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
+/// first.
+[[nodiscard]] constexpr std::size_t successor(std::size_t rank, std::size_t ranks) noexcept { return (rank + 1) % ranks; }
+/// And the one that keeps that of `rank`.
+[[nodiscard]] constexpr std::size_t shadow_of(std::size_t rank, std::size_t ranks) noexcept {
+  return (rank + ranks - 1) % ranks;
+}
+
+/// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
+
+/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
+
+// ---- causeway/stage/impl/layout.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+
+// Bodies of stage/layout.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
+  return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
+}
+
+CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
+  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
+}
+
+CAUSEWAY_DECL const assignment* layout::find(std::uint64_t peer, place* at) const {
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    for (std::size_t s = 0; s < replicas[r].assignments.size(); ++s) {
+      if (replicas[r].assignments[s].peer != peer) continue;
+      if (at != nullptr) *at = {r, s};
+      return &replicas[r].assignments[s];
+    }
+  }
+  return nullptr;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const assignment& s : r.assignments) {
+      if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
+  std::uint32_t sum = 0;
+  for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
+  return sum;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::assigned() const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const assignment& s : r.assignments) {
+      if (s.peer != nobody) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool layout::has_unassigned() const {
+  std::size_t assignments = 0;
+  for (const replica& r : replicas) assignments += r.assignments.size();
+  return assigned().size() < assignments;
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
+  std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
+  std::uint32_t next = 0;
+  for (const replica& r : replicas) {
+    auto& row = place_of.emplace_back();
+    for (const assignment& s : r.assignments) row.push_back(s.peer != nobody ? next++ : empty);
+  }
+  std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
+  std::vector<std::size_t> turn(place_of.front().size());
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    for (std::size_t s = 0; s < turn.size(); ++s) {
+      std::uint32_t peer = place_of[m % replicas.size()][s];
+      while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
+      all[m].push_back(peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> layout::micro_batches_at(std::size_t rank) const {
+  std::vector<std::uint32_t> counts;
+  if (!has_detours()) {
+    for (const replica& r : replicas) counts.push_back(r.micro_batches);
+    return counts;
+  }
+  counts.resize(replicas.size());
+  const auto peers = assigned();
+  for (const auto& route : routes()) {
+    place at;
+    if (find(peers[route[rank]], &at) != nullptr) ++counts[at.replica];
+  }
+  return counts;
+}
+
+CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
+  const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
+  std::vector<std::uint64_t> peers;
+  for (const replica& r : replicas) {
+    std::int64_t next = 0;
+    for (const assignment& s : r.assignments) {
+      if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
+      CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
+      if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
+      next = s.computes.last;
+      if (s.peer != nobody) peers.push_back(s.peer);
+    }
+    if (next != layers) return wrong("a replica does not compute each block once");
+  }
+  std::sort(peers.begin(), peers.end());
+  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two assignments");
+  if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
+    return wrong("the replicas' micro-batches are not those of the global batch");
+  return has_detours() ? check_detours() : result<void>{};
+}
+
+CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_one) {
+  return std::any_of(r.assignments.begin(), r.assignments.end(), [&](const assignment& s) {
+    return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
+  });
+}
+
+CAUSEWAY_DECL bool layout::has_detours() const {
+  return std::any_of(replicas.begin(), replicas.end(), [](const replica& r) {
+    return std::any_of(r.assignments.begin(), r.assignments.end(),
+                       [&](const assignment& s) { return s.peer == nobody && !is_kept_in(r, s); });
+  });
+}
+
+CAUSEWAY_DECL result<void> layout::check_detours() const {
+  for (const replica& r : replicas) {
+    const auto& first = replicas.front().assignments;
+    const bool alike = std::equal(r.assignments.begin(), r.assignments.end(), first.begin(), first.end(),
+                                  [](const assignment& a, const assignment& b) { return a.computes == b.computes; });
+    if (!alike) return fail(errc::invalid_argument, "layout", "stages have nobody, but replicas are not cut alike");
+    for (const assignment& s : r.assignments) {
+      if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
+    }
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
+  const auto n = static_cast<std::uint32_t>(replicas);
+  std::vector<std::uint32_t> shares(replicas, micro_batches / n);
+  for (std::uint32_t i = 0; i < micro_batches % n; ++i) ++shares[i];
+  return shares;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
+  CAUSEWAY_EXPECT(stages >= 1 && stages <= layers);
+  std::vector<nn::block_range> ranges;
+  for (std::int64_t s = 0; s < stages; ++s) ranges.push_back({s * layers / stages, (s + 1) * layers / stages});
+  return ranges;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
 #endif
 
 // ---- causeway/plan/schedule.hpp ----
@@ -26359,6 +26283,69 @@ CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::
 #endif  // CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
 #endif
 
+// ---- causeway/stage/run_history.hpp ----
+#ifndef CAUSEWAY_STAGE_RUN_HISTORY_HPP
+#define CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// How a run of elastic pipelines went so far, for recovery policies that look back. It is voted on with each step, so that
+// all peers have the same one, also those that have just come.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// A regular value without padding: it travels as it is.
+struct run_history {
+  static constexpr std::size_t most = 60;  ///< intervals that are kept
+
+  std::uint32_t replicas = 0;               ///< that took the last step
+  std::uint32_t stages = 0;                 ///< of the first of them
+  std::array<std::uint16_t, most> there{};  ///< peers at the end of each interval, the newest last; 0: before the run
+
+  /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
+  /// nothing, for a recovery policy that does not look back.
+  CAUSEWAY_DECL void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
+  CAUSEWAY_DECL void add_interval(std::size_t peers);
+
+  /// Peers of each interval that there was.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> counts() const;
+
+  friend bool operator==(const run_history&, const run_history&) = default;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// ---- causeway/stage/impl/run_history.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+
+// Bodies of stage/run_history.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
+  if (interval == 0) return;
+  replicas = static_cast<std::uint32_t>(l.replicas.size());
+  stages = static_cast<std::uint32_t>(l.replicas.front().assignments.size());
+  if (steps % interval == 0) add_interval(peers);
+}
+
+CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
+  std::shift_left(there.begin(), there.end(), 1);
+  there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> run_history::counts() const {
+  const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
+  return {first, there.end()};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#endif
+
 // ---- causeway/stage/recovery.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_HPP
 #define CAUSEWAY_STAGE_RECOVERY_HPP
@@ -26425,8 +26412,9 @@ struct recovery_traits {
   lost_blocks lost = lost_blocks::wait;
   bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
   bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
-  /// All pipelines of a layout are cut alike, and each peer has one stage: so the holders of a stage can exchange rows of
-  /// it (rule C8). Else they can only add up, block by block.
+  /// All pipelines of a layout are cut alike, and each peer has one stage: so its holders can exchange one row each, of all
+  /// that they hold. Else each range of blocks has a row of its own, which steps of their own have not (rule C8). Some
+  /// stages may have nobody; see Rerouting.
   bool cut_alike = false;
 };
 
@@ -26482,12 +26470,14 @@ struct made_up_block {
 };
 
 /// A policy with lost_blocks::neighbours.
+/// - `makes_up()`: whether it ever does; one of several that are chosen at run time need not.
 /// - `made_up(snapshot)`: what lost blocks are made of; the run stands for want of those that are lost and not among them.
 /// - `rate_factor()`: multiplies the learning rate of a stage that was made up, for the rest of the run.
 /// - `agreement()`: equal on peers that make up alike.
 template <class R>
 concept MakingUp = Recovery<R> &&(R::traits.lost == lost_blocks::neighbours) &&
                    requires(const R& r, const cluster_snapshot& g) {
+  { r.makes_up() } -> std::same_as<bool>;
   { r.made_up(g) } -> std::same_as<std::vector<made_up_block>>;
   { r.rate_factor() } -> std::same_as<float>;
   { r.agreement() } -> std::same_as<std::uint64_t>;
@@ -26495,6 +26485,13 @@ concept MakingUp = Recovery<R> &&(R::traits.lost == lost_blocks::neighbours) &&
 
 /// Blocks in a row that no peer of the snapshot holds.
 CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const cluster_snapshot& g);
+
+/// Whether peers keep what lost blocks are made up by.
+template <Recovery R>
+[[nodiscard]] bool makes_up(const R& recovery) {
+  if constexpr (MakingUp<R>) return recovery.makes_up();
+  return false;
+}
 
 /// What `recovery` makes lost blocks of; nothing where it makes up none.
 template <Recovery R>
@@ -26994,15 +26991,13 @@ CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::me
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
 #endif
 
-// ---- causeway/parallel/elastic/cohorts.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
+// ---- causeway/parallel/elastic/cohort_rows.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORT_ROWS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_COHORT_ROWS_HPP
 
-// Pipelines whose replicas take steps of their own between two exchanges. The peers of a replica are a cohort: they share
-// one copy of local progress, which is worth something as long as all of them are there. A round begins with a layout; each
-// replica of it is a slot, with its share of every global batch until the round is over. A cohort that is whole keeps its
-// slot, whoever else comes or goes. Who belongs to none is laid out anew from the shared parameters, into slots that are
-// empty, and makes those slots' part of the round from its beginning.
+// Who goes on of a cohort, and with which stages. Where peers keep the stage behind theirs up to date, a cohort without one
+// of its peers is whole still: the one that keeps the lost stage computes it, too. A lost peer may be there again, when the
+// others have made steps without it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -27023,7 +27018,301 @@ struct cohort_member {
   std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
   std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
   std::uint64_t exchanges = 0;  ///< 1: where an exchange is said to come, it comes after the last of these steps
+  // Where steps are of a replica as it is: see whole_row.
+  std::uint64_t taken_in = 0;     ///< names the replica in which the last of these steps was made; 0: none was
+  std::uint64_t complete_in = 0;  ///< and the one that it has a gradient of, with which it can make the next; 0: none
+  std::array<nn::block_range, 2> keeps{};  ///< what it holds of its cohort's progress; empty ones do not count
 };
+
+/// Names a replica's peers and stages: steps that are made in one belong together.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t name_of_row(const stage::replica& r);
+
+/// What a peer that holds these has of its cohort's progress, to say so in cohort_member::keeps; there are at most two
+/// ranges.
+CAUSEWAY_DECL [[nodiscard]] std::array<nn::block_range, 2> as_kept(std::span<const nn::block_range> held);
+
+/// The assignments of the peers of one cohort, in the order of the model; none if a stage is missing that nobody keeps.
+/// `places`: of those who say that they are in it. Those of them count that have made the same steps together, or can catch
+/// up with these: of several such sets, the one that is furthest, then the largest.
+CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
+                                                                     std::span<const cohort_member> members,
+                                                                     std::span<const std::size_t> places);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_COHORT_ROWS_HPP
+
+// ---- causeway/parallel/elastic/impl/cohort_rows.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
+
+// Bodies of parallel/elastic/cohort_rows.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+/// What each peer computes, and keeps besides; in the order of the model, where all are needed.
+CAUSEWAY_DECL std::vector<stage::assignment> in_order(const stage::cluster_snapshot& g,
+                                                      std::span<const cohort_member> members,
+                                                      std::span<const std::size_t> places) {
+  std::vector<stage::assignment> row;
+  for (const std::size_t p : places) {
+    if (g.peers[p].computes.size() < 1) continue;
+    row.push_back({g.peers[p].id, g.peers[p].computes});
+    stage::assignment& one = row.back();
+    for (const nn::block_range& kept : members[p].keeps) {
+      if (kept.size() > 0) one.keeps.push_back(kept);
+    }
+    if (one.keeps == std::vector{one.computes}) one.keeps.clear();
+  }
+  const auto before = [](const stage::assignment& a, const stage::assignment& b) {
+    return std::pair{a.computes.first, -a.computes.last} < std::pair{b.computes.first, -b.computes.last};
+  };
+  std::sort(row.begin(), row.end(), before);
+  return row;
+}
+
+CAUSEWAY_DECL bool computes_all(std::span<const stage::assignment> row, std::int64_t layers) {
+  std::int64_t next = 0;
+  for (const stage::assignment& s : row) {
+    if (s.computes.first != next) return false;
+    next = s.computes.last;
+  }
+  return next == layers;
+}
+
+/// Whose stage another one computes already is left out; who keeps what is missing behind its own stage, or before the
+/// first, computes that, too. None: nobody does.
+CAUSEWAY_DECL std::vector<stage::assignment> mended_row(const std::vector<stage::assignment>& row, std::int64_t layers) {
+  std::vector<stage::assignment> made;
+  for (const stage::assignment& s : row) {
+    if (made.empty() || s.computes.first >= made.back().computes.last) made.push_back(s);
+  }
+  if (made.empty()) return {};
+  std::vector<std::vector<nn::block_range>> held;
+  for (const stage::assignment& s : made) held.push_back(s.held());
+  made.front().computes.first = 0;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    made[i].computes.last = i + 1 < made.size() ? made[i + 1].computes.first : layers;
+    if (!nn::model_part{held[i]}.holds(made[i].computes)) return {};
+  }
+  return made;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::uint64_t name_of_row(const stage::replica& r) {
+  hasher h;
+  for (const stage::assignment& s : r.assignments) h.add_value(s.peer).add_value(s.computes.first);
+  return h.finish();
+}
+
+CAUSEWAY_DECL std::array<nn::block_range, 2> as_kept(std::span<const nn::block_range> held) {
+  std::array<nn::block_range, 2> kept{};
+  std::copy_n(held.begin(), std::min(held.size(), kept.size()), kept.begin());
+  return kept;
+}
+
+CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
+                                                       std::span<const cohort_member> members,
+                                                       std::span<const std::size_t> places) {
+  auto all = detail::in_order(g, members, places);
+  if (detail::computes_all(all, g.layers)) return all;
+  struct company {
+    std::uint64_t steps, name;
+    std::vector<std::size_t> places{};
+  };
+  std::vector<company> companies;
+  for (const std::size_t p : places) {
+    const auto same = [&](const company& c) { return c.steps == members[p].steps && c.name == members[p].taken_in; };
+    if (std::none_of(companies.begin(), companies.end(), same))
+      companies.push_back({members[p].steps, members[p].taken_in});
+  }
+  for (company& c : companies) {
+    for (const std::size_t p : places) {
+      const cohort_member& m = members[p];
+      const bool is_behind = m.steps + 1 == c.steps && m.complete_in == c.name;
+      if (is_behind || (m.steps == c.steps && m.taken_in == c.name)) c.places.push_back(p);
+    }
+  }
+  std::sort(companies.begin(), companies.end(), [](const company& a, const company& b) {
+    return std::tuple{b.steps, b.places.size(), a.name} < std::tuple{a.steps, a.places.size(), b.name};
+  });
+  for (const company& c : companies) {
+    auto made = detail::mended_row(detail::in_order(g, members, c.places), g.layers);
+    if (!made.empty()) return made;
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
+#endif
+
+// ---- causeway/parallel/elastic/step_group.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
+
+// What elastic pipelines ask of the membership of all their peers: who takes part in an attempt, and whether the run has
+// taken the step that came of it. train/pipeline_group.hpp makes one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What all peers hold alike. Parameters are not among it: with the norm, everybody whose gradient is complete makes the
+/// same step from them.
+struct step_record {
+  std::uint64_t step = 0;   ///< steps that the run has taken
+  std::uint64_t state = 0;  ///< names the parameters after them
+  double norm = 0;          ///< of the last step's gradient, over the whole model
+  stage::run_history history{};
+  double loss = 0;            ///< of the last step, summed over the tokens of the global batch
+  std::uint64_t updates = 0;  ///< of the parameters: fewer than steps, where gradients are gathered over several
+
+  friend bool operator==(const step_record&, const step_record&) = default;
+};
+
+/// Peers that try a step together.
+struct step_attempt {
+  net::any_transport* transport = nullptr;
+  std::uint64_t round = 0;
+  std::uint64_t parent = 0;
+  time_point deadline = no_deadline;
+  std::uint32_t attempt = 0;  ///< another one for every attempt at a round
+};
+
+/// Who exchanges the row of one block, where peers hold different ones: places in exchange_entry::holders, rising, and how
+/// much each has in its mean. 0: it keeps the block without computing it, and only takes the mean.
+struct row_holders {
+  std::vector<net::peer_index> members{};
+  std::vector<double> shares{};
+
+  /// Of a member's row in a mean over all of them, each of which counts once; 0: of who is none.
+  [[nodiscard]] float weight_of(net::peer_index member) const {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (members[i] == member) return static_cast<float>(shares[i] * static_cast<double>(members.size()));
+    }
+    return 0;
+  }
+};
+
+/// An exchange of rounds, for the communication policy.
+struct exchange_entry {
+  step_attempt attempt{};
+  std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
+  std::vector<double> shares{};            ///< of each of them, in what they exchange
+  std::vector<std::uint64_t> names{};      ///< of each of them: its identity
+  std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
+  std::vector<row_holders> blocks{};       ///< of each block of the model, where rows are of single ones
+  /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
+  std::span<const float> known{};
+  bool kept = false;        ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;        ///< the run ends with it
+  std::size_t segment = 0;  ///< its number among those of this peer, where it exchanges several
+};
+
+/// What pipelines do for the exchange of a round, or of a step's gradient.
+struct exchange_hooks {
+  /// An entry without an attempt: the policy has nothing to exchange.
+  std::function<result<exchange_entry>()> enter{};
+  /// The mean is here. Success: the run has taken the round, so it may be applied.
+  std::function<result<void>(std::span<const float> mean)> exchanged{};
+  /// Whether the step under way is the run's last, so that everything is exchanged after it.
+  std::function<bool()> run_ends{};
+  /// Of a policy that gathers samples: whether there are enough with the step under way, so that an exchange comes.
+  std::function<bool()> enough{};
+  /// Whether others wait at it, or there will be none in this attempt.
+  std::function<bool()> waits{};
+  /// Once in an attempt that begins with an exchange behind it: those who will exchange at its end. Else no attempt.
+  std::function<exchange_entry()> lines{};
+  bool by_block = false;  ///< rows are of single blocks: those who exchange need not hold the same ones
+};
+
+/// Those who hold the same blocks in an attempt, this peer among them.
+struct block_holders {
+  net::any_transport& transport;          ///< to them alone
+  net::message_id id;                     ///< of one gather, which is theirs
+  std::vector<net::peer_index> peers{};   ///< their numbers in the attempt; none: this peer rests
+  std::vector<std::uint64_t> replicas{};  ///< of each, what names its replica as long as that is whole
+  time_point deadline = no_deadline;
+};
+
+/// What the communication policy keeps from round to round.
+struct exchange_state {
+  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
+  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
+  /// segment of that number, where this peer has several.
+  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
+  std::function<result<void>(std::size_t segment)> forget{};  ///< that
+  /// Where pipelines are cut apart: this peer exchanges each of these ranges by itself from now on, in this order; none:
+  /// all that it holds, alone. What was kept of a range that it had already stays.
+  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};
+  /// Exchanges the segment of that number, while the one before it is about to end.
+  std::function<result<void>(std::size_t segment)> exchange_segment{};
+  std::function<bool()> exchanges_next{};                                                ///< after the step under way
+  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
+  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
+  std::uint64_t round_samples = 0;                                   ///< as shared_state's
+  bool by_pace = false;                                              ///< likewise
+  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
+  /// same.
+  std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
+  std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
+  std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
+  /// This peer's pipeline has that path from now on, or it is in none. True: it is another than before, and the shared
+  /// parameters are not what the live ones began from.
+  std::function<bool(std::optional<std::uint32_t> path)> follow{};
+  std::function<void(std::uint32_t path, std::span<float> to)> parameters_of{};  ///< the shared ones of any path
+};
+
+/// All calls from the trainer's thread.
+class step_group {
+ public:
+  virtual ~step_group() = default;
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+  [[nodiscard]] virtual const step_record& record() const = 0;
+  /// Blocks until the next attempt begins; the one that is under way, if nothing has ended it. Errors that another attempt
+  /// may cure are for the fault policy.
+  virtual result<step_attempt> begin_attempt() = 0;
+  /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
+  virtual result<void> propose(const step_record& next) = 0;
+  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another. `why`: none
+  /// would.
+  virtual result<void> failed(const error& why) = 0;
+  /// The step under way was finished by others: the next verdict is commit.
+  virtual void finished_by_others() = 0;
+  /// What the communication policy exchanges has changed since it was let in: it makes its row again, and the attempt goes
+  /// on.
+  virtual void begin_exchange_again() = 0;
+  /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
+  virtual void exchange_by(exchange_hooks rounds) = 0;
+  /// So many peers are expected to exchange with each other.
+  virtual void expects(std::uint32_t holders) = 0;
+  /// Once the trainer has started.
+  [[nodiscard]] virtual const exchange_state& state() const = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
+
+// ---- causeway/parallel/elastic/cohorts.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
+
+// Pipelines whose replicas take steps of their own between two exchanges. The peers of a replica are a cohort: they share
+// one copy of local progress, which is worth something as long as all of them are there. A round begins with a layout; each
+// replica of it is a slot, with its share of every global batch until the round is over. A cohort that is whole keeps its
+// slot, whoever else comes or goes. Who belongs to none is laid out anew from the shared parameters, into slots that are
+// empty, and makes those slots' part of the round from its beginning.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Who trains in which slot.
 struct cohort_layout {
@@ -27049,15 +27338,22 @@ CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_
                                                            std::uint32_t paths = 0);
 
 /// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
-/// communication policy must have rows of one length.
-CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery);
+/// communication policy must have rows of one length. `detours`: a stage may have nobody.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery,
+                                                     bool detours = false);
 
-/// Those who hold the same stage, and how much each has in what they exchange: its replica's part of all micro-batches.
+/// Those who hold the same stage, and how much each has in what they exchange: of all micro-batches the part that goes
+/// through it.
 struct stage_holders {
   std::vector<std::uint64_t> peers;
   std::vector<double> shares;
 };
 CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
+
+/// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; and of each
+/// block those of them who hold it.
+CAUSEWAY_DECL [[nodiscard]] stage_holders all_holders(const stage::layout& l);
+CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l);
 
 namespace detail {
 
@@ -27073,8 +27369,8 @@ CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage
 CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
                                                                const cohort_layout& standing);
 
-/// Puts replicas of `more` into empty slots, if they are cut like the others.
-CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
+/// Puts replicas of `more` into empty slots, if they are cut like the others, or in `any_cut`.
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more, bool any_cut);
 
 }  // namespace detail
 
@@ -27089,6 +27385,11 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
   for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
+    if constexpr (stage::cut_apart<Recovery>) {
+      CAUSEWAY_TRY(made.layout.check(g.layers, g.micro_batches));  // its shares are the recovery's
+      made.names.assign(made.layout.replicas.size(), 0);
+      return made;
+    }
     CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
     CAUSEWAY_TRY(detail::share_out(made.layout, g, members, paths, parts_for));
     made.names.assign(made.layout.replicas.size(), 0);
@@ -27096,7 +27397,7 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
   }
   const stage::cluster_snapshot rest = detail::free_peers(g, made);
   if (rest.micro_batches == 0 || rest.peers.empty()) return made;
-  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more);
+  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more, stage::cut_apart<Recovery>);
   return made;
 }
 
@@ -27118,21 +27419,6 @@ CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
   std::vector<nn::block_range> cut;
   for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
   return cut;
-}
-
-/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
-CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
-                                                       std::span<const std::size_t> places) {
-  std::vector<stage::assignment> assignments;
-  for (const std::size_t p : places) assignments.push_back({g.peers[p].id, g.peers[p].computes});
-  std::sort(assignments.begin(), assignments.end(),
-            [](const auto& a, const auto& b) { return a.computes.first < b.computes.first; });
-  std::int64_t next = 0;
-  for (const stage::assignment& s : assignments) {
-    if (s.computes.first != next || s.computes.size() < 1) return {};
-    next = s.computes.last;
-  }
-  return next == g.layers ? assignments : std::vector<stage::assignment>{};
 }
 
 /// The speed of the slowest of a replica's peers that know theirs; 0: none does.
@@ -27208,7 +27494,7 @@ CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& 
   return rest;
 }
 
-CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more, bool any_cut) {
   auto& slots = into.layout.replicas;
   const auto stands =
       std::find_if(slots.begin(), slots.end(), [](const stage::replica& r) { return !r.assignments.empty(); });
@@ -27216,7 +27502,7 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
   auto next = more.replicas.begin();
   for (stage::replica& slot : slots) {
     if (!slot.assignments.empty()) continue;
-    while (next != more.replicas.end() && cut_of(*next) != cut) ++next;
+    while (!any_cut && next != more.replicas.end() && cut_of(*next) != cut) ++next;
     if (next == more.replicas.end()) return;
     slot.assignments = (next++)->assignments;
   }
@@ -27252,7 +27538,7 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
   cohort_layout made;
   std::vector<std::uint32_t> firsts;
   for (const auto& [name, of] : places) {
-    auto assignments = detail::whole_row(g, of);
+    auto assignments = whole_row(g, members, of);
     const cohort_member& one = members[of.front()];
     const bool fits = one.slot < one.slots && one.slots <= g.micro_batches;
     if (assignments.empty() || !fits) continue;
@@ -27275,20 +27561,57 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
 CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
   stage_holders all;
   double sum = 0;
-  for (const stage::replica& r : l.replicas) {
-    if (r.assignments.empty()) continue;
-    all.peers.push_back(r.assignments[rank].peer);
-    all.shares.push_back(r.micro_batches);
-    sum += r.micro_batches;
+  const auto micro_batches = l.micro_batches_at(rank);
+  for (std::size_t r = 0; r < l.replicas.size(); ++r) {
+    const auto& assignments = l.replicas[r].assignments;
+    if (assignments.empty() || assignments[rank].peer == stage::nobody) continue;
+    all.peers.push_back(assignments[rank].peer);
+    all.shares.push_back(micro_batches[r]);
+    sum += micro_batches[r];
   }
   for (double& share : all.shares) share /= sum;
   return all;
 }
 
-CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery) {
+CAUSEWAY_DECL stage_holders all_holders(const stage::layout& l) {
+  stage_holders all;
+  double sum = 0;
+  for (const stage::replica& r : l.replicas) sum += r.assignments.empty() ? 0 : r.micro_batches;
   for (const stage::replica& r : l.replicas) {
-    const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(),
-                                   [](const stage::assignment& s) { return s.peer != stage::nobody && s.keeps.empty(); });
+    for (const stage::assignment& s : r.assignments) {
+      all.peers.push_back(s.peer);
+      all.shares.push_back(r.micro_batches / sum);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<row_holders> holders_of_blocks(const stage::layout& l) {
+  const auto shares = all_holders(l).shares;
+  std::vector<row_holders> blocks;
+  net::peer_index at = 0;
+  for (const stage::replica& r : l.replicas) {
+    for (const stage::assignment& s : r.assignments) {
+      const auto layers = static_cast<std::size_t>(r.assignments.back().computes.last);
+      blocks.resize(layers);
+      for (std::size_t b = 0; b < layers; ++b) {
+        const auto block = static_cast<std::int64_t>(b);
+        if (!s.holds(block)) continue;
+        const bool computes = s.computes.first <= block && block < s.computes.last;
+        blocks[b].members.push_back(at);
+        blocks[b].shares.push_back(computes ? shares[at] : 0.0);
+      }
+      ++at;
+    }
+  }
+  return blocks;
+}
+
+CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery, bool detours) {
+  for (const stage::replica& r : l.replicas) {
+    const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(), [=](const stage::assignment& s) {
+      return (detours || s.peer != stage::nobody) && s.keeps.empty();
+    });
     if (plain && detail::cut_of(r) == detail::cut_of(l.replicas.front())) continue;
     return fail(
         errc::unsupported, std::string{recovery},
@@ -27301,6 +27624,195 @@ CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
+#endif
+
+// ---- causeway/parallel/elastic/block_segments.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_BLOCK_SEGMENTS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_BLOCK_SEGMENTS_HPP
+
+// Whose gradients of which blocks a communication policy exchanges with whose, where pipelines may be cut in different
+// ways: the blocks of a model in ranges that no pipeline cuts, each exchanged among those who compute it. Who keeps blocks
+// without computing them gets what that came to from who does, in its pipeline. Where all pipelines are cut alike, and
+// nobody keeps more than its stage, the segments are the stages. A function of the layout, so all peers have the same.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Who computes a block in one pipeline. Where nobody is in the place of its stage, another who keeps it does; if there is
+/// none, stage::nobody: micro-batches take detours.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t computer_of(const stage::replica& r, std::int64_t block);
+
+/// Blocks that no pipeline cuts, and who computes them.
+struct block_segment {
+  nn::block_range blocks;
+  stage_holders computers;  ///< at most one in each pipeline, by how much of a batch goes through it
+
+  CAUSEWAY_DECL [[nodiscard]] bool is_computed_by(std::uint64_t peer) const;
+};
+
+/// All of a model's, rising.
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_segment> segments_of(const stage::layout& l, std::int64_t layers);
+
+/// Of the gradient that the peer `last` has of the table as output layer, the part that `first`, which has it as embedding,
+/// sends with its own.
+struct table_part {
+  std::uint64_t first = 0, last = 0;
+  float share = 1;
+};
+/// All such parts, in the order in which they are added. Of a pipeline with both ends that is all of the last's to the
+/// first. Where micro-batches take detours, each first has the parts of as many as went through it itself, so that what it
+/// sends counts by one number. None of a peer to itself. Precondition: each pipeline has a micro-batch.
+CAUSEWAY_DECL [[nodiscard]] std::vector<table_part> table_parts(const stage::layout& l, std::int64_t layers);
+
+/// What peers of one pipeline hold without computing it.
+struct kept_run {
+  nn::block_range blocks{};          ///< without a tied table
+  bool table = false;                ///< or it is that: the first stage exchanges it, and the last has it, too
+  std::vector<std::uint64_t> peers;  ///< who computes it, then the others
+};
+
+/// A tied table, if the model has one, in each pipeline (where that has no first stage, from another's), then blocks of
+/// pipeline `replica`, rising.
+CAUSEWAY_DECL [[nodiscard]] std::vector<kept_run> kept_runs(const stage::layout& l, std::size_t replica,
+                                                            std::int64_t layers, bool tied);
+
+/// Where they lie in a flat buffer of the model. Precondition: this peer holds them.
+[[nodiscard]] std::span<float> place_of(const kept_run& run, auto& model, std::span<float> flat) {
+  return run.table ? table_in(model, flat) : untied_blocks_in(model, flat, run.blocks);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_BLOCK_SEGMENTS_HPP
+
+// ---- causeway/parallel/elastic/impl/block_segments.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SEGMENTS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SEGMENTS_IPP
+
+// Bodies of parallel/elastic/block_segments.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+// Of its stage. Where micro-batches take detours, that is the same in all pipelines.
+inline std::size_t rank_of(const stage::replica& r, std::int64_t block) {
+  const auto has = [block](const stage::assignment& s) { return s.computes.first <= block && block < s.computes.last; };
+  return static_cast<std::size_t>(std::find_if(r.assignments.begin(), r.assignments.end(), has) - r.assignments.begin());
+}
+
+inline stage_holders computers_of(const stage::layout& l, std::int64_t block) {
+  stage_holders all;
+  double sum = 0;
+  const auto micro_batches = l.micro_batches_at(rank_of(l.replicas.front(), block));
+  for (std::size_t r = 0; r < l.replicas.size(); ++r) {
+    const std::uint64_t peer = computer_of(l.replicas[r], block);
+    if (peer == stage::nobody) continue;
+    all.peers.push_back(peer);
+    all.shares.push_back(micro_batches[r]);
+    sum += micro_batches[r];
+  }
+  for (double& share : all.shares) share /= sum;
+  return all;
+}
+
+inline bool begins_stage(const stage::layout& l, std::int64_t block) {
+  const auto at = [block](const stage::assignment& s) { return s.computes.first == block; };
+  return std::any_of(l.replicas.begin(), l.replicas.end(),
+                     [&](const stage::replica& r) { return std::any_of(r.assignments.begin(), r.assignments.end(), at); });
+}
+
+inline std::vector<std::uint64_t> holders_in(const stage::replica& r, std::int64_t block) {
+  return stage::layout{{r}}.holders(block);
+}
+
+// `first`, then the others of these.
+inline std::vector<std::uint64_t> led_by(std::uint64_t first, const std::vector<std::uint64_t>& peers) {
+  std::vector<std::uint64_t> all{first};
+  for (const std::uint64_t p : peers) {
+    if (std::find(all.begin(), all.end(), p) == all.end()) all.push_back(p);
+  }
+  return all;
+}
+
+// Who exchanges the table for the peers of a pipeline: its first stage, or of the first stages one with a part of its last.
+inline std::uint64_t exchanges_table(const stage::layout& l, const stage::replica& r, std::int64_t layers) {
+  const std::uint64_t first = computer_of(r, 0), last = computer_of(r, layers - 1);
+  if (first != stage::nobody) return first;
+  for (const table_part& part : table_parts(l, layers)) {
+    if (part.last == last) return part.first;
+  }
+  return last;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::uint64_t computer_of(const stage::replica& r, std::int64_t block) {
+  for (const stage::assignment& s : r.assignments) {
+    if (s.peer != stage::nobody && s.computes.first <= block && block < s.computes.last) return s.peer;
+  }
+  const auto others = detail::holders_in(r, block);
+  return others.empty() ? stage::nobody : others.front();
+}
+
+CAUSEWAY_DECL bool block_segment::is_computed_by(std::uint64_t peer) const {
+  return std::find(computers.peers.begin(), computers.peers.end(), peer) != computers.peers.end();
+}
+
+CAUSEWAY_DECL std::vector<block_segment> segments_of(const stage::layout& l, std::int64_t layers) {
+  std::vector<block_segment> all;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    if (b == 0 || detail::begins_stage(l, b)) all.push_back({{b, b}, detail::computers_of(l, b)});
+    all.back().blocks.last = b + 1;
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<table_part> table_parts(const stage::layout& l, std::int64_t layers) {
+  auto wanted = l.micro_batches_at(0);  // by replica: that its first stage has no part of yet
+  const auto all = l.micro_batches_at(l.replicas.front().assignments.size() - 1);
+  auto left = all;
+  std::vector<table_part> parts;
+  const auto give = [&](std::size_t from, std::size_t to) {
+    const std::uint64_t first = computer_of(l.replicas[to], 0), last = computer_of(l.replicas[from], layers - 1);
+    const std::uint32_t count = std::min(left[from], wanted[to]);
+    if (first == stage::nobody || last == stage::nobody || (count == 0 && from != to)) return;
+    if (first != last)
+      parts.push_back({first, last, static_cast<float>(count) / static_cast<float>(std::max(all[from], 1U))});
+    left[from] -= count;
+    wanted[to] -= count;
+  };
+  for (std::size_t r = 0; r < l.replicas.size(); ++r) give(r, r);
+  for (std::size_t from = 0; from < l.replicas.size(); ++from) {
+    for (std::size_t to = 0; to < l.replicas.size(); ++to) {
+      if (from != to) give(from, to);
+    }
+  }
+  return parts;
+}
+
+CAUSEWAY_DECL std::vector<kept_run> kept_runs(const stage::layout& l, std::size_t replica, std::int64_t layers, bool tied) {
+  std::vector<kept_run> all;
+  for (const stage::replica& each : l.replicas) {
+    auto peers =
+        tied ? detail::led_by(detail::exchanges_table(l, each, layers), holders_of_table(stage::layout{{each}}, layers))
+             : std::vector<std::uint64_t>{};
+    if (peers.size() > 1) all.push_back({{}, true, std::move(peers)});
+  }
+  const stage::replica& r = l.replicas[replica];
+  for (std::int64_t b = 0; b < layers; ++b) {
+    auto peers = detail::led_by(computer_of(r, b), detail::holders_in(r, b));
+    if (peers.size() < 2) continue;
+    const bool goes_on = !all.empty() && !all.back().table && all.back().blocks.last == b && all.back().peers == peers;
+    if (!goes_on) all.push_back({{b, b}, false, std::move(peers)});
+    all.back().blocks.last = b + 1;
+  }
+  return all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SEGMENTS_IPP
 #endif
 
 // ---- causeway/net/codec.hpp ----
@@ -27794,18 +28306,17 @@ result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const 
 struct exchange_share {
   double loss = 0;             ///< of its part of the batch
   std::uint64_t state = 0;     ///< names what the policy keeps alike, as step_record::state
-  std::uint64_t memory = 0;    ///< names what an exchange remembers
   std::uint64_t gathered = 0;  ///< names the gradients of earlier steps that it has added up; 0: none
   double row = 0;              ///< where results are a step late: micro-batches behind its row of the step before
 };
-CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
-                                                                  const exchange_state& kept);
+/// Names what exchanges of that segment remember.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t name_of_memory(const exchange_state& kept, std::size_t segment);
 
 /// The exchange of rows of the step before, among the same holders: each counts by what is behind its row, or for nothing.
 /// `all`: what everybody says.
 CAUSEWAY_DECL [[nodiscard]] exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all);
-/// Whether somebody has such a row of every stage.
-CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(const stage::layout& l,
+/// Whether somebody has such a row of every segment.
+CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(std::span<const block_segment> segments,
                                                const std::map<std::uint64_t, net::peer_index>& index_of,
                                                std::span<const exchange_share> all);
 
@@ -27843,13 +28354,10 @@ CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::repl
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, std::uint64_t gathered,
-                                                    const exchange_state& kept) {
-  hasher memory;
-  if (kept.memory) {
-    for (const auto part : kept.memory()) memory.add(part);
-  }
-  return {.loss = loss, .state = state, .memory = memory.finish(), .gathered = gathered};
+CAUSEWAY_DECL std::uint64_t name_of_memory(const exchange_state& kept, std::size_t segment) {
+  hasher h;
+  for (const auto part : kept.memory(segment)) h.add(part);
+  return h.finish();
 }
 
 CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all) {
@@ -27859,14 +28367,13 @@ CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, std::span<cons
   return entry;
 }
 
-CAUSEWAY_DECL bool have_all_rows(const stage::layout& l, const std::map<std::uint64_t, net::peer_index>& index_of,
+CAUSEWAY_DECL bool have_all_rows(std::span<const block_segment> segments,
+                                 const std::map<std::uint64_t, net::peer_index>& index_of,
                                  std::span<const exchange_share> all) {
-  for (std::size_t rank = 0; rank < l.replicas.front().assignments.size(); ++rank) {
-    const auto holders = holders_of_stage(l, rank).peers;
-    if (std::none_of(holders.begin(), holders.end(), [&](std::uint64_t id) { return all[index_of.at(id)].row > 0; }))
-      return false;
-  }
-  return true;
+  const auto has_row = [&](std::uint64_t id) { return all[index_of.at(id)].row > 0; };
+  return std::all_of(segments.begin(), segments.end(), [&](const block_segment& s) {
+    return std::any_of(s.computers.peers.begin(), s.computers.peers.end(), has_row);
+  });
 }
 
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,
@@ -39822,7 +40329,8 @@ struct pipeline_peer {
     source_channel = 9,
     done_channel = 10,
     here_channel = 12,
-    saved_channel = 14
+    saved_channel = 14,
+    memory_channel = 16
   };
 
   std::shared_ptr<step_group> group;
@@ -39837,6 +40345,7 @@ struct pipeline_peer {
   unsound_steps unsound{};
   std::optional<std::uint32_t> judged{};  ///< the path whose shared parameters `forward_only` takes; none: the live ones
   std::string said{};                     ///< what this peer waits for
+  bool by_block = false;                  ///< peers that exchange may hold different blocks, each of which is a row
   bool leaves = false;                    ///< after the next step
   bool alone = false;                     ///< it was called away from waiting, and the run stands still
   std::size_t staying = 0;                ///< peers of the attempt that do not
@@ -40026,9 +40535,12 @@ struct pipeline_peer {
     return forward_only(ctx, shared_out, place, b, pieces, step);
   }
 
-  /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
-  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike. `last`: the run ends with it.
+  /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by the part of a batch that
+  /// goes through it. A spare peer's is with itself. Of a layout whose pipelines are cut alike, but `by_block`: then it is
+  /// of all who hold any. `last`: the run ends with it.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(bool last = false) const;
+  /// The same with these peers, this one among them.
+  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(stage_holders with, bool last) const;
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;
@@ -40193,18 +40705,22 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
-  exchange_entry entry{
-      .attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}, .names = {identity()}, .last = last};
+  if (assignment == nullptr) return entry({{identity()}, {1.0}}, last);
+  if (!by_block) return entry(holders_of_stage(layout, place.rank), last);
+  exchange_entry all = entry(all_holders(layout), last);
+  all.blocks = holders_of_blocks(layout);
+  return all;
+}
+
+CAUSEWAY_DECL exchange_entry pipeline_peer::entry(stage_holders with, bool last) const {
+  exchange_entry entry{.attempt = attempt, .last = last};
   const auto& slots = layout.replicas;
   for (std::size_t s = 0; s < slots.size() && group->state().paths > 0; ++s) {
     if (!slots[s].assignments.empty()) entry.paths.push_back(path_of_slot(s, slots.size(), group->state().paths));
   }
-  if (assignment == nullptr) return entry;
-  stage_holders same = holders_of_stage(layout, place.rank);
-  entry.holders.clear();
-  for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
-  entry.shares = std::move(same.shares);
-  entry.names = std::move(same.peers);
+  for (const std::uint64_t id : with.peers) entry.holders.push_back(index_of.at(id));
+  entry.shares = std::move(with.shares);
+  entry.names = std::move(with.peers);
   return entry;
 }
 
@@ -41184,9 +41700,10 @@ class step_meetings {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
 
-// Gradients of whole pipelines that the communication policy exchanges, among the holders of the same blocks: what these
-// tell each other before, and what is done with a table that the first and the last stage share. The first exchanges it
-// alone, with the last one's part of its gradient; what comes back to the last is what the first's exchange came to.
+// Gradients of whole pipelines that the communication policy exchanges, segment by segment, among those who compute it:
+// what these tell each other before, how their rows count, and who gets what it came to besides. A peer exchanges its
+// segments one after the other, rising, so nobody waits in a circle; the run votes after the last. A table that the first
+// and the last stage share is exchanged by the first alone, with the last one's part of its gradient.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -41202,7 +41719,7 @@ class policy_exchange {
   void taken(const pipeline_peer& peer) {
     is_of(peer.record().state);
     gathered_.taken();
-    row_ = peer.assignment != nullptr ? peer.layout.replicas[peer.place.replica].micro_batches : 0;
+    row_ = micro_batches_here(peer);
   }
 
   /// Gradients of earlier steps that the policy has, to exchange them with that of the step under way.
@@ -41218,9 +41735,22 @@ class policy_exchange {
   [[nodiscard]] bool computed() const noexcept { return computed_; }
   void forget() noexcept { computed_ = false; }
 
+  /// The layout is another, or may be: which segments this peer has to exchange.
+  result<void> take_segments(const pipeline_peer& peer, std::int64_t layers) {
+    segments_ = segments_of(peer.layout, layers);
+    own_.clear();
+    std::vector<nn::block_range> ranges;
+    for (std::size_t s = 0; s < segments_.size(); ++s) {
+      if (!segments_[s].is_computed_by(peer.identity())) continue;
+      own_.push_back(s);
+      ranges.push_back(segments_[s].blocks);
+    }
+    return divides(peer) ? peer.group->state().take_segments(ranges) : result<void>{};
+  }
+
   /// What this peer says before.
   [[nodiscard]] exchange_share described(const pipeline_peer& peer, double loss) const {
-    exchange_share own = described_for_exchange(loss, of_, gathered_.name(peer.record()), peer.group->state());
+    exchange_share own{.loss = loss, .state = of_, .gathered = gathered_.name(peer.record())};
     const bool sends = peer.assignment != nullptr && of_ == peer.record().state && row_waits(peer).value_or(false);
     if (sends) own.row = row_;
     return own;
@@ -41248,46 +41778,79 @@ class policy_exchange {
     return {};
   }
 
-  /// The policy may begin. What an exchange remembers counts where all who hold the same blocks have the same. Gives the
-  /// loss of all.
+  /// The policy may begin. What an exchange remembers counts where all who compute a segment have the same. Gives the loss
+  /// of all.
   result<double> begin(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
-                       std::span<const exchange_share> all, const exchange_share& own) {
-    const exchange_entry entry = peer.entry();
-    const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
-    if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(peer.group->state().forget());
+                       std::span<const exchange_share> all) {
+    CAUSEWAY_TRY(compare_memories(ctx, peer, meetings));
     double loss = 0;
     for (const exchange_share& s : all) loss += s.loss;
     CAUSEWAY_TRY(join_tables(ctx, peer, meetings));
+    weigh(ctx, peer);
     computed_ = true;
-    moves_ = true;
-    entry_ = entry;
-    if (!row_waits(peer)) return loss;
-    moves_ = have_all_rows(peer.layout, peer.index_of, all);
-    entry_ = of_step_before(entry, all);
+    at_ = 0;
+    rows_.clear();
+    mean_.assign(ctx.gradients().size(), 0.0F);
+    moves_ = !row_waits(peer) || have_all_rows(segments_, peer.index_of, all);
+    if (row_waits(peer)) rows_.assign(all.begin(), all.end());
     return loss;
   }
-  /// The exchange that it begins.
-  [[nodiscard]] const exchange_entry& entry() const noexcept { return entry_; }
+  /// The exchange of the segment that is next. A spare peer's is with itself.
+  [[nodiscard]] exchange_entry entry(const pipeline_peer& peer) const {
+    if (own_.empty()) return peer.entry();
+    const std::size_t number = own_[at_];
+    exchange_entry entry = peer.entry(segments_[number].computers, false);
+    entry.segment = at_;
+    if (number > 0) entry.attempt.parent = mix(entry.attempt.parent, number);  // names its messages
+    return rows_.empty() ? entry : of_step_before(std::move(entry), rows_);
+  }
+  /// Whether that is not the first: the exchange goes on, in the attempt in which it began.
+  [[nodiscard]] bool goes_on() const noexcept { return at_ > 0; }
+  [[nodiscard]] bool has_more() const noexcept { return at_ + 1 < own_.size(); }
+  /// What comes of it is that of all which follow.
+  result<void> exchange_next(const pipeline_peer& peer) {
+    ++at_;
+    result<void> outcome = peer.group->state().exchange_segment(at_);
+    --at_;
+    return outcome;
+  }
   /// Whether the parameters move by what it comes to. Where results are a step late, and nobody has a row of some stage,
   /// there is no gradient of the whole model: they stay, on all peers.
   [[nodiscard]] bool moves() const noexcept { return moves_; }
 
-  /// What it came to.
+  /// What they came to: of the whole of this peer's part, and of the segment that is next.
   [[nodiscard]] std::span<float> mean() noexcept { return mean_; }
-  result<void> take_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, std::span<const float> mean) {
-    mean_.assign(mean.begin(), mean.end());
-    const auto table = table_in(ctx.model(), std::span{mean_});
-    const auto ends = ends_of_pipeline(peer);
-    if (table.empty() || ends.size() < 2) return {};
-    collective::group_view view{*peer.attempt.transport, {peer.index_of.at(ends.front()), peer.index_of.at(ends.back())}};
-    return collective::broadcast(view, meetings.named(peer, pipeline_peer::here_channel), net::peer_index{0}, table,
-                                 peer.how(ctx));
+  [[nodiscard]] std::span<float> mean_of_segment(auto& ctx, const pipeline_peer& peer) {
+    return divides(peer) && !own_.empty() ? place_of_segment(ctx.model(), std::span{mean_}) : std::span{mean_};
   }
-  /// The table's part of it, into the gradient that the policy has left. Where that is none, no step is made of it.
-  void complete_gradient(auto& ctx) {
+  void take_mean(auto& ctx, const pipeline_peer& peer, std::span<const float> mean) {
+    const auto to = mean_of_segment(ctx, peer);
+    CAUSEWAY_EXPECT(mean.size() == to.size());
+    std::copy(mean.begin(), mean.end(), to.begin());
+  }
+  /// Who holds blocks without computing them gets it, in f32, from who does.
+  result<void> share_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
+    std::uint64_t number = 0;
+    for (const kept_run& run : runs_of(ctx, peer)) {
+      net::message_id id = meetings.named(peer, pipeline_peer::here_channel);
+      id.step = mix(id.step, ++number);
+      if (!takes_part(run, peer)) continue;
+      std::vector<net::peer_index> peers;
+      for (const std::uint64_t p : run.peers) peers.push_back(peer.index_of.at(p));
+      collective::group_view view{*peer.attempt.transport, std::move(peers)};
+      CAUSEWAY_TRY(
+          collective::broadcast(view, id, net::peer_index{0}, place_of(run, ctx.model(), std::span{mean_}), peer.how(ctx)));
+    }
+    return {};
+  }
+  /// That part of it, into the gradient that the policy has left. Where that is none, no step is made of it.
+  void complete_gradient(auto& ctx, const pipeline_peer& peer) {
     if (!moves_) return ctx.skip_inner_step();
-    const auto from = table_in(ctx.model(), std::span{mean_});
-    std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
+    for (const kept_run& run : runs_of(ctx, peer)) {
+      if (!takes_part(run, peer) || run.peers.front() == peer.identity()) continue;
+      const auto from = place_of(run, ctx.model(), std::span{mean_});
+      std::copy(from.begin(), from.end(), place_of(run, ctx.model(), ctx.gradients()).begin());
+    }
   }
 
   void serialize(auto& ar) { ar(of_, gathered_, row_); }
@@ -41298,26 +41861,78 @@ class policy_exchange {
     return hook ? hook() : std::nullopt;
   }
 
-  result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
-    const auto table = table_in(ctx.model(), ctx.gradients());
-    const auto ends = ends_of_pipeline(peer);
-    if (table.empty() || ends.size() < 2) return {};
-    CAUSEWAY_TRY(sum_over(*peer.attempt.transport, meetings.gradients(peer), ends, peer.index_of, table, peer.how(ctx)));
-    if (peer.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
+  // Whether the policy exchanges segments one by one; else this peer has one, and that is all it holds.
+  [[nodiscard]] static bool divides(const pipeline_peer& peer) {
+    return static_cast<bool>(peer.group->state().take_segments);
+  }
+  [[nodiscard]] std::span<float> place_of_segment(auto& model, std::span<float> flat) const {
+    return blocks_in(flat, model.parameters().segments(), segments_[own_[at_]].blocks, model.blocks());
+  }
+  [[nodiscard]] static std::vector<kept_run> runs_of(auto& ctx, const pipeline_peer& peer) {
+    if (peer.assignment == nullptr) return {};
+    const bool tied = !table_in(ctx.model(), ctx.model().parameters().values()).empty();
+    return kept_runs(peer.layout, peer.place.replica, ctx.model().blocks(), tied);
+  }
+  [[nodiscard]] static bool takes_part(const kept_run& run, const pipeline_peer& peer) {
+    return std::find(run.peers.begin(), run.peers.end(), peer.identity()) != run.peers.end();
+  }
+
+  // 8 bytes for each segment from and to everybody, where an exchange remembers anything.
+  result<void> compare_memories(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
+    const exchange_state& kept = peer.group->state();
+    if (!kept.memory || kept.memory(0).empty()) return {};
+    std::vector<std::uint64_t> own(segments_.size()), all(segments_.size() * peer.attempt.transport->size());
+    for (std::size_t i = 0; i < own_.size(); ++i) own[own_[i]] = name_of_memory(kept, i);
+    if (all.size() == own.size()) return {};
+    const net::message_id id = meetings.named(peer, pipeline_peer::memory_channel);
+    CAUSEWAY_TRY(collective::all_gather(*peer.attempt.transport, id, std::as_bytes(std::span{own}),
+                                        std::as_writable_bytes(std::span{all}), peer.how(ctx)));
+    for (std::size_t i = 0; i < own_.size(); ++i) {
+      const auto has_ours = [&](std::uint64_t p) {
+        return all[peer.index_of.at(p) * own.size() + own_[i]] == own[own_[i]];
+      };
+      const auto& with = segments_[own_[i]].computers.peers;
+      if (!std::all_of(with.begin(), with.end(), has_ours)) CAUSEWAY_TRY(kept.forget(i));
+    }
     return {};
   }
-  // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
-  [[nodiscard]] static std::vector<std::uint64_t> ends_of_pipeline(const pipeline_peer& peer) {
+
+  result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
     if (peer.assignment == nullptr) return {};
-    const auto& assignments = peer.layout.replicas[peer.place.replica].assignments;
-    if (assignments.size() < 2 || (peer.place.rank > 0 && peer.place.rank + 1 < assignments.size())) return {};
-    return {assignments.front().peer, assignments.back().peer};
+    const auto table = table_in(ctx.model(), ctx.gradients());
+    if (table.empty()) return {};
+    std::vector<float> own;  // of a last stage
+    for (const table_part& part : table_parts(peer.layout, ctx.model().blocks())) {
+      const bool gives = peer.identity() == part.last;
+      if (!gives && peer.identity() != part.first) continue;
+      if (gives && own.empty()) own.assign(table.begin(), table.end());
+      if (gives) std::transform(own.begin(), own.end(), table.begin(), [&](float v) { return v * part.share; });
+      const std::array ends{part.first, part.last};
+      CAUSEWAY_TRY(sum_over(*peer.attempt.transport, meetings.gradients(peer), ends, peer.index_of, table, peer.how(ctx)));
+    }
+    if (!own.empty()) std::fill(table.begin(), table.end(), 0.0F);
+    return {};
+  }
+  // A row is the mean over the micro-batches that went through this peer, and counts by their number.
+  static void weigh(auto& ctx, const pipeline_peer& peer) {
+    const std::uint32_t own = micro_batches_here(peer);
+    const std::uint32_t all = peer.layout.first_micro_batch(peer.layout.replicas.size());
+    if (own == 0 || own == all) return;
+    const std::span<float> row = ctx.gradients();
+    kernels::scale(ctx.pool(), row.data(), static_cast<float>(all) / static_cast<float>(own),
+                   static_cast<std::int64_t>(row.size()));
+  }
+  [[nodiscard]] static std::uint32_t micro_batches_here(const pipeline_peer& peer) {
+    return peer.assignment != nullptr ? peer.layout.micro_batches_at(peer.place.rank)[peer.place.replica] : 0;
   }
 
   std::uint64_t of_ = 0;
   double row_ = 0;  // micro-batches behind the row that the policy made last
   bool computed_ = false, moves_ = true;
-  exchange_entry entry_;
+  std::vector<block_segment> segments_;  // of the layout
+  std::vector<std::size_t> own_;         // which of them this peer computes
+  std::size_t at_ = 0;                   // the next of these
+  std::vector<exchange_share> rows_;     // where these wait, what is behind them
   gathered_steps gathered_;
   std::vector<float> mean_;
 };
@@ -41353,28 +41968,22 @@ class step_gradient {
     if constexpr (stage::WorkKeeping<Recovery>) resumes_ = recovery.resumes(snapshot);
   }
 
-  /// The sum of the losses of the tokens whose last stage is here. `own_mean`: the gradient is that of its pipeline's own
-  /// mean, since they are weighed when they are exchanged; else that of the mean over the whole batch.
+  /// The sum of the losses of the tokens whose last stage is here. The gradient is this peer's part of that of the mean
+  /// over the whole batch.
   template <stage::Recovery Recovery>
   result<double> compute(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& order,
-                         const Recovery& recovery, auto& codec, const batch& whole, std::int64_t micro_batches,
-                         bool own_mean) {
+                         const Recovery& recovery, auto& codec, const batch& whole, std::int64_t micro_batches) {
+    const auto scale = 1.0F / static_cast<float>(whole.tokens());
     if constexpr (stage::WorkKeeping<Recovery>) {
-      return go_on(ctx, peer, meetings, recovery, codec, whole, static_cast<std::uint32_t>(micro_batches));
+      return go_on(ctx, peer, meetings, recovery, codec, whole, static_cast<std::uint32_t>(micro_batches), scale);
     } else {
-      double tokens = static_cast<double>(whole.tokens());
-      if (own_mean && peer.assignment != nullptr) {
-        const std::uint32_t own = peer.layout.replicas[peer.place.replica].micro_batches;
-        tokens *= own / static_cast<double>(micro_batches);
-      }
-      const auto scale = 1.0F / static_cast<float>(tokens);
       return peer.train(ctx, order, recovery, codec, whole, micro_batches, scale, meetings.name(peer));
     }
   }
 
  private:
   result<double> go_on(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& recovery,
-                       auto& codec, const batch& whole, std::uint32_t micro_batches) {
+                       auto& codec, const batch& whole, std::uint32_t micro_batches, float scale) {
     using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
     const stage::layout& l = peer.layout;
     const std::size_t r = peer.place.replica;
@@ -41390,12 +41999,8 @@ class step_gradient {
     }
     std::vector<std::uint64_t> dropout;
     if (is_assigned) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
-    const assigned_batch share{whole,
-                               micro_batches,
-                               is_assigned ? peer.assignment->computes : nn::block_range{},
-                               1.0F / static_cast<float>(whole.tokens()),
-                               true,
-                               dropout};
+    const assigned_batch share{whole, micro_batches, is_assigned ? peer.assignment->computes : nn::block_range{},
+                               scale, true,          dropout};
     return kept_.run(ctx, l, codec, share, exchange, recovery.repeats_all());
   }
 
@@ -41530,14 +42135,14 @@ struct elastic_pipeline_options {
 
 /// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
 /// layout: the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function
-/// of trainer.context().step(). Needs an environment whose group is a pipeline_group, the same object here, fault::quorum,
-/// and an inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
+/// of trainer.context().step(). Needs an environment whose group is a member or a pipeline_group, fault::quorum, and an
+/// inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
-/// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
-/// residual; pipelines are cut alike then (rule C8). Where its results are a step late, a peer sends the row of the step
-/// before, unless it has other blocks now. One that gathers samples (axis::global_samples) adds gradients up over several
-/// steps, in one layout; the parameters move once for all of these, and nothing is voted on before.
+/// with blocks (rule C5) exchanges means among those who compute a stage, weighted by the micro-batches that went through
+/// each, with its codec and residual (rule C8). Where its results are a step late, a peer sends the row of the step before,
+/// unless it has other blocks now. One that gathers samples (axis::global_samples) adds gradients up over several steps, in
+/// one layout; the parameters move once for all of these, and nothing is voted on before.
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, a tied table's
 /// over those of the first and the last; about 100 to everybody. On a change: 12 a parameter of each block that moves
@@ -41556,7 +42161,8 @@ class elastic_pipeline {
                                           .reroutes = true,
                                           .shares_gradient = true,
                                           .gathers_together = true,
-                                          .cut_apart = stage::cut_apart<Recovery>};
+                                          .cut_apart = stage::cut_apart<Recovery>,
+                                          .has_segments = !stage::Rerouting<Recovery>};
   static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
@@ -41566,6 +42172,7 @@ class elastic_pipeline {
         recovery_{std::move(recovery)},
         order_{std::move(schedule)},
         codec_{std::move(codec)} {}
+  void join(std::shared_ptr<step_group> peers) { peer_.group = std::move(peers); }  ///< before `start`
 
   result<void> start(auto& ctx) {
     if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
@@ -41602,7 +42209,7 @@ class elastic_pipeline {
     }
     vote_.end();
     policy_.taken(peer_);
-    if (by_policy()) policy_.complete_gradient(ctx);
+    if (by_policy()) policy_.complete_gradient(ctx, peer_);
     gradient_.forget();
     peer_.held.moved_to(peer_.record().state, std::move(squares_.of));
     return static_cast<float>(peer_.record().norm);
@@ -41697,8 +42304,7 @@ class elastic_pipeline {
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *inventory));
     const auto done = policy_.compute(peer_, [&] {
-      return gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches,
-                               by_policy());
+      return gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches);
     });
     const auto sound = done ? check_sound(*done, ctx.own_norm()) : result<void>{done.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
@@ -41782,12 +42388,14 @@ class elastic_pipeline {
   result<void> take_assignment(auto& ctx, const cluster_inventory& inventory, stage::layout made) {
     peer_.layout = std::move(made);
     CAUSEWAY_TRY(peer_.layout.check(inventory.snapshot.layers, inventory.snapshot.micro_batches));
-    if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name));
+    const bool one_row = by_policy() && Recovery::traits.cut_alike;
+    if (one_row) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name, stage::Rerouting<Recovery>));
     shared_blocks blocks{ctx, peer_.group->state()};
     const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
     if (!ready) gradient_.forget();
     CAUSEWAY_TRY(
         peer_.fetch(blocks, inventory, ready, meetings_.number(), stage::made_up_by(recovery_, inventory.snapshot)));
+    if (by_policy()) CAUSEWAY_TRY(policy_.take_segments(peer_, ctx.model().blocks()));
     if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);
@@ -41802,9 +42410,8 @@ class elastic_pipeline {
     return {};
   }
 
-  // ---- gradients that are exchanged by the communication policy, among the holders of the same blocks -------------------
+  // ---- gradients that are exchanged by the communication policy: everybody has its pipeline's ---------------------------
 
-  // Everybody has its pipeline's gradient.
   result<void> meet_for_exchange(auto& ctx, const cluster_inventory& inventory) {
     const exchange_share own = policy_.described(peer_, own_loss_);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own, meetings_.number()));
@@ -41812,33 +42419,32 @@ class elastic_pipeline {
       return taken.error().code == errc::not_found ? go_back(ctx, inventory, taken.error()) : taken;
     }
     if (!policy_.gathered().goes_on(peer_, all)) return go_on_from(ctx, "the round begins anew");
-    CAUSEWAY_ASSIGN(loss_, policy_.begin(ctx, peer_, meetings_, all, own));
+    CAUSEWAY_ASSIGN(loss_, policy_.begin(ctx, peer_, meetings_, all));
     return {};
   }
 
-  // In an attempt that is another than the one whose gradient the policy has, that is computed again, and the policy's row
-  // made again.
+  // In an attempt that is another than the one whose gradient the policy has, that is computed, and the row made, again.
   result<exchange_entry> enter(auto& ctx) {
     if (!by_policy()) return exchange_entry{};
-    if (!taken()) {
+    if (!policy_.goes_on() && !taken()) {
       if (peer_.record().step > ctx.step()) return finished_by_others(ctx);
       CAUSEWAY_TRY(begin_attempt());
     }
-    if (taken()) {
-      known_ = true;
-      return exchange_entry{.known = policy_.mean(), .kept = true};
-    }
-    if (policy_.computed()) return policy_.entry();
+    if (!policy_.goes_on()) known_ = taken();
+    if (known_) return exchange_entry{.known = policy_.mean_of_segment(ctx, peer_), .kept = true};
+    if (policy_.computed()) return policy_.entry(peer_);
     CAUSEWAY_TRY(attempt(ctx));
     peer_.group->begin_exchange_again();
     return fail(errc::cancelled, "step", "its gradient was computed again, in another attempt");
   }
 
-  // The mean is here. The run takes the step with it, or it is tried again.
+  // The mean of a segment is here. With that of its last the run takes the step, or it is tried again.
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
-    if (!by_policy() || std::exchange(known_, false)) return {};
-    CAUSEWAY_EXPECT(mean.size() == ctx.gradients().size());
-    CAUSEWAY_TRY(policy_.take_mean(ctx, peer_, meetings_, mean));
+    if (!by_policy()) return {};
+    if (!known_) policy_.take_mean(ctx, peer_, mean);
+    if (policy_.has_more()) return policy_.exchange_next(peer_);
+    if (known_) return {};
+    CAUSEWAY_TRY(policy_.share_mean(ctx, peer_, meetings_));
     if (const auto sound = check_sound(loss_, ctx.norm_of(policy_.mean())); !sound)
       return leave_to_others(ctx, sound.error());
     squares_ = squares_of(ctx, policy_.mean(), peer_.layout, peer_.identity());
@@ -41860,7 +42466,7 @@ class elastic_pipeline {
   policy_exchange policy_;
   double loss_ = 0, own_loss_ = 0;
   block_squares squares_;
-  bool known_ = false;          // what the exchange came to is given out as what the run has
+  bool known_ = false;          // what exchanges came to is given out as what the run has
   nn::block_range computes_{};  // here, in the last layout
   std::uint32_t replica_ = 0;
 };
@@ -42791,6 +43397,7 @@ class neighbour_init {
 
   result<layout> arrange(const cluster_snapshot& g) { return even_.arrange(g); }
 
+  [[nodiscard]] static bool makes_up() noexcept { return true; }
   /// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where
   /// these are shorter, the last ones there are that somebody holds.
   CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up(const cluster_snapshot& g) const;
@@ -43819,7 +44426,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 class reroute {
  public:
   static constexpr std::string_view name = "reroute";
-  static constexpr recovery_traits traits{};
+  static constexpr recovery_traits traits{.cut_alike = true};
 
   /// `costs`: of the stages and the links between them, equal on all peers; none: stages are alike, links cost nothing.
   CAUSEWAY_DECL explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {});
@@ -44011,6 +44618,7 @@ class swapped_neighbours {
   /// errc::invalid_argument: fewer than four stages, or fewer blocks.
   CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
 
+  [[nodiscard]] static bool makes_up() noexcept { return true; }
   CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up(const cluster_snapshot& g) const;
   [[nodiscard]] float rate_factor() const noexcept { return options_.rate_factor; }
   [[nodiscard]] std::uint64_t agreement() const noexcept {
@@ -44364,12 +44972,3459 @@ CAUSEWAY_DECL result<layout> templates::arrange(const cluster_snapshot& g) {
 #endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
 #endif
 
+// ---- causeway/fault/quorum.hpp ----
+#ifndef CAUSEWAY_FAULT_QUORUM_HPP
+#define CAUSEWAY_FAULT_QUORUM_HPP
+
+// Peers come, stall and die, and the run goes on. An exchange that failed is run again with the survivors, on the same
+// pseudo-gradients; a round counts once a majority of the members of the round before holds it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace fault {
+
+/// Where every peer holds all that others hold, as in data parallelism and in the stages of a swarm.
+struct no_recovery {};
+
+/// Of peers that hold parts of the model.
+struct quorum_options {
+  /// Of pipelines: where blocks are saved, and where the run goes back to when nobody has one any more. Peers may reach one
+  /// storage, or have one for each machine: each keeps what its own peers hold. Of a swarm: the peer's own disk, for the
+  /// gradient of each step that it has.
+  std::optional<io::any_storage> storage{};
+  std::string folder = "blocks";
+  /// Steps, or rounds where replicas take steps of their own; none: 100 and 1. The first state is saved too.
+  std::optional<std::uint64_t> store_every{};
+  /// Of the run, if known; equal on all peers. What is gathered or left to each peer then is exchanged after the last.
+  std::uint64_t steps = 0;
+};
+
+/// Leaves the judgement of every round to the membership (environment::group, docs/design/membership.md): commit when a
+/// quorum voted for it, retry with the survivors when the exchange failed. Inner steps of survivors are never thrown away.
+///
+/// `Recovery`: what becomes of the blocks of pipelines, a policy of stage/recovery.hpp (train/pipeline_executors.hpp);
+/// without one pipelines regroup.
+///
+/// Cost per round without faults: two control messages to and from the leader, one hash of the shared state, and, where
+/// the group has a disk, one copy of it written. Nothing per inner step. Minimum quorum and grace are the group's options.
+template <class Recovery = no_recovery>
+class quorum {
+ public:
+  static constexpr std::string_view name = "quorum";
+  static constexpr fault_traits traits{.produces = peers::elastic, .retries = true};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit quorum(Recovery how = Recovery{}, quorum_options saved = {})
+      : recovery{std::move(how)}, options{std::move(saved)} {}
+
+  result<void> begin_step(auto&) { return {}; }
+  result<verdict> end_step(auto& ctx, const result<void>& outcome) { return ctx.decide(outcome); }
+
+  void serialize(auto&) {}
+
+  Recovery recovery;
+  quorum_options options;
+};
+static_assert(FaultPolicy<quorum<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::fault
+
+#endif  // CAUSEWAY_FAULT_QUORUM_HPP
+
+// ---- causeway/parallel/pipeline/async_pipeline_mailbox.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_MAILBOX_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_MAILBOX_HPP
+
+// Boundary tensors of an endless stream of micro-batches, on their way to and from the neighbouring stages. Unlike
+// pipeline_mailbox it outlives the trainer's steps: what is sent and what is expected stays under way between them. What
+// failed can be asked for again: nothing that arrived is forgotten before it was decoded, nothing that was sent before it
+// is gone. Where it keeps what it sent until that was taken, all of it can also be begun again over other links.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What all micro-batches of a stream have in common.
+struct stream_shape {
+  std::int64_t sequences = 0;
+  std::int64_t rows = 0;  ///< tokens
+  std::int64_t width = 0;
+  friend bool operator==(const stream_shape&, const stream_shape&) = default;
+};
+
+/// Names a micro-batch: its number in the stream, and the step and place in it that it belongs to.
+struct stream_place {
+  std::uint64_t number = 0;
+  std::uint64_t step = 0;
+  std::uint32_t piece = 0;
+};
+
+/// Where a rank's tensors go.
+struct stream_line {
+  stage::direction way = stage::direction::forward;
+  std::uint32_t edge = 0;
+  std::uint32_t other = 0;  ///< the rank at the other end
+};
+
+/// The mailbox of one rank. One thread. `view` must refer to a transport that outlives it.
+template <class Codec>
+class async_pipeline_mailbox {
+ public:
+  struct options {
+    std::uint32_t channel = 0;  ///< two consecutive ones: forward, backward
+    std::uint64_t seed = 0;     ///< equal on both sides of a boundary
+    stream_shape shape;
+    std::size_t late = 1;  ///< messages that the other side may not need any more: it may have left
+    bool keeps = false;    ///< what was sent, until `forget`
+    time_point deadline = no_deadline;
+  };
+
+  async_pipeline_mailbox(collective::group_view view, const options& o) : view_{std::move(view)}, options_{o} {}
+  async_pipeline_mailbox(const async_pipeline_mailbox&) = delete;
+  async_pipeline_mailbox& operator=(const async_pipeline_mailbox&) = delete;
+
+  /// How long the waits that begin from now on may take.
+  void deadline(time_point at) noexcept { options_.deadline = at; }
+
+  /// Starts to receive a micro-batch. Those of one way are expected, and taken, in the order of the stream.
+  void expect(Codec& codec, const stream_line& l, const stream_place& m) {
+    transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(crossing_of(l, m, {})))};
+    p.id = id_of(l, m);
+    expected_[index(l.way)].push_back(std::move(p));
+    post(expected_[index(l.way)].back());
+  }
+  [[nodiscard]] std::size_t expected(stage::direction way) const { return expected_[index(way)].size(); }
+
+  /// Waits for what was expected first, and decodes it into `values`. Gives the number that came with it.
+  result<double> take(Codec& codec, thread_pool& pool, const stream_line& l, std::span<const std::uint64_t> samples,
+                      std::span<float> values) {
+    auto& line = expected_[index(l.way)];
+    CAUSEWAY_EXPECT(!line.empty());
+    transfer& p = line.front();
+    CAUSEWAY_TRY(arrive(p));
+    double loss = 0;
+    auto outcome = decode(codec, pool, l, p, samples, values, loss);
+    if (outcome && !stage::all_finite(pool, values)) outcome = not_finite("", p.at, "it sent");
+    if (!outcome) {
+      std::string& where = outcome.error().where;
+      where = "rank " + std::to_string(l.other) + (where.empty() ? "" : ", " + where);
+      return std::move(outcome).error();
+    }
+    spare_.push_back(std::move(p.bytes));
+    line.pop_front();
+    ++taken_[index(l.way)];
+    return loss;
+  }
+  /// How many of one way were taken: those before, in the order of the stream.
+  [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return taken_[index(way)]; }
+
+  /// Encodes and starts to send; `with` goes along: the loss with a backward, any finite number with a forward.
+  /// errc::non_finite where `values` are not: what this rank took was, so they were spoilt here.
+  result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
+                    std::span<const std::uint64_t> samples, std::span<const float> values, double with) {
+    if (!stage::all_finite(pool, values)) return not_finite("this stage", m, "it came to");
+    const auto c = crossing_of(l, m, samples);
+    transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
+    std::memcpy(p.bytes.data(), &with, head_bytes);
+    CAUSEWAY_ASSIGN(p.moved, codec.encode(pool, c, values, std::span{p.bytes}.subspan(head_bytes)));
+    p.moved += head_bytes;
+    p.id = id_of(l, m);
+    sent_[index(l.way)].push_back(std::move(p));
+    post_send(sent_[index(l.way)].back());
+    return {};
+  }
+
+  /// An error if something sent this way, but for the last `late` messages, is known not to have left. To be asked after
+  /// each `send`: a neighbour may be waiting for it, and this rank for that neighbour.
+  result<void> look_back(stage::direction way) { return reap(way, options_.late, false); }
+
+  /// Waits until all that was sent this way is gone, but for the last `leave` messages: what became of those is not asked.
+  result<void> flush(stage::direction way, std::size_t leave) { return reap(way, leave, true); }
+
+  /// The other side has taken what was sent this way of micro-batches before `number`.
+  void forget(stage::direction way, std::uint64_t number) {
+    auto& line = sent_[index(way)];
+    while (gone_[index(way)] > 0 && line.front().at.number < number) drop_sent(way);
+  }
+
+  /// Everything is under way again, over `view`, to and from the same ranks, of whom the rank behind has `taken` so many
+  /// forwards and the rank before so many gradients. Needs options::keeps.
+  void go_on(collective::group_view view, const std::array<std::uint64_t, 2>& taken) {
+    for (auto* lines : {&expected_, &sent_}) {
+      for (auto& line : *lines) {
+        for (transfer& p : line) p.op.cancel();
+      }
+    }
+    view_ = std::move(view);
+    gone_ = {};
+    for (const stage::direction way : {stage::direction::forward, stage::direction::backward}) {
+      while (!sent_[index(way)].empty() && sent_[index(way)].front().at.number < taken[index(way)]) drop_sent(way);
+      for (transfer& p : sent_[index(way)]) post_send(p);
+      for (transfer& p : expected_[index(way)]) {
+        p.failed.reset();
+        p.here = false;
+        post(p);
+      }
+    }
+  }
+
+ private:
+  // A number, before what the codec made: the loss of the micro-batch with its backward.
+  static constexpr std::size_t head_bytes = sizeof(double);
+
+  struct transfer {
+    stream_place at;
+    std::uint32_t peer = 0;
+    std::vector<std::byte> bytes;
+    net::message_id id{};
+    net::scoped_operation op{};
+    std::size_t moved = 0;
+    bool here = false;
+    std::optional<error> failed{};  // for good
+  };
+
+  static constexpr std::size_t index(stage::direction way) noexcept { return static_cast<std::size_t>(way); }
+
+  [[nodiscard]] stage::crossing crossing_of(const stream_line& l, const stream_place& m,
+                                            std::span<const std::uint64_t> samples) const {
+    return {.edge = l.edge,
+            .way = l.way,
+            .rows = options_.shape.rows,
+            .width = options_.shape.width,
+            .sequences = options_.shape.sequences,
+            .samples = samples,
+            .seed = mix(options_.seed, m.step, mix(l.edge, static_cast<std::uint64_t>(l.way), m.piece))};
+  }
+
+  [[nodiscard]] net::message_id id_of(const stream_line& l, const stream_place& m) const {
+    const std::uint32_t channel = options_.channel + static_cast<std::uint32_t>(l.way);
+    return {.channel = collective::numbered(channel, l.edge), .step = (m.step << most_micro_batch_bits) | m.piece};
+  }
+
+  // What was late may still come; of what failed otherwise nothing will.
+  result<void> arrive(transfer& p) {
+    if (p.failed) return *p.failed;
+    if (p.here) return {};
+    if (!p.op.started()) post(p);
+    const auto moved = p.op.wait(options_.deadline);
+    if (!moved) {
+      if (moved.error().code != errc::timeout) p.failed = moved.error();
+      return moved.error();
+    }
+    p.moved = *moved;
+    p.here = true;
+    return {};
+  }
+
+  result<void> decode(Codec& codec, thread_pool& pool, const stream_line& l, const transfer& p,
+                      std::span<const std::uint64_t> samples, std::span<float> values, double& loss) {
+    const std::span<const std::byte> bytes{p.bytes.data(), p.moved};
+    if (bytes.size() < head_bytes) return fail(errc::protocol, "", "it sent a boundary tensor without its head");
+    std::memcpy(&loss, bytes.data(), head_bytes);
+    if (!std::isfinite(loss)) return fail(errc::non_finite, "", "it sent a loss that is not finite");
+    return codec.decode(pool, crossing_of(l, p.at, samples), bytes.subspan(head_bytes), values);
+  }
+
+  void post(transfer& p) { p.op = {view_, view_.receive(p.peer, p.id, p.bytes)}; }
+  void post_send(transfer& p) {
+    p.op = {view_, view_.send(p.peer, p.id, std::span<const std::byte>{p.bytes}.first(p.moved))};
+  }
+
+  // A send that failed stays, and is made again when somebody asks next.
+  result<void> reap(stage::direction way, std::size_t leave, bool waits) {
+    auto& line = sent_[index(way)];
+    auto& gone = gone_[index(way)];
+    while (line.size() - gone > leave) {
+      transfer& p = line[gone];
+      if (!p.op.started()) post_send(p);
+      if (!waits && !p.op.done()) return {};
+      CAUSEWAY_TRY(p.op.wait(options_.deadline));
+      ++gone;
+      if (!options_.keeps) drop_sent(way);
+    }
+    return {};
+  }
+  void drop_sent(stage::direction way) {
+    auto& line = sent_[index(way)];
+    spare_.push_back(std::move(line.front().bytes));
+    line.pop_front();
+    if (gone_[index(way)] > 0) --gone_[index(way)];
+  }
+
+  [[nodiscard]] static error not_finite(const std::string& whose, const stream_place& m, const std::string& how) {
+    return fail(errc::non_finite, whose,
+                how + " values that are not finite for micro-batch " + std::to_string(m.piece) + " of step " +
+                    std::to_string(m.step));
+  }
+
+  [[nodiscard]] std::vector<std::byte> buffer(std::size_t bytes) {
+    std::vector<std::byte> b;
+    if (!spare_.empty()) {
+      b = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    b.resize(bytes);
+    return b;
+  }
+
+  collective::group_view view_;
+  options options_;
+  std::array<std::deque<transfer>, 2> expected_;  // by way
+  std::array<std::deque<transfer>, 2> sent_;
+  std::array<std::size_t, 2> gone_{};     // of those, the first: known to have left
+  std::array<std::uint64_t, 2> taken_{};  // of all that was expected
+  std::vector<std::vector<std::byte>> spare_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_MAILBOX_HPP
+
+// ---- causeway/parallel/pipeline/async_pipeline_stash.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STASH_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STASH_HPP
+
+// Weight stashing (PipeDream: Narayanan et al., SOSP 2019): parameters as they were in earlier steps, kept until the last
+// micro-batch that went forward with them has come back.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Versions of a flat parameter buffer, by step. Memory: 4 bytes a parameter for each. One thread.
+class weight_stash {
+ public:
+  /// Keeps `values` as those of `step`, which is later than all that are kept. Moves 8 bytes a parameter.
+  CAUSEWAY_DECL void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values);
+
+  /// Exchanges `values` with those of `step`; doing so again undoes it. False, and nothing done, if none are kept of it.
+  /// Moves 16 bytes a parameter.
+  CAUSEWAY_DECL bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values);
+
+  /// Versions of steps before `step` are not needed any more. The memory of one is kept for the next.
+  CAUSEWAY_DECL void forget_before(std::uint64_t step);
+
+  [[nodiscard]] std::size_t size() const noexcept { return versions_.size(); }
+
+ private:
+  struct version {
+    std::uint64_t step = 0;
+    std::vector<float> values;
+  };
+  static constexpr std::int64_t share = 1 << 14;
+
+  std::deque<version> versions_;
+  std::vector<std::vector<float>> spare_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STASH_HPP
+
+// ---- causeway/parallel/pipeline/impl/async_pipeline_stash.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_ASYNC_PIPELINE_STASH_IPP
+#define CAUSEWAY_PARALLEL_PIPELINE_IMPL_ASYNC_PIPELINE_STASH_IPP
+
+// Bodies of parallel/pipeline/async_pipeline_stash.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void weight_stash::keep(thread_pool& pool, std::uint64_t step, std::span<const float> values) {
+  CAUSEWAY_EXPECT(versions_.empty() || versions_.back().step < step);
+  version v{step, {}};
+  if (!spare_.empty()) {
+    v.values = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  v.values.resize(values.size());
+  pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
+    std::copy(values.begin() + part.begin, values.begin() + part.end, v.values.begin() + part.begin);
+  });
+  versions_.push_back(std::move(v));
+}
+
+CAUSEWAY_DECL bool weight_stash::swap(thread_pool& pool, std::uint64_t step, std::span<float> values) {
+  const auto v = std::find_if(versions_.begin(), versions_.end(), [&](const version& w) { return w.step == step; });
+  if (v == versions_.end()) return false;
+  CAUSEWAY_EXPECT(v->values.size() == values.size());
+  pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
+    std::swap_ranges(values.begin() + part.begin, values.begin() + part.end, v->values.begin() + part.begin);
+  });
+  return true;
+}
+
+CAUSEWAY_DECL void weight_stash::forget_before(std::uint64_t step) {
+  while (!versions_.empty() && versions_.front().step < step) {
+    if (spare_.empty()) spare_.push_back(std::move(versions_.front().values));
+    versions_.pop_front();
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_ASYNC_PIPELINE_STASH_IPP
+#endif
+
+// ---- causeway/parallel/pipeline/async_pipeline_stream.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STREAM_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STREAM_HPP
+
+// One rank's part of an endless stream of micro-batches: the forward of the newest, the backward of the oldest in flight,
+// and all that lives between the two. An operation that failed can be asked for again and goes on where it stopped.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a rank's stream is made for.
+struct stream_setup {
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 1;
+  std::uint32_t pieces = 1;      ///< micro-batches of a step
+  std::uint32_t late = 1;        ///< micro-batches that the delay of the rank before is longer
+  std::uint64_t first_step = 0;  ///< the step whose first micro-batch has the number 0
+  nn::block_range blocks;
+  stream_shape shape;
+  float grad_scale = 1;  ///< of the last rank's losses
+  bool stashing = true;
+
+  /// Micro-batches between a forward and its backward on rank `r`.
+  [[nodiscard]] std::uint64_t delay(std::uint32_t r) const noexcept { return std::uint64_t{ranks - 1 - r} * late; }
+};
+
+/// What a policy keeps of a stream without knowing the model: its end.
+class any_stream {
+ public:
+  any_stream() = default;
+  any_stream(const any_stream&) = delete;
+  any_stream& operator=(const any_stream&) = delete;
+  virtual ~any_stream() = default;
+};
+
+/// One thread. The model, whose memory it uses, must outlive it.
+template <StageModel M, class Codec>
+class async_stream final : public any_stream {
+ public:
+  async_stream(collective::group_view view, const typename async_pipeline_mailbox<Codec>::options& mailbox,
+               const stream_setup& setup)
+      : setup_{setup}, mailbox_{std::move(view), mailbox} {}
+
+  [[nodiscard]] const stream_setup& setup() const noexcept { return setup_; }
+  /// Where the mailbox keeps what it sent: see there. `taken` by the neighbours, as theirs say of themselves.
+  void go_on(collective::group_view view, const std::array<std::uint64_t, 2>& taken) {
+    mailbox_.go_on(std::move(view), taken);
+  }
+  [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return mailbox_.taken(way); }
+  /// How long the waits that begin from now on may take.
+  void deadline(time_point at) noexcept { mailbox_.deadline(at); }
+  /// Micro-batches whose backward is still to come.
+  [[nodiscard]] std::size_t in_flight() const noexcept { return units_.size(); }
+  [[nodiscard]] std::size_t stashed() const noexcept { return stash_.size(); }
+
+  /// Whether the stream ends with the step of the newest forward, as the first rank said with it.
+  [[nodiscard]] bool ends() const noexcept { return ends_; }
+
+  /// The forward of micro-batch `number`, which is `piece`: takes its input, computes, sends its output. `ends`: the first
+  /// rank's word to all others, see there; on these it says nothing.
+  result<void> forward(M& model, Codec& codec, std::uint64_t number, const batch& piece, std::uint64_t dropout,
+                       bool ends = false) {
+    if (lost_) return *lost_;
+    thread_pool& pool = model.backend().pool();
+    post_forwards(codec, number);
+    if (units_.empty() || units_.back().place.number != number) {
+      CAUSEWAY_TRY(take_input(model, codec, piece, ends));
+      CAUSEWAY_TRY(compute(model, number, piece, dropout));
+    }
+    unit& u = units_.back();
+    if (u.pass.output.value) {
+      CAUSEWAY_TRY(mailbox_.send(codec, pool, line(stage::direction::forward, true), u.place, u.samples,
+                                 u.pass.output.value.template span<float>(), ends_ ? 1.0 : 0.0));
+      u.pass.output.value.reset();  // the backward needs only its slot
+      mailbox_.expect(codec, line(stage::direction::backward, false), u.place);
+    }
+    return mailbox_.look_back(stage::direction::forward);
+  }
+
+  /// The backward of the oldest micro-batch in flight: takes the gradient of its output, computes, sends that of its
+  /// input. Gives its loss, a sum over tokens. After an error gradients may be those of the micro-batch already.
+  result<double> backward(M& model, Codec& codec) {
+    if (lost_) return *lost_;
+    CAUSEWAY_EXPECT(!units_.empty());
+    unit& u = units_.front();
+    thread_pool& pool = model.backend().pool();
+    if (!u.done) {
+      if (!last() && !u.d_output) CAUSEWAY_TRY(take_gradient(model, codec, u));
+      CAUSEWAY_TRY(differentiate(model, u));
+    }
+    if (u.d_input) {
+      CAUSEWAY_TRY(mailbox_.send(codec, pool, line(stage::direction::backward, true), u.place, u.samples,
+                                 u.d_input.template span<float>(), u.pass.loss));
+      u.d_input.reset();
+    }
+    CAUSEWAY_TRY(mailbox_.look_back(stage::direction::backward));
+    const double loss = u.pass.loss;
+    mailbox_.forget(stage::direction::forward, u.place.number + 1);  // whose gradient is back has arrived
+    u.tape->clear();
+    spare_.push_back(std::move(*u.tape));
+    units_.pop_front();
+    return loss;
+  }
+
+  /// The end of a stream whose micro-batches have all come back: all that was sent has left.
+  result<void> end() { return mailbox_.flush(stage::direction::backward, 0); }
+  /// Parameters have moved between two backwards: those of micro-batches that are back are not needed any more.
+  void forget_versions() {
+    stash_.forget_before(units_.empty() ? std::numeric_limits<std::uint64_t>::max() : units_.front().place.step);
+  }
+
+  /// What a neighbour takes in this same step must have left before its end, as it may be the last: all forwards, and the
+  /// gradients but for those of later steps. Keeps the parameters for what is in flight.
+  result<void> end_step(M& model, std::uint64_t step) {
+    CAUSEWAY_TRY(mailbox_.flush(stage::direction::forward, 0));
+    CAUSEWAY_TRY(mailbox_.flush(stage::direction::backward, setup_.late));
+    stash_.forget_before(units_.empty() ? step + 1 : units_.front().place.step);
+    if (setup_.stashing && !units_.empty() && units_.back().place.step == step) {
+      stash_.keep(model.backend().pool(), step, model.parameters().values());
+    }
+    return {};
+  }
+
+ private:
+  using tape_type = typename M::tape_type;
+
+  struct unit {
+    stream_place place;
+    std::optional<tape_type> tape;
+    nn::stage_pass pass;
+    std::vector<std::int32_t> inputs;  // the caller's are gone when the backward comes
+    std::vector<std::int32_t> targets;
+    std::vector<std::uint64_t> samples;
+    tensor d_output;
+    tensor d_input;
+    bool done = false;  // gradients are computed
+  };
+
+  [[nodiscard]] bool last() const noexcept { return setup_.rank + 1 == setup_.ranks; }
+
+  // To the neighbour that takes (outward) or gives this way.
+  [[nodiscard]] stream_line line(stage::direction way, bool outward) const noexcept {
+    const bool up = (way == stage::direction::forward) == outward;  // towards the last rank
+    return {way, up ? setup_.rank : setup_.rank - 1, up ? setup_.rank + 1 : setup_.rank - 1};
+  }
+
+  [[nodiscard]] stream_place place_of(std::uint64_t number) const noexcept {
+    return {number, setup_.first_step + number / setup_.pieces, static_cast<std::uint32_t>(number % setup_.pieces)};
+  }
+
+  // The rank before may be `late` micro-batches further: their receives are posted before their batch is known.
+  void post_forwards(Codec& codec, std::uint64_t number) {
+    if (setup_.rank == 0) return;
+    for (; next_posted_ <= number + setup_.late; ++next_posted_) {
+      mailbox_.expect(codec, line(stage::direction::forward, false), place_of(next_posted_));
+    }
+  }
+
+  result<void> take_input(M& model, Codec& codec, const batch& piece, bool ends) {
+    if (setup_.rank == 0) ends_ = ends;
+    if (setup_.rank == 0 || input_) return {};
+    tensor values = boundary(model);
+    CAUSEWAY_ASSIGN(const double word, mailbox_.take(codec, model.backend().pool(), line(stage::direction::forward, false),
+                                                     piece.samples, values.template span<float>()));
+    ends_ = word != 0;
+    input_ = std::move(values);
+    // Who sends this forward has all gradients before that of its oldest micro-batch in flight.
+    const std::uint64_t in_flight = setup_.delay(setup_.rank - 1);
+    const std::uint64_t number = mailbox_.taken(stage::direction::forward) - 1;
+    if (number > in_flight) mailbox_.forget(stage::direction::backward, number - in_flight);
+    return {};
+  }
+
+  result<void> compute(M& model, std::uint64_t number, const batch& piece, std::uint64_t dropout) {
+    unit u;
+    u.place = place_of(number);
+    u.inputs.assign(piece.inputs.begin(), piece.inputs.end());
+    u.targets.assign(piece.targets.begin(), piece.targets.end());
+    u.samples.assign(piece.samples.begin(), piece.samples.end());
+    u.tape.emplace(spare_tape(model));
+    const nn::micro_batch b{u.inputs, u.targets, piece.sequences, setup_.grad_scale, dropout};
+    CAUSEWAY_ASSIGN(u.pass, model.forward_stage(*u.tape, setup_.blocks, b, input_, nn::pass_kind::recorded));
+    input_.reset();
+    units_.push_back(std::move(u));
+    return {};
+  }
+
+  result<void> take_gradient(M& model, Codec& codec, unit& u) {
+    tensor values = boundary(model);
+    CAUSEWAY_ASSIGN(u.pass.loss, mailbox_.take(codec, model.backend().pool(), line(stage::direction::backward, false),
+                                               u.samples, values.template span<float>()));
+    u.d_output = std::move(values);
+    return {};
+  }
+
+  // With the parameters of its forward, where they are kept; else with those of now.
+  result<void> differentiate(M& model, unit& u) {
+    thread_pool& pool = model.backend().pool();
+    const bool swapped = stash_.swap(pool, u.place.step, model.parameters().values());
+    if (swapped) model.parameters().touch();
+    auto d_input = model.backward_stage(*u.tape, u.pass, std::move(u.d_output));
+    if (swapped) {
+      stash_.swap(pool, u.place.step, model.parameters().values());
+      model.parameters().touch();
+    }
+    if (!d_input) {
+      lost_ = fail(d_input.error().code, "async_pipeline",
+                   "a micro-batch in flight was lost in its backward: " + d_input.error().text() +
+                       "; start again from a checkpoint");
+      return *lost_;
+    }
+    u.d_input = std::move(*d_input);
+    u.done = true;
+    return {};
+  }
+
+  [[nodiscard]] tensor boundary(M& model) {
+    if (!memory_) memory_.emplace(model.make_tape());
+    return memory_->make(dtype::f32, {setup_.shape.rows, setup_.shape.width});
+  }
+
+  [[nodiscard]] tape_type spare_tape(M& model) {
+    if (spare_.empty()) return model.make_tape();
+    tape_type t = std::move(spare_.back());
+    spare_.pop_back();
+    return t;
+  }
+
+  stream_setup setup_;
+  async_pipeline_mailbox<Codec> mailbox_;
+  weight_stash stash_;
+  std::optional<tape_type> memory_;  // gives boundary tensors
+  std::deque<unit> units_;           // in flight, oldest first
+  std::vector<tape_type> spare_;
+  tensor input_;  // taken for a forward that is not computed yet
+  bool ends_ = false;
+  std::uint64_t next_posted_ = 0;
+  std::optional<error> lost_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STREAM_HPP
+
+// ---- causeway/parallel/pipeline/pipeline_place.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_PLACE_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_PLACE_HPP
+
+// Which peer holds which stage of which replica, and which blocks that is. A replica is one whole pipeline; its ranks are
+// peers in the order of the model.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Equal on all peers.
+struct pipeline_options {
+  std::int64_t micro_batches = 4;  ///< pieces that a batch is cut into; more: less bubble, smaller products
+  std::uint32_t ranks = 0;         ///< peers of a pipeline; 0: all peers are one pipeline
+  /// [replica][rank]: the peer, as a planner placed it. None: peer = replica · ranks + rank.
+  std::vector<std::vector<net::peer_index>> placement{};
+  /// The first block of every virtual stage but the first, rising. None: blocks are spread evenly.
+  std::vector<std::int64_t> cuts{};
+  /// Stages of different replicas are paired anew for every micro-batch, at random (NoLoCo):
+  /// parallel/pipeline/random_routes.hpp.
+  bool random_routes = false;
+};
+
+/// Where a peer is.
+struct pipeline_place {
+  std::uint32_t replica = 0;
+  std::uint32_t rank = 0;
+  std::vector<net::peer_index> pipeline;             ///< the peers of its pipeline, by rank
+  std::vector<net::peer_index> group;                ///< the peers of all pipelines that hold the same stage, by replica
+  std::vector<std::vector<net::peer_index>> rows{};  ///< [replica][rank]: everybody
+
+  [[nodiscard]] std::uint32_t ranks() const noexcept { return static_cast<std::uint32_t>(pipeline.size()); }
+  [[nodiscard]] std::uint32_t replicas() const noexcept { return static_cast<std::uint32_t>(group.size()); }
+};
+
+/// Where `self` of `peers` peers is.
+CAUSEWAY_DECL [[nodiscard]] result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
+                                                            std::uint32_t peers);
+
+/// The blocks of each chunk of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank,
+/// which micro-batches go through as `path` says.
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<nn::block_range>> chunks_of(const pipeline_options& o,
+                                                                           const pipeline_place& at, std::int64_t layers,
+                                                                           std::uint32_t chunks = 1,
+                                                                           plan::stage_path path = plan::stage_path::round);
+
+/// What of the model that is: the same blocks, where chunks that stand one after another are one range.
+CAUSEWAY_DECL [[nodiscard]] result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
+                                                           std::int64_t layers, std::uint32_t chunks = 1,
+                                                           plan::stage_path path = plan::stage_path::round);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_PLACE_HPP
+
+// ---- causeway/parallel/pipeline/impl/pipeline_place.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_PLACE_IPP
+#define CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_PLACE_IPP
+
+// Bodies of parallel/pipeline/pipeline_place.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
+
+/// The placement that `o` means for `peers` peers.
+CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
+                                                                             std::uint32_t peers) {
+  if (!o.placement.empty()) return o.placement;
+  const std::uint32_t ranks = o.ranks == 0 ? peers : o.ranks;
+  if (ranks > peers || peers % ranks != 0) {
+    return wrong_placement(std::to_string(peers) + " peers do not make whole pipelines of " + std::to_string(ranks) +
+                           " ranks; change the number of peers or ranks, or give a placement");
+  }
+  std::vector<std::vector<net::peer_index>> rows(peers / ranks);
+  for (net::peer_index p = 0; p < peers; ++p) rows[p / ranks].push_back(p);
+  return rows;
+}
+
+/// Every replica has the same number of ranks, every peer one place.
+CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows, std::uint32_t peers) {
+  for (const auto& row : rows) {
+    if (row.empty() || row.size() != rows[0].size()) return wrong_placement("all replicas need equally many ranks");
+  }
+  if (collective::has_each_once(rows, peers)) return {};
+  return wrong_placement("every one of the " + std::to_string(peers) + " peers needs exactly one place");
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self, std::uint32_t peers) {
+  CAUSEWAY_ASSIGN(const auto rows, detail::placement_of(o, peers));
+  CAUSEWAY_TRY(detail::check_placement(rows, peers));
+  pipeline_place at;
+  for (std::uint32_t replica = 0; replica < rows.size(); ++replica) {
+    const auto found = std::find(rows[replica].begin(), rows[replica].end(), self);
+    if (found == rows[replica].end()) continue;
+    at.replica = replica;
+    at.rank = static_cast<std::uint32_t>(found - rows[replica].begin());
+    at.pipeline = rows[replica];
+  }
+  for (const auto& row : rows) at.group.push_back(row[at.rank]);
+  at.rows = rows;
+  return at;
+}
+
+CAUSEWAY_DECL result<std::vector<nn::block_range>> chunks_of(const pipeline_options& o, const pipeline_place& at,
+                                                             std::int64_t layers, std::uint32_t chunks,
+                                                             plan::stage_path path) {
+  const plan::schedule shape{at.ranks(), chunks, 1, true, {}, path};
+  const std::int64_t stages = path == plan::stage_path::two_ways ? at.ranks() : std::int64_t{at.ranks()} * chunks;
+  std::vector<std::int64_t> starts{0};
+  starts.insert(starts.end(), o.cuts.begin(), o.cuts.end());
+  if (o.cuts.empty()) {
+    starts.clear();
+    for (std::int64_t v = 0; v < stages; ++v) starts.push_back(v * layers / stages);
+  }
+  starts.push_back(layers);
+  bool rises = static_cast<std::int64_t>(starts.size()) == stages + 1;
+  for (std::size_t i = 0; rises && i + 1 < starts.size(); ++i) rises = starts[i] < starts[i + 1];
+  if (!rises) {
+    return fail(errc::invalid_argument, "pipeline cuts",
+                std::to_string(layers) + " blocks do not fall into " + std::to_string(stages) +
+                    " stages of one block or more; give one rising cut for every stage but the first, or use fewer stages");
+  }
+  std::vector<nn::block_range> ranges;
+  for (std::uint32_t c = 0; c < chunks; ++c) {
+    const std::size_t v = plan::virtual_stage(shape, {at.rank, c});
+    ranges.push_back({starts[v], starts[v + 1]});
+  }
+  return ranges;
+}
+
+CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at, std::int64_t layers,
+                                             std::uint32_t chunks, plan::stage_path path) {
+  CAUSEWAY_ASSIGN(std::vector<nn::block_range> ranges, chunks_of(o, at, layers, chunks, path));
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<nn::block_range> apart;
+  for (const nn::block_range& r : ranges) {
+    if (!apart.empty() && apart.back().last == r.first) {
+      apart.back().last = r.last;
+    } else {
+      apart.push_back(r);
+    }
+  }
+  nn::model_part part{std::move(apart)};
+  CAUSEWAY_TRY(part.check(layers));
+  return part;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_PLACE_IPP
+#endif
+
+// ---- causeway/parallel/async_pipeline.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
+#define CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
+
+// A model cut into stages on several peers, asynchronous: micro-batches stream through without a flush, and every stage
+// updates its parameters on its own, with gradients that are late. No bubble but that of filling the pipeline once.
+// PipeDream (Narayanan et al., SOSP 2019); with optim::nadam, whose look-ahead makes up for the delay, NAG-PP (Ajanthan et
+// al., ICML 2025, arXiv 2505.01099).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// All but `stashing` equal on all peers.
+struct async_pipeline_options {
+  pipeline_options cut{.micro_batches = 1};  ///< one update after so many micro-batches, the pieces of a step's batch
+  /// Backwards use the parameters of their forward (PipeDream). Off: those of now, which saves their memory; the gradient
+  /// then mixes two versions.
+  bool stashing = true;
+  /// Micro-batches in flight on each boundary besides PipeDream's one. With a of them a boundary's latency there and back
+  /// is hidden if it is at most the compute of a micro-batches; without, a latency of l seconds makes a step 2 l (p-1) / p
+  /// longer. Gradients are as much later.
+  std::uint32_t ahead = 0;
+};
+
+/// In its step t (from 0) rank r of p runs the forward of micro-batch t and the backward of micro-batch t - d, the oldest
+/// in flight, for d = (p - 1 - r)·(1 + ahead): the step's gradient and loss are those of batch t - d. With k micro-batches
+/// a step they are those of micro-batches t·k - d to t·k + k - 1 - d, and at most ceil(d / k) updates come between a
+/// forward and its backward. Before the first gradient is back a step moves nothing, and its loss is not a number.
+///
+/// The replicas of a stage exchange among themselves: with a policy of gradients that of each update, in the order of
+/// updates. A step before the first gradient is back has no update, and no such exchange.
+///
+/// The last peer may be d steps behind the first. Batches must have one shape. Clipping is by each stage's own norm.
+/// Micro-batches in flight are not part of a checkpoint and are dropped at the end of training: the last d of rank r count
+/// as samples, but it did not learn from them; after a restore the pipeline fills anew.
+///
+/// Bytes per micro-batch and boundary: what the codec makes of [tokens, width], and 8, each way. Memory: activations and
+/// the gradient's receive of d + 1 micro-batches; with stashing ceil(d / k) copies of the parameters, and one spare.
+template <stage::ActivationCodec Codec = stage::plain>
+class async_pipeline {
+ public:
+  static constexpr std::string_view name = "async_pipeline";
+  static constexpr parallel_traits traits{.staged = true, .global_step = false};
+  static constexpr std::uint32_t state_version = 100 + Codec::state_version;
+
+  explicit async_pipeline(async_pipeline_options options = {}, Codec codec = Codec{})
+      : options_{std::move(options)}, codec_{std::move(codec)} {}
+
+  /// Finds this peer's place, and checks that the parts of all its pipeline's peers make one model, at one step.
+  result<void> start(auto& ctx) {
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
+    return {};  // the refusal is the only error
+  }
+
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    CAUSEWAY_TRY(check_batch(ctx, b));
+    auto& stream = stream_of(ctx, b);
+    if (!begun_) {
+      codec_.begin_step();
+      forwards_ = backwards_ = 0;
+      loss_ = 0;
+    } else {
+      std::copy(kept_.begin(), kept_.end(), ctx.gradients().begin());  // of what this step did before it failed
+    }
+    begun_ = true;
+    moved_ = 0;
+    const time_point begin = ctx.clock().now();
+    stream.deadline(deadline(ctx));
+    const auto outcome = run_step(ctx, stream, b);
+    if (!outcome) {
+      kept_.assign(ctx.gradients().begin(), ctx.gradients().end());
+      return outcome.error();
+    }
+    begun_ = false;
+    step_times_.observe(ctx.clock().now() - begin);
+    ++turn_;
+    return yield(ctx, b);
+  }
+
+  /// Of this stage alone: the others are at other steps.
+  result<float> norm(auto& ctx) {
+    moved_ = 1;
+    return ctx.own_norm();
+  }
+
+  result<void> after_step(auto&) {
+    CAUSEWAY_TRY(codec_.commit_step());
+    moved_ = 0;
+    return {};
+  }
+
+  /// Forward only, with every stage's parameters of now, which have come to the same step. Boundaries cross as f32.
+  result<double> evaluate(auto& ctx, const batch& b) {
+    CAUSEWAY_TRY(check_batch(ctx, b, false));
+    auto view = view_of(ctx);
+    return evaluate_batch(
+        ctx, view, chunks_, pieces(), b,
+        {.channel = evaluation_channel, .step = ctx.step(), .seed = place_.replica, .deadline = deadline(ctx)},
+        exchange(ctx, ctx.step()));
+  }
+
+  void serialize(auto& ar) {
+    ar(moved_);
+    codec_.serialize(ar);
+  }
+
+  [[nodiscard]] const pipeline_place& place() const noexcept { return place_; }
+  /// Micro-batches between a forward and its backward on this rank.
+  [[nodiscard]] std::uint64_t delay() const noexcept {
+    return place_.pipeline.empty() ? 0 : std::uint64_t{place_.ranks() - 1 - place_.rank} * (1 + options_.ahead);
+  }
+  [[nodiscard]] Codec& codec() noexcept { return codec_; }
+  [[nodiscard]] const async_pipeline_options& options() const noexcept { return options_; }
+
+ private:
+  // Channels of activations, as in pipeline: 0, 1 training; 2, 3 evaluation; 4 what the stages tell each other.
+  static constexpr std::uint32_t first_channel = collective::channels::activations;
+  static constexpr std::uint32_t evaluation_channel = first_channel + 2;
+
+  template <class Context>
+  using stream_type = async_stream<std::remove_cvref_t<decltype(std::declval<Context&>().model())>, Codec>;
+
+  result<void> begin(auto& ctx) {
+    if (ctx.elastic()) {
+      return fail(errc::unsupported, "async_pipeline",
+                  "peers that come and go need parallel::local_async_pipeline; use fault::fail_stop here");
+    }
+    CAUSEWAY_TRY(check_options());
+    CAUSEWAY_ASSIGN(place_, place_in(options_.cut, ctx.world().self(), ctx.world().size()));
+    if (place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held) {
+      return fail(errc::unsupported, "async_pipeline",
+                  "first and last stage share a token table, whose gradients would be of different batches; build the "
+                  "model with tie = false, or use parallel::pipeline");
+    }
+    chunks_ = ctx.model().part().ranges(ctx.model().blocks());
+    ctx.form_group(place_.group);
+    auto view = view_of(ctx);
+    // A peer that was stopped in an exchange has the step behind it, but for that.
+    return agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), 1, ctx.step() + moved_}, chunks_, exchange(ctx, 0));
+  }
+
+  [[nodiscard]] result<void> check_options() const {
+    CAUSEWAY_TRY(check_micro_batches(name, options_.cut.micro_batches));
+    if (options_.ahead >= 1U << most_ahead_bits) {
+      return fail(errc::invalid_argument, "async_pipeline",
+                  std::to_string(options_.ahead) + " micro-batches ahead; choose fewer than 65536");
+    }
+    return {};
+  }
+
+  // Equal on peers that can be stages of one pipeline.
+  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
+    hasher h;
+    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(name)).add_value(codec_.agreement());
+    h.add_value(options_.cut.micro_batches).add_value(options_.ahead);
+    return h.finish();
+  }
+
+  [[nodiscard]] collective::group_view view_of(auto& ctx) const { return {ctx.world(), place_.pipeline}; }
+
+  // `step`: on which the stages agree; 0 before they do.
+  [[nodiscard]] pipeline_exchange exchange(auto& ctx, std::uint64_t step) const {
+    pipeline_exchange t{{.channel = first_channel + 4, .step = step}, ctx.exchange_options()};
+    t.options.deadline = deadline(ctx);
+    return t;
+  }
+  // No wait is longer than a step has ever taken, with room for a neighbour that saves a checkpoint or is in an exchange;
+  // before the first, a day. So a peer that hangs ends the run with an error that names whom this one waited for.
+  [[nodiscard]] time_point deadline(auto& ctx) const {
+    return std::min(ctx.exchange_options().deadline, step_times_.deadline(ctx.clock().now()));
+  }
+
+  result<void> check_batch(auto& ctx, const batch& b, bool training = true) const {
+    const std::int64_t k = options_.cut.micro_batches;
+    CAUSEWAY_TRY(parallel::check_batch(name, b, k));
+    if (!training || !stream_ || shape_of(ctx, b) == shape_) return {};
+    return fail(errc::invalid_argument, "async_pipeline",
+                "batches of different shapes cannot follow each other; give all of them " +
+                    std::to_string(shape_.sequences * k) + " sequences of " +
+                    std::to_string(shape_.rows / shape_.sequences) + " tokens");
+  }
+
+  [[nodiscard]] stream_shape shape_of(auto& ctx, const batch& b) const {
+    const std::int64_t k = options_.cut.micro_batches;
+    return {b.sequences / k, b.tokens() / k, ctx.model().width()};
+  }
+
+  template <class Context>
+  stream_type<Context>& stream_of(Context& ctx, const batch& b) {
+    if (!stream_) {
+      shape_ = shape_of(ctx, b);
+      const typename async_pipeline_mailbox<Codec>::options mailbox{
+          .channel = first_channel, .seed = place_.replica, .shape = shape_, .late = std::size_t{1} + options_.ahead};
+      const stream_setup setup{.rank = place_.rank,
+                               .ranks = place_.ranks(),
+                               .pieces = pieces(),
+                               .late = 1 + options_.ahead,
+                               .first_step = ctx.step(),
+                               .blocks = chunks_[0],
+                               .shape = shape_,
+                               .grad_scale = 1.0F / static_cast<float>(b.tokens()),
+                               .stashing = options_.stashing};
+      stream_ = std::make_unique<stream_type<Context>>(view_of(ctx), mailbox, setup);
+    }
+    return static_cast<stream_type<Context>&>(*stream_);
+  }
+
+  [[nodiscard]] std::uint32_t pieces() const noexcept { return static_cast<std::uint32_t>(options_.cut.micro_batches); }
+
+  // One forward, one backward, in turn; goes on where it stopped.
+  result<void> run_step(auto& ctx, auto& stream, const batch& b) {
+    const std::int64_t each = b.sequences / pieces();
+    const std::uint64_t first = turn_ * pieces();
+    for (std::uint32_t i = 0; i < pieces(); ++i) {
+      if (forwards_ == i) {
+        CAUSEWAY_TRY(stream.forward(ctx.model(), codec_, first + i, b.slice(i * each, each), ctx.dropout_stream(i)));
+        ++forwards_;
+      }
+      if (first + forwards_ - returned_ > delay()) {  // not by what is in flight: a forward may have failed half-way
+        CAUSEWAY_ASSIGN(const double loss, stream.backward(ctx.model(), codec_));
+        loss_ += loss;
+        ++backwards_, ++returned_;
+      }
+    }
+    return stream.end_step(ctx.model(), stream.setup().first_step + turn_);
+  }
+
+  // The step's gradient is the mean over the micro-batches that came back in it: all but in the first steps.
+  double yield(auto& ctx, const batch& b) {
+    if (backwards_ == 0) {
+      ctx.skip_inner_step();
+      moved_ = 1;
+      return std::numeric_limits<double>::quiet_NaN();
+    }
+    const double share = static_cast<double>(backwards_) / pieces();
+    if (backwards_ < pieces()) {
+      const auto g = ctx.gradients();
+      kernels::scale(ctx.pool(), g.data(), static_cast<float>(1.0 / share), static_cast<std::int64_t>(g.size()));
+    }
+    return loss_ / (share * static_cast<double>(b.tokens()));
+  }
+
+  static constexpr std::uint32_t most_ahead_bits = 16;
+
+  async_pipeline_options options_;
+  Codec codec_;
+  pipeline_place place_;
+  std::vector<nn::block_range> chunks_;
+  stream_shape shape_;
+  net::arrival_statistics step_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
+  std::unique_ptr<any_stream> stream_;  // since the first batch
+  std::uint64_t turn_ = 0;              // steps of this stream
+  std::uint32_t forwards_ = 0;          // done in this step
+  std::uint32_t backwards_ = 0;
+  std::uint64_t returned_ = 0;  // backwards done in all steps
+  double loss_ = 0;             // of those backwards
+  std::vector<float> kept_;     // gradients of a step that failed
+  bool begun_ = false;          // this step has failed, and is to go on
+  std::uint8_t moved_ = 0;      // the step under way needs no more batch: what is missing is an exchange
+};
+static_assert(ParallelismPolicy<async_pipeline<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
+
+// ---- causeway/parallel/elastic/cohort_progress.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORT_PROGRESS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_COHORT_PROGRESS_HPP
+
+// How far a peer has come with its cohort since the last exchange, in a pipeline whose replicas take steps of their own:
+// what it says of that to the others, what it keeps when an attempt is called off, and what it gives up.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer. A regular value.
+class cohort_progress {
+ public:
+  [[nodiscard]] const cohort_member& now() const noexcept { return now_; }
+  [[nodiscard]] const nn::block_range& computes() const noexcept { return computes_; }
+  [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return given_up_steps_; }
+
+  /// What it says of itself before step `step`.
+  CAUSEWAY_DECL [[nodiscard]] cohort_member described(std::uint64_t step, const step_record& record) const;
+
+  // ---- a step -------------------------------------------------------------------------------------------------------
+
+  void begin_gradient() noexcept { now_.complete_in = 0; }
+  /// The peer's part of the replica's gradient is complete. `row`: name_of_row of the replica.
+  void end_gradient(std::uint64_t row) noexcept { now_.complete_in = row; }
+  /// So is all of it: then the replica moves, whoever is lost.
+  void note_sums(double loss, double norm, bool exchanges) noexcept {
+    now_.loss = loss;
+    now_.norm = norm;
+    note_exchange(exchanges);
+  }
+  /// Whether one comes after the step under way.
+  void note_exchange(bool comes) noexcept { now_.exchanges = comes ? 1 : 0; }
+  /// Whether others said what the step under way came to, once.
+  [[nodiscard]] bool was_told() noexcept { return std::exchange(told_, false); }
+  void took_step() noexcept {
+    ++now_.steps;
+    now_.evaluated = 0;
+    now_.taken_in = std::exchange(now_.complete_in, 0);
+  }
+  /// Of a policy whose rounds are `round_samples` of all replicas together (0: they are others): whether one ends with a
+  /// step on a global batch of `samples`. It does as soon as one replica has made as many steps as that is batches, and
+  /// after the step under way where peers came or went in the middle of it.
+  [[nodiscard]] bool ends_round(std::uint64_t round_samples, std::uint64_t samples) const noexcept {
+    return round_samples > 0 && (in_round_ || (now_.steps + 1) * samples >= round_samples);
+  }
+  /// Makes a step on so many samples. Only one that is made in one go, and here, says how quick the replica is.
+  template <class Make>
+  result<double> timed(auto& clock, std::uint64_t samples, const Make& make) {
+    const bool whole = !std::exchange(under_way_, true) && !told_;
+    const time_point began = clock.now();
+    CAUSEWAY_ASSIGN(const double loss, make());
+    under_way_ = false;
+    if (whole) samples_ += static_cast<double>(samples), seconds_ += seconds(clock.now() - began);
+    return loss;
+  }
+  void rests() noexcept {
+    now_.evaluated = 0;
+    rested_ = true;
+  }
+  /// Names the evaluation that comes next among those before all steps of a round.
+  [[nodiscard]] std::uint64_t evaluation() const noexcept {
+    return now_.steps * most_evaluations + now_.evaluated % most_evaluations;
+  }
+  void note_evaluation(double sum) noexcept {
+    now_.evaluation = sum;
+    ++now_.evaluated;
+  }
+
+  // ---- between attempts ---------------------------------------------------------------------------------------------
+
+  /// Another one begins, of those who say this.
+  CAUSEWAY_DECL void met(std::span<const cohort_member> members) noexcept;
+  /// Whether the round began with the attempt under way, once.
+  [[nodiscard]] bool began_round() noexcept { return std::exchange(begins_round_, false); }
+
+  /// What this peer has moved, or computed with, is worth nothing.
+  void spoil() noexcept {
+    spoilt_ = true;
+    now_.cohort = 0;
+  }
+  /// The run went back to a saved state; the peer has what the policy keeps alike `of` it, or nothing (0).
+  void go_back(std::uint64_t of) noexcept {
+    spoilt_ = true;
+    now_ = {.state = of};
+  }
+  /// From a checkpoint, without what was in flight then: only with those who were started again from the same step.
+  CAUSEWAY_DECL void start_again() noexcept;
+  /// For good, whatever comes of this attempt.
+  void leave_cohort() noexcept { now_.cohort = 0; }
+
+  /// This peer's replica goes on, with these stages here: more than before, where it keeps a lost peer's.
+  CAUSEWAY_DECL void go_on_with(pipeline_peer& peer);
+  /// This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
+  /// `members`: of those that are in it.
+  CAUSEWAY_DECL result<void> catch_up(std::span<const cohort_member> members);
+  /// A new replica, or none, as `peer` is assigned. Whether the round begins anew for that: not for a peer that has given
+  /// up nothing, which begins with what its last exchange left it: that may be more than the shared parameters.
+  CAUSEWAY_DECL bool join_cohort(pipeline_peer& peer, std::uint64_t step);
+
+  /// The run has the round, and so has this peer.
+  void exchanged(std::uint64_t state) noexcept {
+    now_ = {.state = state};
+    rested_ = false;
+    if (seconds_ > 0) speed_ = std::exchange(samples_, 0.0) / std::exchange(seconds_, 0.0);
+  }
+
+  void serialize(auto& ar) {
+    ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, now_.exchanges, computes_.first,
+       computes_.last);
+    ar(now_.first, now_.share, speed_, samples_, seconds_);
+  }
+
+ private:
+  static constexpr std::uint64_t most_evaluations = 16;  // before one step, whose messages have names of their own
+
+  cohort_member now_;
+  nn::block_range computes_{};
+  bool told_ = false;  // by those who took that step, what they came to
+  bool spoilt_ = false;
+  bool in_round_ = false;  // somebody had made steps of it when the attempt began
+  bool begins_round_ = false;
+  bool rested_ = false;               // in the step under way: whoever is assigned then has to make it
+  bool under_way_ = false;            // a step, also one that is to be tried again
+  double samples_ = 0, seconds_ = 0;  // of steps since the last exchange, and how long they took
+  double speed_ = 0;                  // from there to the one before
+  std::uint64_t given_up_steps_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_COHORT_PROGRESS_HPP
+
+// ---- causeway/parallel/elastic/impl/cohort_progress.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
+
+// Bodies of parallel/elastic/cohort_progress.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL cohort_member cohort_progress::described(std::uint64_t step, const step_record& record) const {
+  cohort_member own = now_;
+  own.speed = speed_;
+  if (spoilt_ || (own.steps == 0 && step != record.step)) own.evaluated = 0;  // the step begins anew
+  return own;
+}
+
+CAUSEWAY_DECL void cohort_progress::start_again() noexcept {
+  if (now_.cohort != 0) now_.cohort = mix(now_.cohort, now_.steps, 1);
+}
+
+CAUSEWAY_DECL void cohort_progress::met(std::span<const cohort_member> members) noexcept {
+  in_round_ = std::any_of(members.begin(), members.end(), [](const cohort_member& m) { return m.steps > 0; });
+  begins_round_ = !in_round_;
+}
+
+CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_member> members) {
+  for (const cohort_member& m : members) {
+    if (m.cohort != now_.cohort || m.state != now_.state || m.steps != now_.steps + 1) continue;
+    if (now_.complete_in == 0 || now_.complete_in != m.taken_in) {
+      now_.cohort = 0;
+      return fail(errc::protocol, "replica", "a peer took a step that this one has no gradient of");
+    }
+    note_sums(m.loss, m.norm, m.exchanges != 0);
+    told_ = true;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL void cohort_progress::go_on_with(pipeline_peer& peer) {
+  computes_ = peer.assignment != nullptr ? peer.assignment->computes : nn::block_range{};
+  peer.held.assigned(computes_, static_cast<std::uint32_t>(peer.place.replica));
+}
+
+CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64_t step) {
+  const step_record& record = peer.record();
+  const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_ || rested_;
+  given_up_steps_ += now_.steps;
+  told_ = spoilt_ = rested_ = under_way_ = false;
+  now_ = {.state = record.state, .evaluated = anew ? 0 : now_.evaluated};
+  go_on_with(peer);
+  if (peer.assignment == nullptr) return anew;
+  now_.slots = static_cast<std::uint32_t>(peer.layout.replicas.size());
+  now_.slot = static_cast<std::uint32_t>(peer.place.replica);
+  now_.first = peer.layout.first_micro_batch(now_.slot);
+  now_.share = peer.layout.replicas[now_.slot].micro_batches;
+  now_.cohort = peer.new_cohort(now_.slot);
+  return anew;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
+#endif
+
+// ---- causeway/parallel/elastic/replica_sums.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
+
+// What the peers of one replica tell each other: the loss of a step and the norm of its gradient over the whole model, and
+// the loss of an evaluation.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The peers of this peer's replica, in the order of the model.
+inline collective::group_view mates_of(const pipeline_peer& peer) {
+  std::vector<net::peer_index> peers;
+  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments)
+    peers.push_back(peer.index_of.at(s.peer));
+  return collective::group_view{*peer.attempt.transport, std::move(peers)};
+}
+
+struct replica_sums {
+  double loss = 0;
+  double norm = 0;
+  bool exchanges = false;  ///< one of them says that an exchange comes after this step
+};
+
+/// Who has heard from all peers of the replica knows that every part of the gradient is complete. `number`: the step;
+/// `own`: this peer's part of it.
+inline result<replica_sums> sums_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number,
+                                            const replica_sums& own) {
+  collective::group_view view = mates_of(peer);
+  CAUSEWAY_ASSIGN(const auto all,
+                  of_all(view, peer.named(pipeline_peer::sums_channel, number),
+                         std::array{own.loss, own.norm * own.norm, own.exchanges ? 1.0 : 0.0}, peer.how(ctx)));
+  double sum = 0, sum_of_squares = 0;
+  bool exchanges = false;
+  for (const auto& [one, of_one, exchange] : all) {
+    sum += one;
+    sum_of_squares += of_one;
+    exchanges = exchanges || exchange != 0;
+  }
+  if (!std::isfinite(sum) || !std::isfinite(sum_of_squares)) {
+    return fail(errc::non_finite, "replica", "a peer of it told a loss or a norm that is not finite");
+  }
+  return replica_sums{sum, std::sqrt(sum_of_squares), exchanges};
+}
+
+/// The same of evaluation `number`.
+inline result<double> evaluation_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number, double loss) {
+  collective::group_view view = mates_of(peer);
+  CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::done_channel, number), loss, peer.how(ctx)));
+  return std::accumulate(all.begin(), all.end(), 0.0);
+}
+
+/// Of this peer's replica alone, on `b` in `pieces` pieces: the sum of token losses. Not a number: this peer rests, or the
+/// others are through with it.
+inline result<double> loss_of_replica(auto& ctx, pipeline_peer& peer, cohort_progress& progress, replica_evaluations& known,
+                                      const batch& b, std::int64_t pieces) {
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  if (peer.assignment == nullptr) return none;
+  if (progress.now().steps == known.steps && progress.now().evaluated < known.through_with) {
+    return std::exchange(known.missed, none);
+  }
+  stage::layout alone{{peer.layout.replicas[peer.place.replica]}};
+  alone.replicas.front().micro_batches = static_cast<std::uint32_t>(pieces);
+  const std::uint64_t number = progress.evaluation();
+  CAUSEWAY_ASSIGN(const double own,
+                  peer.forward_only(ctx, alone, {0, peer.place.rank}, b, alone.replicas.front().micro_batches,
+                                    (peer.attempt.round << 16U) + number % (1U << 16U)));
+  return evaluation_of_replica(ctx, peer, number, own);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
+
+// ---- causeway/parallel/elastic/shadows.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_SHADOWS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_SHADOWS_HPP
+
+// Where peers of a replica that takes steps of its own keep stages of others, for when these are lost: what makes the copy
+// the live stage, bit for bit. It begins as one, and makes each of its steps, by the same gradient.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Those of a replica that hold a block, as the transport numbers them; and the place of the one that computes it.
+inline std::pair<std::vector<net::peer_index>, net::peer_index> copies_of(const pipeline_peer& peer, std::int64_t block) {
+  std::vector<net::peer_index> peers;
+  net::peer_index source = 0;
+  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments) {
+    if (!s.holds(block)) continue;
+    if (s.computes.first <= block && block < s.computes.last) source = static_cast<net::peer_index>(peers.size());
+    peers.push_back(peer.index_of.at(s.peer));
+  }
+  return {std::move(peers), source};
+}
+
+/// values ← what the peers of this peer's replica have there that compute each block, at those who hold it besides.
+/// `values`: as the parameters lie. All of the replica call it, in the same order; `name`: another one each time in an
+/// attempt. 4 bytes a value that is kept.
+inline result<void> copy_to_shadows(auto& ctx, const pipeline_peer& peer, std::span<float> values, std::uint64_t name) {
+  const std::int64_t layers = ctx.model().blocks();
+  for (std::int64_t b = 0; b < layers; ++b) {
+    if (!peer.assignment->holds(b)) continue;
+    auto [peers, source] = copies_of(peer, b);
+    if (peers.size() < 2) continue;
+    collective::group_view view{*peer.attempt.transport, std::move(peers)};
+    const auto id = peer.named(pipeline_peer::move_channel, mix(name, static_cast<std::uint64_t>(b) + 1));
+    const auto block = blocks_in(values, ctx.model().parameters().segments(), {b, b + 1}, layers);
+    CAUSEWAY_TRY(collective::broadcast(view, id, source, block, peer.how(ctx)));
+  }
+  return {};
+}
+
+/// Of the replica's next step.
+inline result<void> give_gradient_to_shadows(auto& ctx, const pipeline_peer& peer, std::uint64_t steps) {
+  constexpr std::uint64_t gradient = 0x67726164;
+  return copy_to_shadows(ctx, peer, ctx.gradients(), mix(gradient, steps));
+}
+
+/// A replica begins: live parameters, and the inner optimizer's moments. In each round 12 bytes a parameter that is kept,
+/// with AdamW.
+inline result<void> begin_shadows(auto& ctx, const pipeline_peer& peer) {
+  constexpr std::uint64_t beginning = 0x626567696E;
+  std::uint64_t row = 0;
+  CAUSEWAY_TRY(copy_to_shadows(ctx, peer, ctx.parameters(), mix(beginning, row)));
+  for (const std::span<float> moment : ctx.inner().moments()) {
+    CAUSEWAY_TRY(copy_to_shadows(ctx, peer, moment, mix(beginning, ++row)));
+  }
+  ctx.parameters_changed();
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_SHADOWS_HPP
+
+// ---- causeway/parallel/elastic/replica_steps.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
+
+// How a replica of parallel::local_pipeline makes its steps: what all ways have in common, and the one with a flush in
+// every step, by a schedule. parallel/elastic/streamed_steps.hpp has the one without.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a peer that is assigned makes a step with.
+template <class Recovery, class Codec>
+struct replica_step {
+  pipeline_peer& peer;
+  cohort_progress& progress;
+  const Recovery& recovery;
+  Codec& codec;
+  std::int64_t micro_batches = 1;  ///< of a global batch
+  bool is_last = false;            ///< an exchange comes after it, as this replica finds
+
+  [[nodiscard]] const stage::replica& replica() const { return peer.layout.replicas[peer.place.replica]; }
+  /// The replica's part of `b`.
+  [[nodiscard]] double tokens(const batch& b) const {
+    return static_cast<double>(b.tokens()) * replica().micro_batches / static_cast<double>(micro_batches);
+  }
+  /// Whether an exchange comes after it, as far as is known now: others may have come to one that waits for nobody's count.
+  [[nodiscard]] bool ends_round() const { return is_last || (peer.group->state().by_pace && peer.arrivals.any()); }
+  /// Values that are not finite: the replica's round is given up.
+  error leave_to_others(auto& ctx, const error& why) const {
+    progress.spoil();
+    return peer.blame_itself(ctx, why);
+  }
+};
+
+/// A step is the replica's: its peers tell each other when they have their parts of the gradient.
+template <stage::Schedule Order>
+class flushed_steps {
+ public:
+  static constexpr std::string_view name = "local_pipeline";
+  static constexpr bool flushes = true;
+
+  explicit flushed_steps(Order order = Order{}) : order_{std::move(order)} {}
+
+  [[nodiscard]] std::uint32_t chunks() const { return order_.chunks(); }
+  /// Equal on peers that can be stages of one pipeline.
+  [[nodiscard]] static std::uint64_t agreement() { return hash_text(Order::name); }
+
+  result<void> begin(cohort_progress&, const auto&) const { return {}; }
+  void describe(auto& ctx, const auto&, cohort_member& own) const {
+    own.keeps = as_kept(ctx.model().part().ranges(ctx.model().blocks()));
+  }
+
+  /// The mean loss over the replica's part of `b`; the gradient is this peer's part of the mean's.
+  template <class Recovery, class Codec>
+  result<double> run(auto& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
+    if (!s.progress.was_told()) CAUSEWAY_TRY(compute(ctx, s, b));
+    return s.progress.now().loss / s.tokens(b);
+  }
+  /// Of the replica's gradient over the whole model. Its peers have theirs, or will, whoever is lost: this one may move.
+  float norm(cohort_progress& progress) noexcept {
+    progress.took_step();
+    return static_cast<float>(progress.now().norm);
+  }
+
+  /// A new replica is about to begin.
+  result<void> begin_replica(auto& ctx, const pipeline_peer& peer) const { return begin_shadows(ctx, peer); }
+  /// The replica is whole, and goes on in another attempt.
+  result<void> go_on(auto&, const auto& s, const cluster_inventory& inventory, std::span<const cohort_member> members) {
+    std::vector<cohort_member> mates;
+    const auto& peers = inventory.snapshot.peers;
+    for (std::size_t p = 0; p < members.size(); ++p) {
+      const auto is_it = [&](const stage::assignment& a) { return a.peer == peers[p].id; };
+      const auto& row = s.replica().assignments;
+      if (std::any_of(row.begin(), row.end(), is_it)) mates.push_back(members[p]);
+    }
+    return s.progress.catch_up(mates);
+  }
+  /// What this peer had of its replica's steps is given up, or exchanged.
+  void forget() noexcept {}
+  /// Whether the peers of the replica have made the same steps.
+  [[nodiscard]] static constexpr bool is_drained() noexcept { return true; }
+
+ private:
+  result<void> compute(auto& ctx, const auto& s, const batch& b) {
+    s.progress.begin_gradient();
+    s.codec.begin_step();
+    CAUSEWAY_ASSIGN(const double loss,
+                    s.peer.train(ctx, order_, s.recovery, s.codec, b, s.micro_batches, static_cast<float>(1 / s.tokens(b)),
+                                 (s.peer.attempt.round << 16U) + s.progress.now().steps));
+    const float own = ctx.own_norm();
+    if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
+    CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, s.progress.now().steps));
+    s.progress.end_gradient(name_of_row(s.replica()));
+    CAUSEWAY_ASSIGN(const replica_sums all,
+                    sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, {loss, double{own}, s.ends_round()}));
+    s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
+    return {};
+  }
+
+  Order order_;
+};
+
+/// A way for replicas to make their steps: what flushed_steps has.
+template <class S>
+concept ReplicaSteps = DefaultInitializable<S> && requires(S& s) {
+  { S::name } -> ConvertibleTo<std::string_view>;
+  s.forget();
+};
+
+/// Whether each block is exchanged by itself, where replicas are cut apart: each is made with a flush, so that all its
+/// peers have the same steps behind them, goes through its own peers, and begins a step that failed anew.
+template <class Recovery, class Steps>
+inline constexpr bool exchanges_blocks = stage::cut_apart<Recovery>&& requires {
+  Steps::flushes;
+}
+&&!stage::Rerouting<Recovery> && !Recovery::traits.keeps_work;
+
+/// By what is given as the schedule of local_pipeline: a schedule, or such a way.
+template <class Order>
+struct replica_steps;
+template <stage::Schedule Order>
+struct replica_steps<Order> {
+  using type = flushed_steps<Order>;
+};
+template <ReplicaSteps Order>
+struct replica_steps<Order> {
+  using type = Order;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
+
+// ---- causeway/parallel/elastic/streamed_steps.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STREAMED_STEPS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STREAMED_STEPS_HPP
+
+// Steps of a replica without a flush: between two exchanges micro-batches stream through its stages, and each stage moves
+// when a batch has come back to it. Before an exchange the stream is drained. When an attempt is called off and the replica
+// is whole, each stage sends again what its neighbours have not taken, and the stream goes on with the same bits.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+struct streamed_options {
+  bool stashing = true;     ///< as async_pipeline_options; each peer's own choice
+  std::uint32_t ahead = 0;  ///< likewise; equal on all peers
+};
+
+/// Rank r of p, whose replica has k micro-batches of each batch, makes the steps of a round as async_pipeline does: k
+/// forwards, after each of them the backward of the micro-batch d = (p - 1 - r)·(1 + ahead) before, and then moves by the
+/// mean gradient of those that came back, if any did. In the last step of a round all others come back, too, and it moves
+/// once for each step in which it stood still, by k of them each, before which d mod k go with those of the step. So every
+/// stage moves H times in a round of H steps, and by each micro-batch once. Which step is the last is the first stage's
+/// word, that goes with the forward of its last micro-batch from stage to stage: so it may be said as late as that.
+class streamed_steps {
+ public:
+  static constexpr std::string_view name = "local_async_pipeline";
+
+  explicit streamed_steps(streamed_options options = {}) : options_{options} {}
+
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] std::uint64_t agreement() const { return mix(hash_text(name), options_.ahead); }
+
+  /// What was in flight is not part of a checkpoint: a peer's replica is whole if all of them were started again from the
+  /// same step. errc::unsupported: the codec needs what a stream does not give it.
+  template <class Codec>
+  result<void> begin(cohort_progress& progress, const Codec& codec) const {
+    progress.start_again();
+    if (!stage::needs_base(codec)) return {};
+    return fail(errc::unsupported, std::string{name},
+                "its stages do not know each other's embedding, which this activation codec reads; use another one");
+  }
+
+  /// What this peer has taken from its neighbours.
+  template <class Context, class Codec>
+  void describe(Context&, const Codec&, cohort_member& own) const {
+    own.forwards = stream_ ? as<Context, Codec>().taken(stage::direction::forward) : 0;
+    own.gradients = stream_ ? as<Context, Codec>().taken(stage::direction::backward) : 0;
+  }
+
+  /// The mean loss over the micro-batches that came back last; not a number where none did.
+  template <class Context, class Recovery, class Codec>
+  result<double> run(Context& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
+    CAUSEWAY_TRY(open<Context>(ctx, s, b));
+    auto& stream = as<Context, Codec>();
+    stream.deadline(s.peer.attempt.deadline);
+    put_back(ctx);
+    auto outcome = ended_ ? result<void>{} : step(ctx, stream, s, b);
+    if (outcome && stream.ends()) outcome = drain(ctx, stream, s);
+    if (!outcome) return stopped(ctx, s, outcome.error());
+    double loss = std::numeric_limits<double>::quiet_NaN();
+    if (came_ == 0) {
+      ctx.skip_inner_step();
+    } else {
+      CAUSEWAY_ASSIGN(loss, take_mean(ctx, s));
+    }
+    ++turn_;
+    forwards_ = 0;
+    ended_ = false;
+    s.progress.note_exchange(stream.ends());
+    s.progress.took_step();
+    return loss;
+  }
+  /// Of this stage alone: the others are at other micro-batches.
+  [[nodiscard]] float norm(cohort_progress&) const noexcept { return norm_; }
+
+  result<void> begin_replica(auto&, const pipeline_peer&) const { return {}; }
+  /// Over the transport of another attempt. `members`: what the peers say, by place in `inventory`.
+  template <class Context, class Recovery, class Codec>
+  result<void> go_on(Context&, const replica_step<Recovery, Codec>& s, const cluster_inventory& inventory,
+                     std::span<const cohort_member> members) {
+    if (!stream_) return {};
+    const auto& stages = s.replica().assignments;
+    const auto said = [&](std::size_t rank) {
+      const auto& peers = inventory.snapshot.peers;
+      const auto is_it = [&](const stage::present_peer& p) { return p.id == stages[rank].peer; };
+      return members[static_cast<std::size_t>(std::find_if(peers.begin(), peers.end(), is_it) - peers.begin())];
+    };
+    const std::size_t rank = s.peer.place.rank;
+    as<Context, Codec>().go_on(mates_of(s.peer), {rank + 1 < stages.size() ? said(rank + 1).forwards : 0,
+                                                  rank > 0 ? said(rank - 1).gradients : 0});
+    return {};
+  }
+
+  void forget() {
+    stream_.reset();
+    kept_.clear();
+    turn_ = updates_ = returned_ = 0;
+    forwards_ = came_ = 0;
+    ended_ = false;
+    loss_ = 0;
+  }
+  /// Whether all micro-batches have come back.
+  [[nodiscard]] bool is_drained() const noexcept { return returned_ == turn_ * pieces_; }
+
+ private:
+  template <class Context, class Codec>
+  using stream_type = async_stream<std::remove_cvref_t<decltype(std::declval<Context&>().model())>, Codec>;
+  template <class Context, class Codec>
+  [[nodiscard]] stream_type<Context, Codec>& as() const {
+    return static_cast<stream_type<Context, Codec>&>(*stream_);
+  }
+
+  // A stream is of one round, or of what is left of it after a restart.
+  template <class Context, class Recovery, class Codec>
+  result<void> open(Context& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
+    const stream_shape shape{b.sequences / s.micro_batches, b.tokens() / s.micro_batches, ctx.model().width()};
+    if (stream_ && shape == shape_) return {};
+    if (stream_) {
+      return fail(errc::invalid_argument, std::string{name},
+                  "batches of different shapes cannot follow each other between two exchanges");
+    }
+    shape_ = shape;
+    pieces_ = s.replica().micro_batches;
+    tokens_ = s.tokens(b);
+    const auto ranks = static_cast<std::uint32_t>(s.replica().assignments.size());
+    const stream_setup setup{.rank = static_cast<std::uint32_t>(s.peer.place.rank),
+                             .ranks = ranks,
+                             .pieces = pieces_,
+                             .late = 1 + options_.ahead,
+                             .first_step = (s.peer.attempt.round << 16U) + s.progress.now().steps,
+                             .blocks = s.peer.assignment->computes,
+                             .shape = shape,
+                             .grad_scale = static_cast<float>(1 / tokens_),
+                             .stashing = options_.stashing};
+    delay_ = setup.delay(setup.rank);
+    const typename async_pipeline_mailbox<Codec>::options mailbox{.channel = collective::channels::activations,
+                                                                  .seed = s.peer.place.replica,
+                                                                  .shape = shape,
+                                                                  .late = std::size_t{1} + options_.ahead,
+                                                                  .keeps = true};
+    stream_ = std::make_unique<stream_type<Context, Codec>>(mates_of(s.peer), mailbox, setup);
+    return {};
+  }
+
+  // The forwards of batch `turn_`, and as many backwards as are due; goes on where it stopped.
+  result<void> step(auto& ctx, auto& stream, const auto& s, const batch& b) {
+    const std::uint64_t first = turn_ * pieces_;
+    const std::uint32_t at = s.peer.layout.first_micro_batch(s.peer.place.replica);
+    if (forwards_ == 0) s.codec.begin_step();
+    for (std::uint32_t i = 0; i < pieces_; ++i) {
+      if (forwards_ == i) {
+        const batch piece = b.slice((at + i) * shape_.sequences, shape_.sequences);
+        const std::uint64_t dropout = pipeline_peer::dropout_of(ctx.step(), at + i, 1).front();
+        const bool ends = i + 1 == pieces_ && s.ends_round();  // the first stage says so, and all others hear it from there
+        CAUSEWAY_TRY(stream.forward(ctx.model(), s.codec, first + i, piece, dropout, ends));
+        ++forwards_;
+      }
+      if (first + forwards_ - returned_ > delay_) CAUSEWAY_TRY(back(ctx, stream, s.codec));
+    }
+    CAUSEWAY_TRY(stream.end_step(ctx.model(), stream.setup().first_step + turn_));
+    ended_ = true;
+    return {};
+  }
+
+  // What is left comes back, and all updates but one are made by it. Resumed, it goes on where it stopped.
+  result<void> drain(auto& ctx, auto& stream, const auto& s) {
+    for (;;) {
+      const std::uint64_t updates = turn_ + 1 - updates_;
+      const std::uint64_t left = came_ + (turn_ + 1) * pieces_ - returned_;
+      while (came_ < left - (updates - 1) * pieces_) CAUSEWAY_TRY(back(ctx, stream, s.codec));
+      if (updates == 1) return stream.end();
+      CAUSEWAY_TRY(take_mean(ctx, s));
+      CAUSEWAY_TRY(ctx.inner_step(norm_));
+      put_back(ctx);
+      stream.forget_versions();
+    }
+  }
+
+  result<void> back(auto& ctx, auto& stream, auto& codec) {
+    CAUSEWAY_ASSIGN(const double loss, stream.backward(ctx.model(), codec));
+    loss_ += loss;
+    ++came_, ++returned_;
+    return {};
+  }
+
+  // gradients ← the mean over what came back, whose mean loss this is.
+  result<double> take_mean(auto& ctx, const auto& s) {
+    kept_.clear();
+    ++updates_;
+    const double part = static_cast<double>(std::exchange(came_, 0U)) / pieces_;
+    const double loss = std::exchange(loss_, 0.0) / (part * tokens_);
+    const auto g = ctx.gradients();
+    if (part != 1) kernels::scale(ctx.pool(), g.data(), static_cast<float>(1 / part), static_cast<std::int64_t>(g.size()));
+    norm_ = ctx.own_norm();
+    if (const auto sound = check_sound(loss, norm_); !sound) return s.leave_to_others(ctx, sound.error());
+    return loss;
+  }
+  // Where a step failed, what it has of its gradient is kept: the buffer is others', too.
+  void put_back(auto& ctx) {
+    const auto g = ctx.gradients();
+    if (kept_.empty()) {
+      kernels::zero(ctx.pool(), g.data(), static_cast<std::int64_t>(g.size()));
+    } else {
+      std::copy(kept_.begin(), kept_.end(), g.begin());
+    }
+  }
+  error stopped(auto& ctx, const auto& s, const error& why) {
+    kept_.assign(ctx.gradients().begin(), ctx.gradients().end());
+    const bool ours = why.code == errc::non_finite && why.where == "this stage";
+    return ours ? s.leave_to_others(ctx, why) : why;
+  }
+
+  streamed_options options_;
+  std::unique_ptr<any_stream> stream_;
+  stream_shape shape_;
+  std::uint32_t pieces_ = 1;    // of the replica's part of a batch
+  double tokens_ = 1;           // of that part
+  std::uint64_t delay_ = 0;     // micro-batches between a forward and its backward here
+  std::uint64_t turn_ = 0;      // steps of this stream
+  std::uint32_t forwards_ = 0;  // done in the step under way
+  bool ended_ = false;          // of that all but the drain
+  std::uint32_t came_ = 0;      // backwards that no update was made by yet
+  std::uint64_t returned_ = 0;  // all of them
+  double loss_ = 0;             // of `came_`
+  std::uint64_t updates_ = 0;   // made by them
+  float norm_ = 0;              // of the gradient of the next one
+  std::vector<float> kept_;     // gradients of a step that failed
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STREAMED_STEPS_HPP
+
+// ---- causeway/parallel/local_pipeline.hpp ----
+#ifndef CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
+#define CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
+
+// Pipelines whose peers come and go, and whose replicas take steps of their own: DiLoCo between whole pipelines. A round is
+// one attempt of the membership, and the exchange at its end is voted on before anything is applied.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+struct local_pipeline_options {
+  std::int64_t micro_batches = 8;  ///< of a global batch, shared out over the replicas; equal on all peers
+  /// As elastic_pipeline_options: where shared parameters, both optimizers' state and what the communication policy keeps
+  /// are saved, and where the run goes back to when nobody has a block any more.
+  std::optional<io::any_storage> storage{};
+  std::string folder = "blocks";
+  std::uint64_t store_every = 1;  ///< rounds; the first is saved too
+  /// Of the run; equal on all peers. After the last of them everything is exchanged, and all holders of a block end with
+  /// the same parameters, whatever the policy leaves to each of them between. 0: there is no last one.
+  std::uint64_t steps = 0;
+};
+
+/// After DiLoCo (Douillard et al., arXiv 2311.08105), with a pipeline for each of its workers. In a round, replica r takes
+/// H inner steps on its share of every global batch, clipped by the norm of its own gradient; then the holders of each
+/// block exchange what theirs moved, weighted by the replicas' micro-batches, by the communication policy. No paper has the
+/// rules for peers that are lost (docs/design/local_pipelines.md). A replica that is whole loses the step under way. One
+/// that lost a peer gives its round up: another of its peers and spare ones makes it, or it counts without that share. If
+/// none is whole, the round begins anew, laid out for who is there.
+///
+/// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
+/// begins anew. Needs an environment whose group is a pipeline_group, the same object here, fault::quorum, an inner
+/// optimizer whose state can be divided (optim::Divisible), and a policy with comm_traits::moves_with_blocks (rule C7);
+/// with `rows_by_block` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it is then.
+///
+/// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
+/// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
+template <stage::Recovery Recovery = stage::recovery::regroup, class Schedule = stage::one_f_one_b,
+          stage::ActivationCodec Codec = stage::plain>
+class local_pipeline {
+  using steps_type = typename replica_steps<Schedule>::type;
+  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
+                "causeway-P6: micro-batches of elastic pipelines go through other peers from round to round, which cannot "
+                "know what a codec with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
+                "docs/reference/rules.md#p6");
+
+ public:
+  static constexpr std::string_view name = replica_steps<Schedule>::type::name;
+  static constexpr parallel_traits traits{.staged = true,
+                                          .reroutes = true,
+                                          .sums_over_stages = true,
+                                          .moves_blocks = true,
+                                          .cut_apart = stage::cut_apart<Recovery>,
+                                          .rows_by_block = exchanges_blocks<Recovery, steps_type>,
+                                          .detours = stage::Rerouting<Recovery>};
+  static constexpr std::uint32_t state_version = 4;
+
+  explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
+                          Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
+      : peer_{.group = std::move(peers), .by_block = stage::cut_apart<Recovery>},
+        options_{std::move(options)},
+        recovery_{std::move(recovery)},
+        steps_{std::move(schedule)},
+        codec_{std::move(codec)} {}
+
+  result<void> start(auto& ctx) {
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
+    return {};  // the refusal is the only error
+  }
+
+  /// The mean loss over the micro-batches of this peer's replica; 0 for a peer that rests.
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
+    sequences_ = static_cast<std::uint64_t>(b.sequences);
+    for (;;) {
+      result<void> outcome = gather(ctx, true);
+      if (!outcome && begins_anew_) return outcome.error();
+      if (outcome) {
+        const auto loss = step(ctx, b);
+        if (loss) return *loss;
+        outcome = loss.error();
+      }
+      CAUSEWAY_TRY(peer_.group->failed(outcome.error()));
+    }
+  }
+
+  result<float> norm(auto&) { return steps_.norm(progress_); }
+
+  /// A disk that fails costs the copy, not the round.
+  result<void> after_step(auto& ctx) {
+    if constexpr (stage::MakingUp<Recovery>) peer_.note_movement(ctx);
+    if (std::exchange(saves_, false)) {
+      if (const auto saved = save_blocks(ctx); !saved)
+        ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
+    }
+    return codec_.commit_step();
+  }
+
+  /// The shared state of the blocks that this peer is the first to hold of those that reach its storage, if there is one.
+  result<void> save_blocks(auto& ctx) { return peer_.save_blocks(ctx); }
+
+  /// All peers call it with the same batch, as often before the same step: the mean loss of this peer's replica, on its own
+  /// parameters, or the shared ones of a `path` through modules. Boundaries cross as f32. errc::cancelled where there is
+  /// none, since a peer was lost, this one rests, or nobody comes any more (member_options::called_away): train on.
+  result<double> evaluate(auto& ctx, const batch& b, std::optional<std::uint32_t> path = {}) {
+    peer_.judged = path;
+    const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
+    CAUSEWAY_TRY(check_batch(name, b, pieces));
+    for (;;) {
+      const auto ready = gather(ctx, false);
+      if (!ready && begins_anew_) return ready.error();
+      const auto sum =
+          ready ? loss_of_replica(ctx, peer_, progress_, known_evaluations_, b, pieces) : result<double>{ready.error()};
+      if (!sum) {
+        CAUSEWAY_TRY(peer_.group->failed(sum.error()));
+        if (peer_.alone) return sum.error();
+        continue;
+      }
+      progress_.note_evaluation(*sum);
+      if (std::isfinite(*sum)) return *sum / static_cast<double>(b.tokens());
+      return fail(errc::cancelled, "evaluation",
+                  "it has no outcome here: this peer rests, or the others are through with it");
+    }
+  }
+
+  /// Between two steps, local progress included: all peers that save and start again there go on with the same bits.
+  void serialize(auto& ar) { ar(peer_.held, progress_); }
+
+  /// Of the last attempt: replicas in their slots, without assignments where nobody trains; and who took part in it.
+  [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
+  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
+  /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
+  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return peer_.received_blocks; }
+  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return peer_.made_up_blocks; }
+  /// Steps of rounds that this peer had begun and gave up.
+  [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return progress_.given_up_steps(); }
+
+ private:
+  result<void> begin(auto& ctx) {
+    CAUSEWAY_TRY((peer_.template check<Recovery, Schedule>(name, ctx, options_.micro_batches, steps_.chunks())));
+    CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
+    peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
+    peer_.held.assigned(progress_.computes(), progress_.now().slot);
+    ctx.stages().ask(peer_);
+    CAUSEWAY_TRY(steps_.begin(progress_, codec_));
+    peer_.group->exchange_by(
+        {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
+         [this, &ctx] { return ends_at(ctx.step() + 1); }, [this, &ctx] { return is_enough(ctx); },
+         [this] { return peer_.arrivals.any_or_over(); },
+         [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }, peer_.by_block});
+    return check_untied(ctx.model(), name);
+  }
+
+  // Success: this peer knows its assignment, and has what it needs there. `begins_anew_`: at the round's beginning, and the
+  // step under way, if one is, ends with that.
+  result<void> gather(auto& ctx, bool ends_step) {
+    begins_anew_ = false;
+    const auto another = peer_.begin_attempt();
+    if (!another && is_left_behind(ctx) && ends_step) peer_.group->finished_by_others();
+    if (!another) return another.error();
+    if (gathered_ && !*another) return {};
+    gathered_ = false;
+    CAUSEWAY_ASSIGN(const cluster_inventory inventory, meet(ctx));
+    CAUSEWAY_ASSIGN(const auto members, members_of(ctx, inventory));
+    if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
+    progress_.met(members);
+    const exchange_state& policy = peer_.group->state();
+    auto made =
+        arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state, policy.batch_parts, policy.parts_for);
+    if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
+    const auto lost = stage::lost_for_good(inventory.snapshot, stage::made_up_by(recovery_, inventory.snapshot));
+    if (lost.size() > 0) return go_back(ctx, missing(lost));
+    peer_.layout = std::move(made->layout);
+    const auto assigned = take_assignment(ctx, inventory, members, made->names);
+    if (begins_anew_ && ends_step) peer_.group->finished_by_others();
+    return assigned;
+  }
+
+  bool is_left_behind(auto& ctx) {  // the others are through with the run; what this peer has stays older
+    begins_anew_ = peer_.alone && peer_.record().step > ctx.step() && peer_.record().state != mean_of_;
+    if (!begins_anew_) return false;
+    give_up();
+    ctx.resume_at(peer_.record().step);
+    return true;
+  }
+
+  result<cluster_inventory> meet(auto& ctx) {
+    const peer_inventory own = peer_.described(ctx.model().blocks(), ctx.log());
+    auto ours = peer_.template agreement<Recovery, steps_type>(ctx, name, options_.micro_batches, recovery_, codec_);
+    ours.hash = mix(ours.hash, steps_.agreement(), peer_.group->state().paths);
+    return peer_.gather(peer_.named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx));
+  }
+
+  // By place in inventory.snapshot.peers.
+  result<std::vector<cohort_member>> members_of(auto& ctx, const cluster_inventory& inventory) {
+    cohort_member own = progress_.described(ctx.step(), peer_.record());
+    steps_.describe(ctx, codec_, own);
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::progress_channel, own));
+    std::vector<cohort_member> members;
+    for (const net::peer_index i : inventory.index_of) members.push_back(all[i]);
+    return members;
+  }
+
+  // Where somebody missed a round, or has just come.
+  result<void> bring_up(auto& ctx, std::span<const cohort_member> members) {
+    const std::uint64_t state = peer_.record().state;
+    const auto has = [state](const cohort_member& m) { return m.state == state; };
+    if (std::all_of(members.begin(), members.end(), has)) return {};
+    return take_alike(*peer_.attempt.transport, peer_.named(pipeline_peer::alike_channel), peer_.group->state(),
+                      has(progress_.now()), peer_.how(ctx));
+  }
+
+  // To a state that is saved.
+  result<void> go_back(auto& ctx, const error& why) {
+    if (why.code != errc::not_found) return why;
+    CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, "the round", why));
+    progress_.go_back(alike ? peer_.record().state : 0);  // whatever this peer has moved is of another state
+    return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(peer_.record().step));
+  }
+
+  result<void> take_assignment(auto& ctx, const cluster_inventory& inventory, std::span<const cohort_member> members,
+                               const std::vector<std::uint64_t>& names) {
+    const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
+    const bool was_assigned = peer_.assignment != nullptr;
+    const std::uint64_t cohort = progress_.now().cohort;
+    const bool goes_on = was_assigned && cohort != 0 && names[peer_.place.replica] == cohort;
+    goes_on ? progress_.go_on_with(peer_) : give_up();
+    shared_blocks blocks{ctx, peer_.group->state()};
+    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, 0, stage::made_up_by(recovery_, inventory.snapshot)));
+    if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
+    const bool on_another_path = peer_.follow_path();
+    if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
+    if (was_assigned && !goes_on) CAUSEWAY_TRY(steps_.begin_replica(ctx, peer_));
+    CAUSEWAY_TRY(check_untied(ctx.model(), name));
+    peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
+    peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
+    known_evaluations_ = {};
+    if (was_assigned)
+      known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_.now());
+    const auto begun = goes_on ? steps_.go_on(ctx, as_assigned(ctx), inventory, members) : begin_anew(ctx);
+    const auto met = peer_.meet_holders(names);
+    gathered_ = met.has_value();
+    return met ? begun : met;
+  }
+  void give_up() {
+    progress_.leave_cohort();
+    steps_.forget();
+  }
+
+  result<void> begin_anew(auto& ctx) {
+    if (!progress_.join_cohort(peer_, ctx.step())) return {};
+    peer_.group->state().begin_anew();
+    ctx.resume_at(peer_.record().step);
+    begins_anew_ = true;
+    return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(peer_.record().step));
+  }
+
+  result<double> step(auto& ctx, const batch& b) {
+    const std::uint64_t samples = peer_.samples_of(b.sequences, options_.micro_batches);
+    ctx.contribution().takes_part(samples);
+    if (peer_.assignment != nullptr)
+      return progress_.timed(ctx.clock(), samples, [&] { return steps_.run(ctx, as_assigned(ctx), b); });
+    progress_.rests();
+    ctx.skip_inner_step();
+    return 0.0;
+  }
+  [[nodiscard]] replica_step<Recovery, Codec> as_assigned(auto& ctx) {
+    return {peer_, progress_, recovery_, codec_, options_.micro_batches, is_last(ctx)};
+  }
+  // An exchange comes after the step under way; also where the run has one already that this peer is still to take.
+  [[nodiscard]] bool is_last(auto& ctx) const {
+    const exchange_state& policy = peer_.group->state();
+    if (ends_at(ctx.step() + 1) || policy.exchanges_next()) return true;
+    if (policy.by_pace) return progress_.ends_round(policy.round_samples, sequences_);
+    const std::uint64_t samples = (ctx.step() + 1 - peer_.record().step) * sequences_;
+    return (policy.round_samples > 0 && samples >= policy.round_samples) || peer_.record().state != progress_.now().state;
+  }
+  [[nodiscard]] bool is_enough(auto& ctx) const {
+    if (!peer_.group->state().by_pace) return is_last(ctx);
+    return peer_.assignment == nullptr || progress_.now().exchanges != 0;
+  }
+  [[nodiscard]] bool ends_at(std::uint64_t step) const { return options_.steps > 0 && step >= options_.steps; }
+
+  // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
+  result<exchange_entry> enter(auto& ctx) {
+    const step_record& record = peer_.record();
+    if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.now().state) {  // others voted for it
+      applied(ctx, record);
+      known_ = true;
+      return exchange_entry{.known = mean_, .kept = true, .last = ends_at(record.step)};
+    }
+    if (!steps_.is_drained()) return fail(errc::protocol, std::string{name}, "an exchange comes before it was said to");
+    CAUSEWAY_TRY(gather_all(ctx));
+    mean_of_ = 0;  // the policy's rows are those of another exchange from here on
+    return peer_.entry(ends_at(step_));
+  }
+
+  // Replicas come as they are done. Who is lost ends the wait; who hangs, once it takes longer than rounds did.
+  result<void> gather_all(auto& ctx) {
+    for (;;) {
+      CAUSEWAY_TRY(gather(ctx, true));
+      const step_attempt before = peer_.attempt;
+      const time_point end = round_times_.count() > 0 ? ctx.clock().now() + 2 * round_times_.patience() : no_deadline;
+      CAUSEWAY_ASSIGN(const std::uint64_t most, peer_.arrivals.meet(ctx.step() + 1, peer_.assignment != nullptr, end));
+      step_ = peer_.group->state().by_pace ? most : ctx.step() + 1;
+      CAUSEWAY_TRY(gather(ctx, true));  // from now on the exchange has its time
+      if (peer_.attempt.attempt == before.attempt && peer_.attempt.round == before.round) return {};
+    }
+  }
+
+  result<void> exchanged(auto& ctx, std::span<const float> mean) {
+    if (std::exchange(known_, false)) return {};
+    mean_.assign(mean.begin(), mean.end());
+    const step_record next = peer_.next_round(step_, recovery_.interval());
+    mean_of_ = next.state;
+    const std::uint64_t own = mix(next.state, next.step);
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own));
+    if (std::any_of(all.begin(), all.end(), [own](std::uint64_t theirs) { return theirs != own; })) {
+      return fail(errc::protocol, "round", "the peers of an exchange are at different steps");
+    }
+    CAUSEWAY_TRY(peer_.group->propose(next));
+    if (peer_.record() != next) return fail(errc::cancelled, "round", "the others have finished it");
+    round_times_.observe(ctx.clock().now() - round_began_);
+    round_began_ = ctx.clock().now();
+    applied(ctx, next);
+    return {};
+  }
+
+  // The run has the round, and so has this peer. Who has made fewer steps leaves the others out.
+  void applied(auto& ctx, const step_record& record) {
+    if (record.step != ctx.step() + 1) ctx.resume_at(record.step);
+    peer_.held.moved_to(record.state, {});
+    if (stage::makes_up(recovery_)) peer_.note_shared(ctx);
+    progress_.exchanged(record.state);
+    steps_.forget();
+    gathered_ = false;
+    const std::uint64_t round = peer_.attempt.round;
+    saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);
+  }
+
+  pipeline_peer peer_;
+  local_pipeline_options options_;
+  Recovery recovery_;
+  steps_type steps_;
+  Codec codec_;
+  bool saves_ = false;     // when what was exchanged has been applied
+  bool gathered_ = false;  // in the attempt under way
+  cohort_progress progress_;
+  std::uint64_t sequences_ = 0;            // of a batch
+  bool begins_anew_ = false;               // its round did, when it was asked last
+  std::uint64_t step_ = 0;                 // that the run is at with the exchange
+  replica_evaluations known_evaluations_;  // who has fewer than another of its replica takes the outcome, or goes without
+  std::vector<float> mean_;                // that the policy received last; of several rows it has them
+  std::uint64_t mean_of_ = 0;              // names the state that it leads to, until the run has that
+  bool known_ = false;                     // it is given out as what the run has
+  time_point round_began_{};
+  net::arrival_statistics round_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
+};
+static_assert(ParallelismPolicy<local_pipeline<>>);
+
+}}}     // namespace causeway::CAUSEWAY_ABI::parallel
+#endif  // CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
+
+// ---- causeway/parallel/local_async_pipeline.hpp ----
+#ifndef CAUSEWAY_PARALLEL_LOCAL_ASYNC_PIPELINE_HPP
+#define CAUSEWAY_PARALLEL_LOCAL_ASYNC_PIPELINE_HPP
+
+// Asynchronous pipelines whose peers come and go: local_pipeline whose replicas have no flush between two exchanges.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// DiLoCo (Douillard et al., arXiv 2311.08105) whose workers are pipelines as PipeDream's (Narayanan et al., SOSP 2019),
+/// and all that local_pipeline says of rounds, replicas, losses and newcomers. Steps are those of async_pipeline, each
+/// stage by its own late gradients, but that all micro-batches come back in the last step before an exchange: see
+/// streamed_steps. So all stages have made H updates then, and by each micro-batch one.
+///
+/// Before its first gradient is back a stage stands still, and the loss is not a number: in each round anew. Gradients are
+/// clipped by the norm of each stage's own. Batches of one round have one shape. What a lost peer of another replica costs
+/// is messages that are sent again. A checkpoint between two exchanges leaves out what is in flight: those micro-batches
+/// count, but nobody learns from them. After an exchange it goes on with the same bits.
+///
+/// Needs what local_pipeline needs, and a codec that reads no embedding; rule C7 refuses gradients, whose exchange would
+/// drain the pipeline in every step.
+///
+/// Bytes: boundaries as async_pipeline; nothing else within a replica. Memory: as async_pipeline; beside it the encoded
+/// boundary tensors of d + 1 micro-batches each way.
+template <stage::Recovery Recovery = stage::recovery::regroup, stage::ActivationCodec Codec = stage::plain>
+using local_async_pipeline = local_pipeline<Recovery, streamed_steps, Codec>;
+static_assert(ParallelismPolicy<local_async_pipeline<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_LOCAL_ASYNC_PIPELINE_HPP
+
+// ---- causeway/parallel/pipeline/random_routes.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_RANDOM_ROUTES_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_RANDOM_ROUTES_HPP
+
+// Replicas of a pipeline whose stages are paired anew for every micro-batch: at each boundary a random permutation says to
+// which replica's next stage each replica's stage sends. Every peer has one micro-batch in each place of its order, as with
+// fixed pairs, and gradients go back the way that activations came. (Kolehmainen et al., NoLoCo, 2025, "dynamic pipeline
+// routing"; github.com/jkolehm/noloco 006b799, dipaco_pipeline.py.)
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The same on all peers that are given the same seed. A regular value.
+class random_routes {
+ public:
+  random_routes() = default;
+  /// `replicas` of `stages` each.
+  CAUSEWAY_DECL random_routes(std::uint32_t replicas, std::uint32_t stages, std::uint64_t seed);
+
+  /// [replica]: to which replica's stage + 1 that replica's `stage` sends this micro-batch of a step.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> next(std::uint64_t step, std::uint32_t micro_batch,
+                                                              std::uint32_t stage) const;
+
+  /// [stage]: the replica whose stage is on the way that goes through `stage` of `replica`.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> way(std::uint64_t step, std::uint32_t micro_batch,
+                                                             std::uint32_t replica, std::uint32_t stage) const;
+
+ private:
+  std::uint32_t replicas_ = 1, stages_ = 1;
+  std::uint64_t seed_ = 0;
+};
+
+/// The targets of the micro-batches that come to a last stage: those of the replicas where they began. Called by the last
+/// stages of all replicas (`last_stages`: by replica), each with its own replica's batch; `targets` is as long as that.
+/// Bytes: 4 for each token that began elsewhere.
+CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, const random_routes& routes,
+                                        std::uint32_t stages, std::uint32_t micro_batches, const batch& mine,
+                                        std::vector<std::int32_t>& targets, const pipeline_exchange& exchange);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_RANDOM_ROUTES_HPP
+
+// ---- causeway/parallel/pipeline/impl/random_routes.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_RANDOM_ROUTES_IPP
+#define CAUSEWAY_PARALLEL_PIPELINE_IMPL_RANDOM_ROUTES_IPP
+
+// Bodies of parallel/pipeline/random_routes.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL random_routes::random_routes(std::uint32_t replicas, std::uint32_t stages, std::uint64_t seed)
+    : replicas_{replicas}, stages_{stages}, seed_{seed} {}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> random_routes::next(std::uint64_t step, std::uint32_t micro_batch,
+                                                             std::uint32_t stage) const {
+  return axis::detail::shuffled(replicas_, rng{seed_, mix(step, micro_batch, stage)});
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> random_routes::way(std::uint64_t step, std::uint32_t micro_batch,
+                                                            std::uint32_t replica, std::uint32_t stage) const {
+  std::vector<std::uint32_t> through(stages_, replica);
+  for (std::uint32_t s = stage; s + 1 < stages_; ++s) through[s + 1] = next(step, micro_batch, s)[through[s]];
+  for (std::uint32_t s = stage; s > 0; --s) {
+    const auto to = next(step, micro_batch, s - 1);
+    through[s - 1] = static_cast<std::uint32_t>(std::find(to.begin(), to.end(), through[s]) - to.begin());
+  }
+  return through;
+}
+
+CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, const random_routes& routes,
+                                        std::uint32_t stages, std::uint32_t micro_batches, const batch& mine,
+                                        std::vector<std::int32_t>& targets, const pipeline_exchange& exchange) {
+  const std::uint32_t self = last_stages.self();
+  const std::size_t piece = mine.targets.size() / micro_batches;
+  targets.assign(mine.targets.begin(), mine.targets.end());
+  std::vector<std::pair<net::operation, std::size_t>> pending;  // with the bytes that it must move
+  for (std::uint32_t m = 0; m < micro_batches; ++m) {
+    const std::uint32_t from = routes.way(exchange.id.step, m, self, stages - 1).front();
+    const std::uint32_t to = routes.way(exchange.id.step, m, self, 0).back();
+    if (from == self) continue;  // then `to` is, too
+    net::message_id id = exchange.on(detail::losses_kind);
+    id.step = (id.step << most_micro_batch_bits) | m;
+    const auto room = std::as_writable_bytes(std::span{targets}.subspan(m * piece, piece));
+    pending.emplace_back(last_stages.receive(from, id, room), room.size());
+    pending.emplace_back(last_stages.send(to, id, std::as_bytes(mine.targets.subspan(m * piece, piece))), room.size());
+  }
+  result<void> all;
+  for (const auto& [op, bytes] : pending) {
+    const auto moved = last_stages.wait(op, exchange.options.deadline);
+    if (!all) continue;
+    if (!moved) all = moved.error();
+    if (moved && *moved != bytes) {
+      all = fail(errc::protocol, "pipeline",
+                 "another replica sent targets of another number; give all replicas equal batches");
+    }
+  }
+  return all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_RANDOM_ROUTES_IPP
+#endif
+
+// ---- causeway/parallel/pipeline.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_HPP
+
+// A model cut into stages on several peers, synchronous: a batch goes through in micro-batches, in the order of a schedule,
+// and all stages make the same step. Communication policies work within the group of peers that hold the same stage of
+// different pipelines (replicas); with one pipeline that group is a single peer.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Gradient of the mean loss over a pipeline's batch; every peer of it is given the same batch (the first stage reads the
+/// inputs, the last the targets). With `stage::plain` loss and gradients have the bits of the unsplit model over the same
+/// micro-batches; only a tied token table is added up in another order: output layer first, then embedding. Where
+/// micro-batches go two ways, gradients and losses are summed way by way. Build each peer's model with `part_of(options,
+/// place_in(options, self, peers), layers, schedule.chunks(), path)`, with the path of stage::path_of(schedule); without
+/// one for a schedule whose chunks go round.
+///
+/// Bytes per step and boundary: micro-batches × what the codec makes of [tokens, width], each way; a tied table once more
+/// each way between first and last rank; all gradients, where each stage is on two ranks. Memory: activations as the
+/// schedule says, of micro-batches. The norm by which gradients are clipped is that of the whole model, so that every stage
+/// clips alike.
+template <stage::Schedule Schedule = stage::one_f_one_b, stage::ActivationCodec Codec = stage::plain>
+class pipeline {
+ public:
+  static constexpr std::string_view name = "pipeline";
+  static constexpr parallel_traits traits{.staged = true, .sums_over_stages = true};
+  static constexpr std::uint32_t state_version = Codec::state_version;
+
+  explicit pipeline(pipeline_options options = {}, Schedule schedule = Schedule{}, Codec codec = Codec{})
+      : options_{std::move(options)}, order_{std::move(schedule)}, codec_{std::move(codec)} {}
+
+  /// Finds this peer's place, and checks that the parts of all its pipeline's peers make one model.
+  result<void> start(auto& ctx) {
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
+    return {};  // the refusal is the only error
+  }
+
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    codec_.begin_step();
+    CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
+    completed_ = false;
+    std::vector<std::uint64_t> dropout(schedule_.micro_batches);
+    for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) dropout[m] = ctx.dropout_stream(m);
+    const float scale = 1.0F / static_cast<float>(b.tokens());
+    auto view = view_of(ctx);
+    const time_point begin = ctx.clock().now();
+    auto loss = options_.random_routes
+                    ? run_routed(ctx, view, b, scale, dropout)
+                    : run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
+                                boundaries_on(ctx, first_channel, &base_), exchange(ctx));
+    if (loss) batch_times_.observe(ctx.clock().now() - begin);
+    return loss;
+  }
+
+  /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
+  result<float> norm(auto& ctx) {
+    auto view = view_of(ctx);
+    if (!completed_) CAUSEWAY_TRY(complete_gradients(ctx, view));
+    completed_ = true;
+    return norm_of_pipeline(view, squares(ctx), exchange(ctx));
+  }
+
+  /// What this step taught the codec counts from now on. After a round of either, first and last rank hold the same tied
+  /// table again, the first one's: exchanges of the two groups add up in different orders, and where fragments take turns
+  /// the table is not due at both at once. So do the two copies of a stage, where micro-batches go two ways.
+  result<void> after_step(auto& ctx) {
+    if (has_copies() && place_.replicas() > 1 && ctx.round() != round_) {
+      auto view = view_of(ctx);
+      CAUSEWAY_ASSIGN(const bool moved, align_copies(view, ctx.parameters(), exchange(ctx)));
+      if (moved) ctx.parameters_changed();
+    }
+    if (has_tied_table(ctx)) {
+      auto view = view_of(ctx);
+      CAUSEWAY_ASSIGN(const bool moved, at_either_end(view, ctx.round() != round_, exchange(ctx)));
+      if (moved) {
+        CAUSEWAY_TRY(copy_to_last(view, tied(ctx, ctx.parameters()), exchange(ctx)));
+        ctx.parameters_changed();
+      }
+    }
+    round_ = ctx.round();
+    return codec_.commit_step();
+  }
+
+  /// Boundaries cross as f32 here, whatever the codec. Any number of sequences; a batch goes through in at most as many
+  /// micro-batches as in training.
+  result<double> evaluate(auto& ctx, const batch& b) {
+    const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
+    CAUSEWAY_TRY(check_batch(name, b, pieces));
+    auto view = view_of(ctx);
+    return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b, boundaries_on(ctx, evaluation_channel),
+                          exchange(ctx), schedule_.path);
+  }
+
+  void serialize(auto& ar) { codec_.serialize(ar); }
+
+  [[nodiscard]] const pipeline_place& place() const noexcept { return place_; }
+  [[nodiscard]] const plan::schedule& schedule() const noexcept { return schedule_; }
+  [[nodiscard]] Codec& codec() noexcept { return codec_; }
+  [[nodiscard]] const pipeline_options& options() const noexcept { return options_; }
+  [[nodiscard]] Schedule& order() noexcept { return order_; }
+
+ private:
+  // Channels of activations: 0, 1 training; 2, 3 evaluation; 4 what the stages tell each other.
+  static constexpr std::uint32_t first_channel = collective::channels::activations;
+  static constexpr std::uint32_t evaluation_channel = first_channel + 2;
+
+  result<void> begin(auto& ctx) {
+    if (ctx.elastic()) {
+      return fail(errc::unsupported, "pipeline", "peers that come and go need fault::quorum; use fault::fail_stop here");
+    }
+    CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
+    CAUSEWAY_TRY(make_schedule());
+    CAUSEWAY_ASSIGN(chunks_, chunks_in(ctx.model()));
+    ctx.form_group(place_.group);
+    ctx.stages().form(ctx.world(), place_.pipeline, copies(ctx));
+    auto view = view_of(ctx);
+    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step(), schedule_.path},
+                                chunks_, {{.channel = first_channel + 4}, ctx.exchange_options()}));
+    round_ = ctx.round();
+    if constexpr (stage::UsesBase<Codec>) {
+      if (place_.ranks() > 1 && stage::needs_base(codec_)) {
+        return base_.share(view, ctx.pool(), ctx.model(), codec_, exchange(ctx));
+      }
+    }
+    return {};
+  }
+
+  result<void> make_schedule() {
+    CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
+    CAUSEWAY_ASSIGN(schedule_, order_.make(place_.ranks(), static_cast<std::uint32_t>(options_.micro_batches)));
+    if (stage::remembers(codec_) && has_copies()) {
+      return fail(errc::unsupported, "pipeline",
+                  "samples go the one way now and the other way later, which an activation codec that remembers them can't "
+                  "follow; use stage::plain or stage::coded, or a schedule of one way");
+    }
+    if (options_.random_routes) CAUSEWAY_TRY(check_routes());
+    cursor_ = cursor_of(schedule_, place_.rank, order_);
+    window_ = window_of(schedule_, order_);
+    return {};
+  }
+
+  [[nodiscard]] collective::group_view view_of(auto& ctx) const { return {ctx.world(), place_.pipeline}; }
+
+  [[nodiscard]] pipeline_exchange exchange(auto& ctx) const {
+    pipeline_exchange t{{.channel = first_channel + 4, .step = ctx.step()}, ctx.exchange_options()};
+    t.options.deadline = deadline(ctx);
+    return t;
+  }
+
+  [[nodiscard]] boundary_options boundaries_on(auto& ctx, std::uint32_t channel,
+                                               const embedding_base* base = nullptr) const {
+    return {channel, ctx.step(), place_.replica, window_, deadline(ctx), base};
+  }
+  // No wait is longer than a batch has ever taken, with room for a peer that saves a checkpoint; before the first, a day.
+  // So a peer that hangs ends the run with an error that names whom this one waited for.
+  [[nodiscard]] time_point deadline(auto& ctx) const {
+    return std::min(ctx.exchange_options().deadline, batch_times_.deadline(ctx.clock().now()));
+  }
+
+  result<void> check_routes() const {
+    const auto no = [](const char* why) -> result<void> { return fail(errc::unsupported, "pipeline random routes", why); };
+    if (schedule_.chunks > 1) return no("replicas swap whole stages; use a schedule with one chunk on each rank");
+    if (stage::remembers(codec_)) {
+      return no(
+          "samples go other ways in every step, which an activation codec that remembers them can't follow; use "
+          "stage::plain or stage::coded");
+    }
+    if (stage::needs_base(codec_))
+      return no("the codec knows the embedding of this replica's tokens only; use another one");
+    return {};
+  }
+
+  // As run_batch, where the stages before and behind are of other replicas in each micro-batch. The loss is that of the
+  // micro-batches that end in this pipeline.
+  result<double> run_routed(auto& ctx, collective::group_view& view, const batch& b, float scale,
+                            std::span<const std::uint64_t> dropout) {
+    const std::uint32_t ranks = place_.ranks();
+    const random_routes routes{place_.replicas(), ranks, ctx.options().seed};
+    std::vector<std::vector<std::uint32_t>> peers(schedule_.micro_batches);
+    for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) {
+      peers[m] = routes.way(ctx.step(), m, place_.replica, place_.rank);
+      for (std::uint32_t s = 0; s < ranks; ++s) peers[m][s] = place_.rows[peers[m][s]][s];
+    }
+    batch routed = b;
+    if (place_.rank + 1 == ranks) {
+      collective::group_view last_stages{ctx.world(), place_.group};
+      CAUSEWAY_TRY(swap_targets(last_stages, routes, ranks, schedule_.micro_batches, b, routed_targets_, exchange(ctx)));
+      routed.targets = routed_targets_;
+    }
+    std::vector<net::peer_index> everybody(ctx.world().size());
+    std::iota(everybody.begin(), everybody.end(), net::peer_index{0});
+    collective::group_view all{ctx.world(), std::move(everybody)};
+    boundary_options boundaries = boundaries_on(ctx, first_channel);
+    boundaries.seed = 0;  // both sides of a boundary must have the same
+    boundaries.routes = &peers;
+    CAUSEWAY_ASSIGN(const double sum,
+                    pass_batch(ctx, all, codec_, *cursor_, {schedule_, place_.rank, chunks_, routed, scale, true, dropout},
+                               boundaries));
+    CAUSEWAY_ASSIGN(const double loss, loss_of_pipeline(view, sum, loss_rank(schedule_), exchange(ctx)));
+    return loss / static_cast<double>(b.tokens());
+  }
+
+  // The blocks of this rank's chunks. A part that was cut otherwise is for all ranks to agree on, if it can be told apart.
+  result<std::vector<nn::block_range>> chunks_in(const auto& model) const {
+    const nn::model_part& part = model.part();
+    if (schedule_.path == plan::stage_path::round && place_.ranks() > 1) return part.ranges(model.blocks());
+    auto chunks = chunks_of(options_, place_, model.blocks(), schedule_.chunks, schedule_.path);
+    for (std::size_t c = 0; chunks && c < chunks->size(); ++c) {
+      if (part.holds((*chunks)[c])) continue;
+      return fail(errc::wrong_model, "pipeline",
+                  "this peer's model lacks blocks " + nn::model_part::text((*chunks)[c]) +
+                      "; build it with parallel::part_of, with the chunks and the path of the schedule");
+    }
+    return chunks;
+  }
+
+  // Equal on peers that can be stages of one pipeline.
+  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
+    hasher h;
+    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
+    h.add_value(codec_.agreement())
+        .add_value(options_.micro_batches)
+        .add_value(schedule_.path)
+        .add_value(options_.random_routes);
+    return h.finish();
+  }
+
+  // Whether each stage is on two ranks, this one and its mirror.
+  [[nodiscard]] bool has_copies() const noexcept { return schedule_.path == plan::stage_path::two_ways; }
+  // Whether this is one of two ranks that hold the ends of the model, and a table which is part of both.
+  [[nodiscard]] bool has_tied_table(auto& ctx) const {
+    return schedule_.path == plan::stage_path::round && place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held;
+  }
+  [[nodiscard]] std::span<float> tied(auto& ctx, std::span<float> flat) const {
+    const auto& s = ctx.model().parameters().segments()[ctx.model().tied_table()];
+    return flat.subspan(static_cast<std::size_t>(s.offset), static_cast<std::size_t>(s.size()));
+  }
+
+  result<void> complete_gradients(auto& ctx, collective::group_view& view) {
+    if (has_copies()) return add_copies(view, ctx.pool(), ctx.gradients(), other_end_, exchange(ctx));
+    if (!has_tied_table(ctx)) return {};
+    return add_ends(view, ctx.pool(), tied(ctx, ctx.gradients()), other_end_, exchange(ctx));
+  }
+
+  // What of this rank's parameters counts on another rank: the second copy of a stage, and of a tied table.
+  [[nodiscard]] std::vector<index_range> copies(auto& ctx) const {
+    const auto flat = ctx.parameters();
+    if (has_copies() && place_.rank >= place_.ranks() / 2) return {{0, std::ssize(flat)}};
+    if (!has_tied_table(ctx) || place_.rank == 0) return {};
+    const auto begin = tied(ctx, flat).data() - flat.data();
+    return {{begin, begin + std::ssize(tied(ctx, flat))}};
+  }
+
+  // The squared norm of this rank's gradient; a tied table counts on the first rank only, the second copy of a stage
+  // nowhere.
+  [[nodiscard]] double squares(auto& ctx) const {
+    if (has_copies() && place_.rank >= place_.ranks() / 2) return 0;
+    if (!has_tied_table(ctx) || place_.rank == 0) {
+      const double all = ctx.own_norm();
+      return all * all;
+    }
+    const auto table = tied(ctx, ctx.gradients());
+    const auto from = static_cast<std::size_t>(table.data() - ctx.gradients().data());
+    const double before = ctx.norm_of(ctx.gradients().first(from));
+    const double behind = ctx.norm_of(ctx.gradients().subspan(from + table.size()));
+    return before * before + behind * behind;
+  }
+
+  pipeline_options options_;
+  Schedule order_;
+  Codec codec_;
+  pipeline_place place_;
+  plan::schedule schedule_;
+  std::optional<plan::schedule_cursor> cursor_;
+  std::vector<nn::block_range> chunks_;
+  std::vector<std::int32_t> routed_targets_;  // of the micro-batches that other replicas began
+  embedding_base base_;                       // empty where the codec uses none
+  std::vector<float> other_end_;  // a tied table's gradient of the other end; all gradients, where a stage has two copies
+  net::arrival_statistics batch_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
+  std::uint64_t round_ = 0;
+  std::uint32_t window_ = 1;
+  bool completed_ = false;  // this step's gradients of a tied table, or of both copies, are added up
+};
+static_assert(ParallelismPolicy<pipeline<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_HPP
+
+// ---- causeway/policy/executor.hpp ----
+#ifndef CAUSEWAY_POLICY_EXECUTOR_HPP
+#define CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// What runs a parallelism in a trainer. A program names a parallelism, how peers exchange and what becomes of lost ones,
+// each once; which class computes the steps follows from the three.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// A parallelism runs itself, unless this is specialised for it: train/pipeline_executors.hpp and
+/// train/swarm_executors.hpp do so for fault::quorum.
+///
+/// `type`: a parallelism policy, which the trainer holds and the rules are asked about.
+/// `check`: what is wrong with the values that were given; the trainer's start says so.
+/// `make`: of the parallelism as it was given. May change `env`, and move from `fault` what the executor is to have.
+template <class Parallel, class Comm, class Fault>
+struct executor {
+  using type = Parallel;
+  static result<void> check(const Parallel&, const Fault&) { return {}; }
+  static type make(Parallel&& p, Fault&, auto& /*env*/) { return std::move(p); }
+};
+
+template <class Parallel, class Comm, class Fault>
+using executor_of = typename executor<Parallel, Comm, Fault>::type;
+
+namespace detail {
+
+/// Whether a peer has one `Policy` for each range of blocks that it exchanges.
+template <class Policy, class Parallel>
+concept InSegments = requires {
+  requires Policy::traits.by_segment&& Parallel::traits.cut_apart&& Parallel::traits.has_segments;
+};
+
+/// What a trainer has in the place of `Policy`.
+template <class Policy, class Parallel>
+struct policy_for {
+  using type = Policy;
+};
+template <class Policy, class Parallel>
+  requires InSegments<Policy, Parallel>
+struct policy_for<Policy, Parallel>;  // in train/by_segment.hpp, which comes with train/pipeline_group.hpp
+
+}  // namespace detail
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// ---- causeway/train/elastic_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// Who is there, as the context asks it: a membership that changes during a run (train/member.hpp, over net::fabric), or a
+// fixed set of peers (train/fixed_group.hpp).
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// The memory that all peers hold alike after a committed round, in pieces whose order and sizes are equal on all of them.
+/// The first piece holds the shared parameters.
+struct shared_state {
+  std::vector<std::span<std::byte>> parts;
+  /// Called on the trainer's thread when other contents were put there. `previous`: see ElasticPolicy::adopt.
+  std::function<void(std::span<const float> previous)> adopted;
+  /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
+  /// cannot.
+  std::function<result<void>(std::span<const float> mean)> replay{};
+  /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
+  /// again; else nobody's business.
+  std::vector<std::span<std::byte>> own{};
+  /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
+  /// says for itself when it is ready.
+  std::uint64_t round_samples = 0;
+  bool by_pace = false;  ///< they come when the quickest has done enough
+  /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
+  std::size_t stage_sums = 0;
+  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
+  /// with `divide`. None: it cannot be divided.
+  std::function<std::vector<parameter_row>()> rows{};
+  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
+  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it. Of the
+  /// segment of that number, where there are several.
+  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
+  std::function<result<void>(std::size_t segment)> forget{};
+  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};  ///< as exchange_state's
+  std::function<result<void>(std::size_t segment)> exchange_segment{};            ///< likewise
+  /// Where they may: whether an exchange comes after the step under way.
+  std::function<bool()> exchanges_next{};
+  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
+  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
+  std::uint32_t batch_parts = 0;  ///< as exchange_state's
+  std::function<bool(std::optional<std::uint32_t>)> follow{};
+  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
+  /// Results are a round late: whether a row waits for the next exchange.
+  std::function<std::optional<bool>()> row_waits{};
+  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
+  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
+  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
+  /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
+  std::function<void()> meanwhile{};
+  /// Once this peer is in, a round begins only after it has done its part, or others instead: so it never waits for one to
+  /// be held back.
+  bool awaited = false;
+  /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
+  std::size_t of_model = 0;
+};
+
+/// What a policy of paths, or regions, does where its group says who is on which.
+template <class Comm, class Context>
+void follow_with(shared_state& state, Comm& comm, Context& ctx) {
+  state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
+  state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
+}
+/// And one with comm_traits::trains_paths.
+template <class Comm, class Context>
+void share_paths(shared_state& state, Comm& comm, Context& ctx) {
+  state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
+  follow_with(state, comm, ctx);
+}
+
+/// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
+template <class Comm, class Context>
+void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
+  state.rows = [&comm] { return comm.block_rows(); };
+  state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.memory = [&comm](std::size_t) { return comm.memory(); };
+  state.forget = [&comm, &ctx](std::size_t) { return comm.forget(ctx); };
+  state.exchanges_next = [&comm] { return comm.exchanges_next(); };
+  state.row_waits = [&comm] { return comm.row_waits(); };
+  if constexpr (Comm::traits.divides_batches) {
+    state.parts_for = [&comm](const std::vector<double>& speeds) { return comm.parts_for(speeds); };
+  }
+  using gradient_pass = std::function<result<double>()>;
+  if constexpr (Comm::traits.looks_ahead) {
+    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+  }
+  if constexpr (Comm::traits.in_regions) {
+    if (comm.regions() > 0) {
+      state.paths = static_cast<std::uint32_t>(comm.regions());
+      follow_with(state, comm, ctx);
+    }
+  }
+  if constexpr (Comm::traits.talks_between) {
+    state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
+  }
+}
+
+/// The exchange that a peer has been let into.
+struct round_entry {
+  net::any_transport* transport = nullptr;      ///< to the peers that take part, numbered without gaps
+  std::uint64_t round = 0;                      ///< the one that is being made
+  std::uint64_t parent = 0;                     ///< names the committed state that contributions are based on
+  time_point deadline = no_deadline;            ///< for the whole exchange, from how long earlier ones took
+  double share = 0;                             ///< this peer's samples / everybody's
+  std::vector<double> shares{};                 ///< the same of each peer that takes part
+  std::vector<std::uint64_t> identities{};      ///< of each of them, as the membership knows it: see identity()
+  std::vector<std::uint32_t> paths{};           ///< of pipelines: the path of each; of swarms: of each row that counts
+  std::vector<parallel::row_holders> blocks{};  ///< of each block of the model, where rows are of single ones
+  std::uint64_t quota = 0;                      ///< samples that the ledger lets a peer hold; 0: any number
+  bool empty = false;                           ///< nobody has anything to contribute: the round only admits members
+  std::uint32_t attempt = 0;                    ///< another one for every attempt at a round
+  bool last = false;                            ///< with it all samples of the run's budget are contributed
+  /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
+  /// goes from there to everybody.
+  std::optional<net::peer_index> result_at{};
+  std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
+  bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
+
+  /// Those who exchange that row; none: all who are in the exchange.
+  [[nodiscard]] const parallel::row_holders* holders_of(std::size_t block) const {
+    return block < blocks.size() ? &blocks[block] : nullptr;
+  }
+
+  /// Whether nobody brings anything, and nothing is known of what others brought.
+  [[nodiscard]] bool nobody_counts() const {
+    return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);
+  }
+};
+
+/// Thread safety: all calls from the trainer's thread.
+class elastic_group {
+ public:
+  virtual ~elastic_group() = default;
+
+  /// A number that stays the same for this peer across restarts.
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+
+  /// How many peers the run is meant to have.
+  [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
+
+  /// Whether they are always the same ones, who exchange without being let in.
+  [[nodiscard]] virtual bool is_fixed() const { return false; }
+  /// The exchange that a peer is in before it was let into one: that of a fixed set, else of nobody.
+  [[nodiscard]] virtual round_entry view() const { return {}; }
+
+  /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
+  virtual result<void> open(shared_state state, thread_pool& pool) = 0;
+
+  /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
+  /// contribution, for this exchange; `later`: after them, for the one that follows. Entering again before the exchange
+  /// failed gives the same entry.
+  virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
+
+  /// Without waiting: this peer has trained on `samples`, and `gathered` so much of what a round is of
+  /// (shared_state::round_samples). Whether it is time to enter.
+  virtual bool announce(std::uint64_t, std::uint64_t) { return true; }
+
+  /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
+  /// than to wait for the others.
+  virtual bool stand_by(std::uint64_t, std::uint64_t) { return true; }
+
+  /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
+  [[nodiscard]] virtual bool exchange_waits() const { return false; }
+
+  /// Whether an exchange is entered only when its mean is wanted, and nothing is under way during inner steps.
+  [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
+  /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
+  [[nodiscard]] virtual bool run_ends() const { return false; }
+  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
+  [[nodiscard]] virtual bool moves_blocks() const { return false; }
+  /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
+  [[nodiscard]] virtual bool rows_by_block() const { return false; }
+
+  /// Others are given the shared parameters from there: a copy, where they are changed for a while; or their own place.
+  virtual void offer_parameters_at(std::span<float>) {}
+
+  /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
+  /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
+  [[nodiscard]] virtual net::any_transport lasting() { return {}; }
+  /// Where blocks move between peers, the same before the exchange: to those whom the next one is expected to be with. Once
+  /// after each exchange, and only where all peers come from it; else none.
+  [[nodiscard]] virtual std::optional<round_entry> lines() { return {}; }
+  /// To the same, in the same order, until the attempt is over or called off: what is under way then ends.
+  [[nodiscard]] virtual net::any_transport of_attempt() { return {}; }
+
+  /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
+  virtual void leave() {}
+
+  /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
+  /// Where a gradient has several rows, also the parts of it that this one is of.
+  virtual void received(std::span<const float>, const std::vector<index_range>*) {}
+
+  /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
+  /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
+  /// was more than one row.
+  virtual result<void> exchanged(std::span<const float> mean) = 0;
+
+  /// The shared state is that of a round which was just made. A fixed set commits it. `hash`: of what all hold alike, by
+  /// the number of the round.
+  virtual void made(const std::function<std::uint64_t(std::uint64_t)>&) {}
+
+  /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
+  /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
+  virtual result<verdict> decide(const result<void>& outcome, bool candidate) = 0;
+
+  /// Whether `sit_out` may be called.
+  [[nodiscard]] virtual bool can_sit_out() const { return false; }
+
+  /// What this peer computed since its last commit cannot be used, and `why` says what is wrong with it: gives it up, gets
+  /// the shared state back as it was committed, and calls shared_state::adopted. For the rounds that follow, more of them
+  /// after each time in a row, `draw` gives nothing: this peer takes part with no contribution. Ends with verdict::commit,
+  /// or with an error where it happened too often.
+  virtual result<verdict> sit_out(const error& why) { return why; }
+
+  /// The newest committed round that this peer holds, and the name of its state.
+  [[nodiscard]] virtual std::uint64_t round() const = 0;
+  [[nodiscard]] virtual std::uint64_t parent() const = 0;
+  [[nodiscard]] virtual std::uint64_t state_hash() const = 0;
+
+  /// Samples that the last `decide` put into a commit, out of those given to `enter`.
+  [[nodiscard]] virtual std::uint64_t contributed() const = 0;
+
+  /// Up to `count` sample numbers that the ledger gave this peer, after the first `skipped` of them.
+  [[nodiscard]] virtual std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) = 0;
+  /// Whether every sample of the run's budget is in a commit.
+  [[nodiscard]] virtual bool budget_used() const = 0;
+
+  /// The group of elastic pipelines that this is, if it is one.
+  [[nodiscard]] virtual parallel::step_group* steps() noexcept { return nullptr; }
+
+  /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
+  /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
+  /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.
+  virtual void close(bool) {}
+};
+
+/// Closes a group when it goes, if it was given one: a trainer's last member.
+class opened_group {
+ public:
+  opened_group() = default;
+  /// `holders`: of the group, among those that go with this object; without it.
+  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
+      : group_{std::move(group)}, holders_{holders + 1} {}
+  opened_group(opened_group&&) noexcept = default;
+  opened_group& operator=(opened_group&& other) noexcept {
+    std::swap(group_, other.group_);
+    std::swap(holders_, other.holders_);
+    return *this;
+  }
+  ~opened_group() {
+    if (group_) group_->close(group_.use_count() > holders_);
+  }
+
+ private:
+  std::shared_ptr<elastic_group> group_;
+  long holders_ = 0;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// ---- causeway/train/parameter_window.hpp ----
+#ifndef CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+#define CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+
+// What a communication policy sees of the parameters where it has some of this peer's blocks, and others of its kind the
+// rest (train/by_segment.hpp).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// A part of a model's flat buffers; by default all of them. A regular value, for as long as the model has the same part.
+class parameter_window {
+ public:
+  parameter_window() = default;
+  /// `part`: of the values of `all`.
+  parameter_window(const parameter_view& all, std::span<const float> part)
+      : begin_{static_cast<std::size_t>(part.data() - all.values.data())}, size_{part.size()} {
+    const auto first = static_cast<std::int64_t>(begin_), last = static_cast<std::int64_t>(begin_ + size_);
+    for (const parameter_segment& s : all.segments) {
+      if (s.offset < first || s.offset >= last) continue;
+      segments_.push_back(s);
+      segments_.back().offset -= first;
+    }
+  }
+
+  [[nodiscard]] parameter_view of(const parameter_view& all) const {
+    if (segments_.empty()) return all;
+    return {all.values.subspan(begin_, size_), all.gradients.subspan(begin_, size_), segments_};
+  }
+
+ private:
+  std::size_t begin_ = 0, size_ = 0;
+  std::vector<parameter_segment> segments_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+
+// ---- causeway/train/by_segment.hpp ----
+#ifndef CAUSEWAY_TRAIN_BY_SEGMENT_HPP
+#define CAUSEWAY_TRAIN_BY_SEGMENT_HPP
+
+// A policy of gradients where pipelines are cut in different ways: a peer has one of it for each segment of the model that
+// it computes (parallel/elastic/block_segments.hpp), with a residual, factors and numbers of its own. Nobody names it: a
+// trainer has it in the place of a policy where that and its parallelism need it (policy_for).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// What a policy says of itself, without what is between two exchanges.
+constexpr comm_traits of_segments(comm_traits t) {
+  t.replays = false;
+  return t;
+}
+
+/// While it is there a context shows these blocks alone; none: all that it has.
+template <class Context>
+class segment_in_view {
+ public:
+  segment_in_view(Context& ctx, const nn::block_range& blocks) : ctx_{ctx}, before_{ctx.look_at(window(ctx, blocks))} {}
+  segment_in_view(const segment_in_view&) = delete;
+  segment_in_view& operator=(const segment_in_view&) = delete;
+  ~segment_in_view() { ctx_.look_at(std::move(before_)); }
+
+ private:
+  static parameter_window window(Context& ctx, const nn::block_range& blocks) {
+    if (blocks.size() == 0) return {};
+    const parameter_view all = ctx.model().parameters().view();
+    return {all, parallel::blocks_in(all.values, all.segments, blocks, ctx.model().blocks())};
+  }
+
+  Context& ctx_;
+  parameter_window before_;
+};
+
+/// Cost: what one `Policy` costs for each segment, one after the other.
+template <class Policy>
+class by_segment {
+ public:
+  static constexpr std::string_view name = Policy::name;
+  static constexpr comm_traits traits = of_segments(Policy::traits);
+  static constexpr std::uint32_t state_version = Policy::state_version + 100;
+
+  /// `pattern` is what the others are made like; it exchanges nothing, and has what all peers hold alike.
+  by_segment(Policy pattern = Policy{}) : pattern_{std::move(pattern)} {}  // NOLINT: stands for the policy
+
+  [[nodiscard]] const Policy& pattern() const noexcept { return pattern_; }
+  [[nodiscard]] by_segment another() const { return {pattern_.another()}; }
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(pattern_.start(ctx));
+    return for_each(ctx, [&](Policy& p) { return p.start(ctx); });
+  }
+
+  /// The exchange of the first segment; those of the others come before it is over (`exchange`).
+  result<void> before_inner_step(auto& ctx) {
+    CAUSEWAY_TRY(ctx.enter_exchange());  // it may change the segments, so none of their policies is at work
+    CAUSEWAY_EXPECT(!parts_.empty());
+    const segment_in_view shown{ctx, parts_.front()->blocks};
+    return parts_.front()->policy.before_inner_step(ctx);
+  }
+  result<void> exchange(auto& ctx, std::size_t segment) {
+    const segment_in_view shown{ctx, parts_[segment]->blocks};
+    return ctx.one_more([&] { return parts_[segment]->policy.before_inner_step(ctx); });
+  }
+  result<void> after_inner_step(auto& ctx) {
+    CAUSEWAY_TRY(for_each(ctx, [&](Policy& p) { return p.after_inner_step(ctx); }));
+    copy_alike(parts_.front()->policy, pattern_);
+    return {};
+  }
+  result<void> finish(auto&) { return {}; }
+
+  /// From now on this peer exchanges these; none: all that it holds, alone. What was kept of one that it had stays.
+  result<void> take(auto& ctx, std::span<const nn::block_range> wanted) {
+    const nn::block_range all{};
+    if (wanted.empty()) wanted = {&all, 1};
+    const auto place_of = [&](const nn::block_range& blocks) {
+      return std::find_if(parts_.begin(), parts_.end(), [&](const auto& p) { return p != nullptr && p->blocks == blocks; });
+    };
+    for (const nn::block_range& blocks : wanted) {
+      if (place_of(blocks) != parts_.end()) continue;
+      CAUSEWAY_ASSIGN(std::unique_ptr<part> made, begun(ctx, blocks));
+      parts_.push_back(std::move(made));
+    }
+    std::vector<std::unique_ptr<part>> now;
+    for (const nn::block_range& blocks : wanted) now.push_back(std::move(*place_of(blocks)));
+    parts_ = std::move(now);
+    return {};
+  }
+
+  void serialize(auto& ar) {
+    ar(pattern_);
+    std::uint64_t count = parts_.size();
+    ar(count);
+    for (std::size_t i = 0; i < count; ++i) {  // one by one: a count without bytes behind it takes no memory
+      if (i == parts_.size()) parts_.push_back(std::make_unique<part>(part{{}, pattern_.another()}));
+      ar(parts_[i]->blocks.first, parts_[i]->blocks.last, parts_[i]->policy);
+    }
+  }
+
+  void shared(auto& ar) { pattern_.shared(ar); }
+  void adopt(auto& ctx, std::span<const float> previous) {
+    pattern_.adopt(ctx, previous);
+    for (const auto& p : parts_) {
+      copy_alike(pattern_, p->policy);
+      const segment_in_view shown{ctx, p->blocks};
+      p->policy.adopt(ctx, previous);
+    }
+  }
+  result<void> catch_up(auto& ctx) { return pattern_.catch_up(ctx); }
+
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return {}; }           // gradients leave nothing for a parameter
+  result<void> divide(auto&, std::span<const parameter_segment>) { return {}; }  // `take` comes after
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return pattern_.memory(); }
+  result<void> forget(auto& ctx) { return pattern_.forget(ctx); }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory_of(std::size_t segment) {
+    return segment < parts_.size() ? parts_[segment]->policy.memory() : memory();
+  }
+  result<void> forget_segment(auto& ctx, std::size_t segment) {
+    const segment_in_view shown{ctx, parts_[segment]->blocks};
+    return parts_[segment]->policy.forget(ctx);
+  }
+  [[nodiscard]] bool exchanges_next() { return true; }
+  /// Of results that are a step late: whether all rows wait.
+  [[nodiscard]] std::optional<bool> row_waits() {
+    std::optional<bool> all = pattern_.row_waits();
+    if (!all) return {};
+    const auto waits = [](const auto& p) { return p->policy.row_waits().value_or(false); };
+    return std::all_of(parts_.begin(), parts_.end(), waits);
+  }
+
+ private:
+  struct part {
+    nn::block_range blocks;  ///< empty: all that this peer holds
+    Policy policy;
+  };
+
+  result<void> for_each(auto& ctx, auto&& f) {
+    for (const auto& p : parts_) {
+      const segment_in_view shown{ctx, p->blocks};
+      CAUSEWAY_TRY(f(p->policy));
+    }
+    return {};
+  }
+
+  /// As a newcomer's: with what all hold alike, and nothing else.
+  result<std::unique_ptr<part>> begun(auto& ctx, const nn::block_range& blocks) {
+    auto made = std::make_unique<part>(part{blocks, pattern_.another()});
+    const segment_in_view shown{ctx, blocks};
+    CAUSEWAY_TRY(made->policy.start(ctx));
+    copy_alike(pattern_, made->policy);
+    const std::uint64_t step = ctx.step();
+    made->policy.adopt(ctx, {});
+    ctx.resume_at(step, true);
+    return made;
+  }
+
+  static void copy_alike(Policy& from, Policy& to) {
+    const auto source = alike_of(from), target = alike_of(to);
+    CAUSEWAY_EXPECT(source.size() == target.size());
+    for (std::size_t i = 0; i < source.size(); ++i) {
+      CAUSEWAY_EXPECT(source[i].size() == target[i].size());
+      std::copy(source[i].begin(), source[i].end(), target[i].begin());
+    }
+  }
+  /// What all peers hold alike, without what goes with blocks.
+  static std::vector<std::span<std::byte>> alike_of(Policy& p) {
+    membership::image_collector all;
+    p.shared(all);
+    std::vector<std::span<std::byte>> parts = all.parts();
+    const auto of_blocks = p.memory();
+    std::erase_if(parts, [&](std::span<std::byte> part) {
+      return std::any_of(of_blocks.begin(), of_blocks.end(), [&](auto b) { return b.data() == part.data(); });
+    });
+    return parts;
+  }
+
+  Policy pattern_;
+  std::vector<std::unique_ptr<part>> parts_;  // of the segments that this peer computes, rising
+};
+
+/// What pipelines ask of it: of each segment what they ask of one policy.
+template <class Policy, class Context>
+void move_with_blocks(shared_state& state, by_segment<Policy>& comm, Context& ctx) {
+  causeway::move_with_blocks(state, comm, ctx);
+  state.memory = [&comm](std::size_t segment) { return comm.memory_of(segment); };
+  state.forget = [&comm, &ctx](std::size_t segment) { return comm.forget_segment(ctx, segment); };
+  state.take_segments = [&](std::span<const nn::block_range> ranges) { return comm.take(ctx, ranges); };
+  state.exchange_segment = [&](std::size_t segment) { return comm.exchange(ctx, segment); };
+}
+
+template <class Policy, class Parallel>
+  requires InSegments<Policy, Parallel>
+struct policy_for<Policy, Parallel> {
+  using type = by_segment<Policy>;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_BY_SEGMENT_HPP
+
+// ---- causeway/train/pipeline_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP
+#define CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP
+
+// All peers of elastic pipelines as one membership. A round is a step. What the peers vote on is not the parameters, of
+// which each has a part, but that the step's gradient is complete everywhere, and its norm: whoever knows that makes the
+// same step, now or when it hears of it. So no state has to be taken back when an attempt fails.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+template <class Whole>
+class basic_pipeline_group;
+using pipeline_group = basic_pipeline_group<void>;
+
+/// environment::group and the policy's step_group in one. The communication policy sees a peer that is alone, where the
+/// pipelines sum the gradients; where it is to exchange them, or replicas take steps of their own, the holders of the same
+/// blocks. Threading: as elastic_group.
+template <class Whole>
+class basic_pipeline_group final : public elastic_group, public parallel::step_group {
+ public:
+  /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
+  /// member_options::enters_afresh must be set.
+  explicit basic_pipeline_group(std::shared_ptr<elastic_group> below);
+  /// What the peers vote on is in here, not in the trainer: so the membership is closed here.
+  ~basic_pipeline_group() override;
+  basic_pipeline_group(const basic_pipeline_group&) = delete;
+  basic_pipeline_group& operator=(const basic_pipeline_group&) = delete;
+
+  // ---- for the context ------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::uint64_t identity() const override { return below_->identity(); }
+  [[nodiscard]] std::uint32_t expected() const override { return expected_; }
+  [[nodiscard]] std::uint64_t round() const override { return below_->round(); }
+  [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return record_.state; }
+  [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
+  void leave() override { below_->leave(); }
+
+  /// What the others hold alike is not what the context would share.
+  result<void> open(shared_state, thread_pool& pool) override;
+
+  /// Of replicas that take steps of their own: an attempt of the membership is all that lies between two exchanges.
+  [[nodiscard]] bool exchanges_at_once() const override { return true; }
+  /// To all peers of the attempt, whatever they hold, as long as it lasts: then they meet again.
+  [[nodiscard]] net::any_transport lasting() override { return below_->of_attempt(); }
+  [[nodiscard]] bool moves_blocks() const override { return true; }
+  [[nodiscard]] bool rows_by_block() const override { return rounds_.by_block; }
+  [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
+  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  bool announce(std::uint64_t, std::uint64_t) override { return !rounds_.enough || rounds_.enough(); }
+  [[nodiscard]] bool exchange_waits() const override { return rounds_.waits && rounds_.waits(); }
+  [[nodiscard]] std::optional<round_entry> lines() override;
+  void received(std::span<const float> row, const std::vector<index_range>* where) override;
+  result<void> exchanged(std::span<const float> mean) override;
+
+  result<verdict> decide(const result<void>& outcome, bool) override;
+
+  // ---- for the pipelines ----------------------------------------------------------------------------------------------
+
+  [[nodiscard]] parallel::step_group* steps() noexcept override { return this; }
+  [[nodiscard]] const parallel::step_record& record() const override { return record_; }
+
+  result<parallel::step_attempt> begin_attempt() override;
+
+  result<void> propose(const parallel::step_record& next) override;
+
+  result<void> failed(const error& why) override;
+
+  void finished_by_others() override { finished_by_others_ = true; }
+  void begin_exchange_again() override { again_ = true; }
+  void exchange_by(parallel::exchange_hooks rounds) override { rounds_ = std::move(rounds); }
+  void expects(std::uint32_t holders) override { expected_ = holders; }
+  [[nodiscard]] const parallel::exchange_state& state() const override { return state_; }
+
+ private:
+  /// Whether every attempt of the pipelines would come to the same: an option that cannot work, or what they cannot do.
+  /// (The membership retries neither what a machine cannot do. In the policy's own exchange weights that add up to 0 are an
+  /// invalid argument, too, and may be others in the next.)
+  [[nodiscard]] static bool is_final(const error& why);
+
+  std::shared_ptr<elastic_group> below_;
+  parallel::step_record record_;
+  net::any_transport alone_{};
+  std::deque<net::any_transport> exchanges_;  // what the communication policy began with them may outlive the pipelines
+  net::any_transport below_lines_{}, lines_{};
+  parallel::exchange_hooks rounds_;
+  parallel::exchange_state state_;
+  std::vector<float> gradient_;  // of several rows, as far as they have come in the exchange under way
+  std::uint32_t expected_ = 1;
+  bool in_exchange_ = false;  // the policy entered one since the last decision
+  bool finished_by_others_ = false;
+  bool again_ = false;  // the exchange, in the attempt under way
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP
+
+// ---- causeway/train/impl/pipeline_group.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
+#define CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
+
+// Bodies of train/pipeline_group.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<elastic_group> below)
+    : below_{std::move(below)} {}
+
+CAUSEWAY_LAZY basic_pipeline_group<Whole>::~basic_pipeline_group() { below_->close(below_.use_count() > 1); }
+
+CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::uint64_t skipped, std::uint64_t count) {
+  return below_->draw(skipped, count);
+}
+
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
+  if (state.divide) {
+    auto of_blocks = state.memory ? state.memory(0) : std::vector<std::span<std::byte>>{};
+    for (const parameter_row& row : state.rows()) {
+      for (const std::span<float> piece : row.pieces) of_blocks.push_back(std::as_writable_bytes(piece));
+    }
+    for (const std::span<std::byte> part : std::span{state.parts}.subspan(state.of_model)) {
+      const auto lies_there = [&](std::span<std::byte> piece) {
+        return piece.data() >= part.data() && piece.data() < part.data() + part.size();
+      };
+      if (std::none_of(of_blocks.begin(), of_blocks.end(), lies_there)) state_.alike.push_back(part);
+    }
+  }
+  state_.rows = std::move(state.rows);
+  state_.memory = std::move(state.memory);
+  state_.forget = std::move(state.forget);
+  state_.take_segments = std::move(state.take_segments);
+  state_.exchange_segment = std::move(state.exchange_segment);
+  state_.divide = std::move(state.divide);
+  state_.exchanges_next = std::move(state.exchanges_next);
+  state_.paths = state.paths;
+  state_.batch_parts = state.batch_parts;
+  state_.follow = std::move(state.follow);
+  state_.parameters_of = std::move(state.parameters_of);
+  state_.row_waits = std::move(state.row_waits);
+  state_.compute = std::move(state.compute);
+  state_.meet_holders = std::move(state.meet_holders);
+  state_.round_samples = state.round_samples;
+  state_.by_pace = state.by_pace;
+  state_.parts_for = std::move(state.parts_for);
+  state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
+  return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
+}
+
+CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64_t, std::uint64_t) {
+  round_entry e{
+      .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
+  gradient_.clear();
+  in_exchange_ = true;
+  if (!rounds_.enter) return e;
+  CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
+  e.attempt = with.attempt.attempt;
+  if (with.kept || !with.known.empty()) {
+    e.result_at = net::peer_index{0};
+    e.result = with.known;
+    e.result_kept = with.kept;
+    e.share = 1.0 / expected_;
+  }
+  e.last = with.last;
+  e.paths = std::move(with.paths);
+  if (with.attempt.transport == nullptr) return e;
+  while (exchanges_.size() <= with.segment) exchanges_.emplace_back();
+  net::any_transport& exchange = exchanges_[with.segment];
+  exchange = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
+  e.transport = &exchange;
+  e.round = with.attempt.round;
+  e.parent = with.attempt.parent;
+  e.deadline = with.attempt.deadline;
+  e.share = with.shares[exchange.self()];
+  e.shares = std::move(with.shares);
+  e.identities = std::move(with.names);
+  e.blocks = std::move(with.blocks);
+  return e;
+}
+
+CAUSEWAY_LAZY std::optional<round_entry> basic_pipeline_group<Whole>::lines() {
+  parallel::exchange_entry with = rounds_.lines ? rounds_.lines() : parallel::exchange_entry{};
+  if (with.attempt.transport == nullptr) return {};
+  below_lines_ = below_->lasting();
+  lines_ = net::any_transport{collective::group_view{below_lines_, std::move(with.holders)}};
+  return round_entry{.transport = &lines_,
+                     .round = with.attempt.round,
+                     .identities = std::move(with.names),
+                     .paths = std::move(with.paths),
+                     .attempt = with.attempt.attempt};
+}
+
+CAUSEWAY_LAZY void basic_pipeline_group<Whole>::received(std::span<const float> row,
+                                                         const std::vector<index_range>* where) {
+  if (!rounds_.exchanged || where == nullptr) return;
+  for (const index_range r : *where) {
+    const auto end = static_cast<std::size_t>(r.end);
+    if (gradient_.size() < end) gradient_.resize(end);
+    std::copy_n(row.begin(), r.size(), gradient_.begin() + r.begin);
+    row = row.subspan(static_cast<std::size_t>(r.size()));
+  }
+}
+
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::exchanged(std::span<const float> mean) {
+  if (!rounds_.exchanged) return {};
+  return rounds_.exchanged(mean.empty() ? std::span<const float>{gradient_} : mean);
+}
+
+CAUSEWAY_LAZY result<verdict> basic_pipeline_group<Whole>::decide(const result<void>& outcome, bool) {
+  const bool in_exchange = std::exchange(in_exchange_, false);
+  if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
+  if (outcome) return verdict::commit;                                    // `propose` came before
+  if (std::exchange(again_, false)) return verdict::retry;
+  if (!in_exchange && is_final(outcome.error())) return outcome.error();
+  CAUSEWAY_TRY(below_->decide(outcome, false));
+  return verdict::retry;  // what became of it, the pipelines see in the record
+}
+
+CAUSEWAY_LAZY result<parallel::step_attempt> basic_pipeline_group<Whole>::begin_attempt() {
+  CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1, 0));
+  return parallel::step_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
+}
+
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::propose(const parallel::step_record& next) {
+  CAUSEWAY_TRY(below_->exchanged({}));
+  record_ = next;
+  CAUSEWAY_ASSIGN(const verdict judged, below_->decide({}, true));
+  if (judged == verdict::commit) return {};
+  return fail(errc::cancelled, "step", "the others did not vote for it");
+}
+
+CAUSEWAY_LAZY bool basic_pipeline_group<Whole>::is_final(const error& why) {
+  return why.code == errc::unsupported || why.code == errc::invalid_argument;
+}
+
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::failed(const error& why) {
+  if (is_final(why)) return why;
+  CAUSEWAY_TRY(below_->decide(why, false));
+  return {};
+}
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_pipeline_group<void>;
+#endif
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
+#endif
+
+// ---- causeway/train/pipeline_executors.hpp ----
+#ifndef CAUSEWAY_TRAIN_PIPELINE_EXECUTORS_HPP
+#define CAUSEWAY_TRAIN_PIPELINE_EXECUTORS_HPP
+
+// What runs pipelines whose peers come and go. A program says parallel::pipeline and fault::quorum<>, and how
+// peers exchange; which class computes the steps follows: one for gradients that are summed over all, one for replicas that
+// take steps of their own.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+/// The group of elastic pipelines over `env.group`, which takes its place there. One that is given already stays.
+inline std::shared_ptr<parallel::step_group> step_group_in(auto& env) {
+  if (!env.group) return nullptr;  // the executor says so when it starts
+  if (parallel::step_group* const given = env.group->steps()) return {env.group, given};
+  auto made = std::make_shared<pipeline_group>(std::move(env.group));
+  env.group = made;
+  return made;
+}
+
+/// What lays pipelines out. Where no recovery was given they regroup, in pipeline_options::ranks stages (0: 2).
+template <class Recovery>
+Recovery recovery_from(Recovery& given, const parallel::pipeline_options&) {
+  return std::move(given);
+}
+inline stage::recovery::regroup recovery_from(fault::no_recovery&, const parallel::pipeline_options& o) {
+  return o.ranks == 0 ? stage::recovery::regroup{} : stage::recovery::regroup{o.ranks};
+}
+template <class Recovery>
+using recovery_for = decltype(recovery_from(std::declval<Recovery&>(), std::declval<const parallel::pipeline_options&>()));
+
+/// Under fault::quorum a recovery lays pipelines out anew all the time.
+template <class Recovery>
+result<void> check_cut(const parallel::pipeline_options& o) {
+  const bool may_say_ranks = o.ranks == 0 || std::is_same_v<Recovery, fault::no_recovery>;
+  if (may_say_ranks && o.placement.empty() && o.cuts.empty() && !o.random_routes) return {};
+  return fail(
+      errc::invalid_argument, "pipeline under fault::quorum",
+      "the recovery says which peer has which blocks: leave out pipeline_options::placement, cuts and random_routes, "
+      "and give the number of stages to the recovery");
+}
+
+/// elastic_pipeline_options or local_pipeline_options.
+template <class Options>
+Options options_of(std::int64_t micro_batches, const fault::quorum_options& o) {
+  Options made{.micro_batches = micro_batches, .storage = o.storage, .folder = o.folder, .steps = o.steps};
+  if (o.store_every) made.store_every = *o.store_every;
+  return made;
+}
+
+}  // namespace detail
+
+/// Gradients of every step are summed, or exchanged, by parallel::elastic_pipeline; else replicas take steps of their own,
+/// in parallel::local_pipeline. `environment::group` is a member of all peers, whose options have no quota, no budget and
+/// `enters_afresh`. pipeline_options::micro_batches are those of a global batch.
+template <class Schedule, class Codec, class Comm, class Recovery>
+struct executor<parallel::pipeline<Schedule, Codec>, Comm, fault::quorum<Recovery>> {
+  using parallel_type = parallel::pipeline<Schedule, Codec>;
+  static constexpr bool sums = Comm::traits.exchanges_gradients;
+  using options_type = std::conditional_t<sums, parallel::elastic_pipeline_options, parallel::local_pipeline_options>;
+  using type = std::conditional_t<sums, parallel::elastic_pipeline<detail::recovery_for<Recovery>, Schedule, Codec>,
+                                  parallel::local_pipeline<detail::recovery_for<Recovery>, Schedule, Codec>>;
+
+  static result<void> check(const parallel_type& p, const fault::quorum<Recovery>&) {
+    return detail::check_cut<Recovery>(p.options());
+  }
+  static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
+    const auto& o = p.options();
+    return type{detail::step_group_in(env), detail::options_of<options_type>(o.micro_batches, f.options),
+                detail::recovery_from(f.recovery, o), std::move(p.order()), std::move(p.codec())};
+  }
+};
+
+/// Made by its own name, as presets do, it runs itself, over `environment::group` as above.
+template <class Layout, class Schedule, class Codec, class Comm, class Recovery>
+struct executor<parallel::elastic_pipeline<Layout, Schedule, Codec>, Comm, fault::quorum<Recovery>> {
+  using type = parallel::elastic_pipeline<Layout, Schedule, Codec>;
+
+  static result<void> check(const type&, const fault::quorum<Recovery>&) { return {}; }
+  static type make(type&& p, fault::quorum<Recovery>&, auto& env) {
+    p.join(detail::step_group_in(env));
+    return std::move(p);
+  }
+};
+
+/// Replicas take steps of their own, without a flush between two exchanges.
+template <class Codec, class Comm, class Recovery>
+struct executor<parallel::async_pipeline<Codec>, Comm, fault::quorum<Recovery>> {
+  using parallel_type = parallel::async_pipeline<Codec>;
+  using type = parallel::local_async_pipeline<detail::recovery_for<Recovery>, Codec>;
+
+  static result<void> check(const parallel_type& p, const fault::quorum<Recovery>&) {
+    return detail::check_cut<Recovery>(p.options().cut);
+  }
+  static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
+    const auto& o = p.options();
+    return type{detail::step_group_in(env),
+                detail::options_of<parallel::local_pipeline_options>(o.cut.micro_batches, f.options),
+                detail::recovery_from(f.recovery, o.cut),
+                parallel::streamed_steps{{.stashing = o.stashing, .ahead = o.ahead}}, std::move(p.codec())};
+  }
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_PIPELINE_EXECUTORS_HPP
+
 // ---- causeway/presets/elastic_pipelines.hpp ----
 #ifndef CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP
 #define CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP
 
 // Published systems of pipelines on peers that are taken away, as compositions of a recovery policy and a schedule. Each is
-// the parallelism of a trainer with comm::every_step and fault::quorum.
+// the parallelism of a trainer with comm::every_step and fault::quorum, whose environment has a member of all peers for its
+// group: no quota, no budget, `enters_afresh`.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
@@ -44383,13 +48438,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// Sent: activations and gradients of a boundary; of each block the gradients among who has it; a block where it is
 /// missing.
 struct oobleck_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  std::size_t failures = 1;                       ///< f: peers that may be lost at once
-  std::size_t most_peers = 8;                     ///< that the run may have; more are spare
-  plan::model_cost model{};                       ///< costs of the blocks; none: all alike
-  plan::template_peers kind{};                    ///< memory and speed of a peer
-  std::optional<io::any_storage> storage{};       ///< shared by machines, or one for each: the last resort
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  std::size_t failures = 1;                  ///< f: peers that may be lost at once
+  std::size_t most_peers = 8;                ///< that the run may have; more are spare
+  plan::model_cost model{};                  ///< costs of the blocks; none: all alike
+  plan::template_peers kind{};               ///< memory and speed of a peer
+  std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: the last resort
 };
 using oobleck = parallel::elastic_pipeline<stage::recovery::templates, stage::one_f_one_b>;
 CAUSEWAY_DECL [[nodiscard]] oobleck make(const oobleck_options& o);
@@ -44404,11 +48458,10 @@ CAUSEWAY_DECL [[nodiscard]] oobleck make(const oobleck_options& o);
 /// Sent: activations and gradients of a boundary; of each stage the gradients among who has it; blocks when the shape
 /// changes.
 struct varuna_morphing_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  stage::recovery::morph_options search{};        ///< calibration and memory; none: blocks that are all alike
-  std::optional<io::any_storage> storage{};       ///< shared by machines, or one for each
-  std::uint64_t store_every = 100;                ///< steps between copies there
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  stage::recovery::morph_options search{};   ///< calibration and memory; none: blocks that are all alike
+  std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each
+  std::uint64_t store_every = 100;           ///< steps between copies there
 };
 using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage::varuna>;
 CAUSEWAY_DECL [[nodiscard]] varuna_morphing make(const varuna_morphing_options& o);
@@ -44427,11 +48480,10 @@ CAUSEWAY_DECL [[nodiscard]] varuna_morphing make(const varuna_morphing_options& 
 /// Sent: activations and gradients of a boundary; of each stage the gradients among who has it; blocks when the shape
 /// changes.
 struct parcae_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  stage::recovery::proactive_options plan{};      ///< costs, memory, intervals; none: blocks that are all alike
-  std::optional<io::any_storage> storage{};       ///< shared by machines, or one for each
-  std::uint64_t store_every = 100;                ///< steps between copies there
+  std::int64_t micro_batches = 32;            ///< of the global batch
+  stage::recovery::proactive_options plan{};  ///< costs, memory, intervals; none: blocks that are all alike
+  std::optional<io::any_storage> storage{};   ///< shared by machines, or one for each
+  std::uint64_t store_every = 100;            ///< steps between copies there
 };
 using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one_f_one_b>;
 CAUSEWAY_DECL [[nodiscard]] parcae make(const parcae_options& o);
@@ -44447,9 +48499,8 @@ CAUSEWAY_DECL [[nodiscard]] parcae make(const parcae_options& o);
 /// Sent: activations and gradients of a boundary, activations twice: to a stage and to its shadow; gradients among who
 /// has a stage.
 struct bamboo_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  std::int64_t stages = 4;  ///< of each pipeline; the paper takes 1.5 times as many as memory asks for
+  std::int64_t micro_batches = 32;  ///< of the global batch
+  std::int64_t stages = 4;          ///< of each pipeline; the paper takes 1.5 times as many as memory asks for
   std::optional<io::any_storage>
       storage{};                    ///< shared by machines, or one for each: for when a stage is lost with its shadow
   std::uint64_t store_every = 100;  ///< steps between copies there
@@ -44467,10 +48518,9 @@ CAUSEWAY_DECL [[nodiscard]] bamboo make(const bamboo_options& o);
 /// Sent: activations and gradients of a boundary, of rerouted micro-batches to another pipeline and back; gradients among
 /// who has a stage.
 struct recycle_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  std::int64_t stages = 4;                        ///< of each pipeline
-  plan::stage_costs costs{};                      ///< of stages and links; none: stages are alike and links cost nothing
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  std::int64_t stages = 4;                   ///< of each pipeline
+  plan::stage_costs costs{};                 ///< of stages and links; none: stages are alike and links cost nothing
   std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: for when a stage's last peer is lost
 };
 using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_f_one_b>;
@@ -44488,10 +48538,9 @@ CAUSEWAY_DECL [[nodiscard]] recycle make(const recycle_options& o);
 /// Sent: activations and gradients of a boundary; gradients among who has a stage; after a loss the neighbours' stages to
 /// who takes it over.
 struct checkfree_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  std::int64_t stages = 4;                        ///< of each pipeline
-  float rate_factor = 1.1F;                       ///< of the learning rate of a stage that was made up; the code: 1.1, 1.2
+  std::int64_t micro_batches = 32;  ///< of the global batch
+  std::int64_t stages = 4;          ///< of each pipeline
+  float rate_factor = 1.1F;         ///< of the learning rate of a stage that was made up; the code: 1.1, 1.2
   stage::neighbour_weights weights = stage::neighbour_weights::squared_norms;  ///< the authors' code: clipped_norms
 };
 using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, stage::one_f_one_b>;
@@ -44511,10 +48560,9 @@ CAUSEWAY_DECL [[nodiscard]] checkfree make(const checkfree_options& o);
 /// Sent: activations and gradients of a boundary, those of the last stage to the first peer; gradients among who has a
 /// stage; after a loss the stage to copy to who takes it over.
 struct checkfree_plus_options {
-  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
-  std::int64_t micro_batches = 32;                ///< of the global batch
-  std::int64_t stages = 4;                        ///< of blocks, in each pipeline; one peer more
-  float rate_factor = 1.1F;                       ///< of the learning rate of a stage that was made up; the code: 1.1, 1.2
+  std::int64_t micro_batches = 32;  ///< of the global batch
+  std::int64_t stages = 4;          ///< of blocks, in each pipeline; one peer more
+  float rate_factor = 1.1F;         ///< of the learning rate of a stage that was made up; the code: 1.1, 1.2
   stage::neighbour_weights weights = stage::neighbour_weights::squared_norms;  ///< the authors' code: clipped_norms
   std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: for when the ends are lost
 };
@@ -44535,41 +48583,41 @@ CAUSEWAY_DECL [[nodiscard]] checkfree_plus make(const checkfree_plus_options& o)
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL oobleck make(const oobleck_options& o) {
-  return oobleck{o.peers,
+  return oobleck{nullptr,
                  {.micro_batches = o.micro_batches, .storage = o.storage},
                  stage::recovery::templates{{o.failures, o.most_peers, o.model, o.kind}}};
 }
 
 CAUSEWAY_DECL varuna_morphing make(const varuna_morphing_options& o) {
-  return varuna_morphing{o.peers,
+  return varuna_morphing{nullptr,
                          {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                          stage::recovery::morph{o.search}};
 }
 
 CAUSEWAY_DECL parcae make(const parcae_options& o) {
-  return parcae{o.peers,
+  return parcae{nullptr,
                 {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                 stage::recovery::proactive{o.plan}};
 }
 
 CAUSEWAY_DECL bamboo make(const bamboo_options& o) {
-  return bamboo{o.peers,
+  return bamboo{nullptr,
                 {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                 stage::recovery::redundant_forward{o.stages}};
 }
 
 CAUSEWAY_DECL recycle make(const recycle_options& o) {
   return recycle{
-      o.peers, {.micro_batches = o.micro_batches, .storage = o.storage}, stage::recovery::reroute{o.stages, o.costs}};
+      nullptr, {.micro_batches = o.micro_batches, .storage = o.storage}, stage::recovery::reroute{o.stages, o.costs}};
 }
 
 CAUSEWAY_DECL checkfree make(const checkfree_options& o) {
   return checkfree{
-      o.peers, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{{o.stages, o.rate_factor, o.weights}}};
+      nullptr, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{{o.stages, o.rate_factor, o.weights}}};
 }
 
 CAUSEWAY_DECL checkfree_plus make(const checkfree_plus_options& o) {
-  return checkfree_plus{o.peers,
+  return checkfree_plus{nullptr,
                         {.micro_batches = o.micro_batches, .storage = o.storage},
                         stage::recovery::swapped_neighbours{{o.stages, o.rate_factor, o.weights}}};
 }
@@ -46896,10 +50944,9 @@ class every_seconds {
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
   [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
-  /// Time counts from here on. Where peers come and go, an exchange was one meeting.
+  /// Time counts from here on.
   result<void> exchanged(auto& ctx, const exchange_report&) {
     met_at_ = ctx.clock().now();
-    met_ = met_ && !ctx.elastic();
     return {};
   }
 
@@ -47387,7 +51434,8 @@ class every_step {
                                       .exchanges_gradients = true,
                                       .sums_gradients = std::is_same_v<Codec, compress::none>,
                                       .moves_with_blocks = !std::is_same_v<Codec, compress::none>,
-                                      .replays = true};
+                                      .replays = true,
+                                      .by_segment = !std::is_same_v<Codec, compress::none>};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -47422,6 +51470,9 @@ class every_step {
   result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
   [[nodiscard]] static bool exchanges_next() requires(traits.moves_with_blocks) { return true; }
   [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
+
+  /// One like it that has not begun, for other blocks.
+  [[nodiscard]] every_step another() const { return every_step{codec_}; }
 
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();
@@ -48796,1396 +52847,6 @@ static_assert(AddingCodec<bf16>);
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
 #endif  // CAUSEWAY_COMPRESS_BF16_HPP
-
-// ---- causeway/parallel/pipeline/async_pipeline_mailbox.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_MAILBOX_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_MAILBOX_HPP
-
-// Boundary tensors of an endless stream of micro-batches, on their way to and from the neighbouring stages. Unlike
-// pipeline_mailbox it outlives the trainer's steps: what is sent and what is expected stays under way between them. What
-// failed can be asked for again: nothing that arrived is forgotten before it was decoded, nothing that was sent before it
-// is gone. Where it keeps what it sent until that was taken, all of it can also be begun again over other links.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What all micro-batches of a stream have in common.
-struct stream_shape {
-  std::int64_t sequences = 0;
-  std::int64_t rows = 0;  ///< tokens
-  std::int64_t width = 0;
-  friend bool operator==(const stream_shape&, const stream_shape&) = default;
-};
-
-/// Names a micro-batch: its number in the stream, and the step and place in it that it belongs to.
-struct stream_place {
-  std::uint64_t number = 0;
-  std::uint64_t step = 0;
-  std::uint32_t piece = 0;
-};
-
-/// Where a rank's tensors go.
-struct stream_line {
-  stage::direction way = stage::direction::forward;
-  std::uint32_t edge = 0;
-  std::uint32_t other = 0;  ///< the rank at the other end
-};
-
-/// The mailbox of one rank. One thread. `view` must refer to a transport that outlives it.
-template <class Codec>
-class async_pipeline_mailbox {
- public:
-  struct options {
-    std::uint32_t channel = 0;  ///< two consecutive ones: forward, backward
-    std::uint64_t seed = 0;     ///< equal on both sides of a boundary
-    stream_shape shape;
-    std::size_t late = 1;  ///< messages that the other side may not need any more: it may have left
-    bool keeps = false;    ///< what was sent, until `forget`
-    time_point deadline = no_deadline;
-  };
-
-  async_pipeline_mailbox(collective::group_view view, const options& o) : view_{std::move(view)}, options_{o} {}
-  async_pipeline_mailbox(const async_pipeline_mailbox&) = delete;
-  async_pipeline_mailbox& operator=(const async_pipeline_mailbox&) = delete;
-
-  /// How long the waits that begin from now on may take.
-  void deadline(time_point at) noexcept { options_.deadline = at; }
-
-  /// Starts to receive a micro-batch. Those of one way are expected, and taken, in the order of the stream.
-  void expect(Codec& codec, const stream_line& l, const stream_place& m) {
-    transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(crossing_of(l, m, {})))};
-    p.id = id_of(l, m);
-    expected_[index(l.way)].push_back(std::move(p));
-    post(expected_[index(l.way)].back());
-  }
-  [[nodiscard]] std::size_t expected(stage::direction way) const { return expected_[index(way)].size(); }
-
-  /// Waits for what was expected first, and decodes it into `values`. Gives the number that came with it.
-  result<double> take(Codec& codec, thread_pool& pool, const stream_line& l, std::span<const std::uint64_t> samples,
-                      std::span<float> values) {
-    auto& line = expected_[index(l.way)];
-    CAUSEWAY_EXPECT(!line.empty());
-    transfer& p = line.front();
-    CAUSEWAY_TRY(arrive(p));
-    double loss = 0;
-    auto outcome = decode(codec, pool, l, p, samples, values, loss);
-    if (outcome && !stage::all_finite(pool, values)) outcome = not_finite("", p.at, "it sent");
-    if (!outcome) {
-      std::string& where = outcome.error().where;
-      where = "rank " + std::to_string(l.other) + (where.empty() ? "" : ", " + where);
-      return std::move(outcome).error();
-    }
-    spare_.push_back(std::move(p.bytes));
-    line.pop_front();
-    ++taken_[index(l.way)];
-    return loss;
-  }
-  /// How many of one way were taken: those before, in the order of the stream.
-  [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return taken_[index(way)]; }
-
-  /// Encodes and starts to send; `with` goes along: the loss with a backward, any finite number with a forward.
-  /// errc::non_finite where `values` are not: what this rank took was, so they were spoilt here.
-  result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
-                    std::span<const std::uint64_t> samples, std::span<const float> values, double with) {
-    if (!stage::all_finite(pool, values)) return not_finite("this stage", m, "it came to");
-    const auto c = crossing_of(l, m, samples);
-    transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
-    std::memcpy(p.bytes.data(), &with, head_bytes);
-    CAUSEWAY_ASSIGN(p.moved, codec.encode(pool, c, values, std::span{p.bytes}.subspan(head_bytes)));
-    p.moved += head_bytes;
-    p.id = id_of(l, m);
-    sent_[index(l.way)].push_back(std::move(p));
-    post_send(sent_[index(l.way)].back());
-    return {};
-  }
-
-  /// An error if something sent this way, but for the last `late` messages, is known not to have left. To be asked after
-  /// each `send`: a neighbour may be waiting for it, and this rank for that neighbour.
-  result<void> look_back(stage::direction way) { return reap(way, options_.late, false); }
-
-  /// Waits until all that was sent this way is gone, but for the last `leave` messages: what became of those is not asked.
-  result<void> flush(stage::direction way, std::size_t leave) { return reap(way, leave, true); }
-
-  /// The other side has taken what was sent this way of micro-batches before `number`.
-  void forget(stage::direction way, std::uint64_t number) {
-    auto& line = sent_[index(way)];
-    while (gone_[index(way)] > 0 && line.front().at.number < number) drop_sent(way);
-  }
-
-  /// Everything is under way again, over `view`, to and from the same ranks, of whom the rank behind has `taken` so many
-  /// forwards and the rank before so many gradients. Needs options::keeps.
-  void go_on(collective::group_view view, const std::array<std::uint64_t, 2>& taken) {
-    for (auto* lines : {&expected_, &sent_}) {
-      for (auto& line : *lines) {
-        for (transfer& p : line) p.op.cancel();
-      }
-    }
-    view_ = std::move(view);
-    gone_ = {};
-    for (const stage::direction way : {stage::direction::forward, stage::direction::backward}) {
-      while (!sent_[index(way)].empty() && sent_[index(way)].front().at.number < taken[index(way)]) drop_sent(way);
-      for (transfer& p : sent_[index(way)]) post_send(p);
-      for (transfer& p : expected_[index(way)]) {
-        p.failed.reset();
-        p.here = false;
-        post(p);
-      }
-    }
-  }
-
- private:
-  // A number, before what the codec made: the loss of the micro-batch with its backward.
-  static constexpr std::size_t head_bytes = sizeof(double);
-
-  struct transfer {
-    stream_place at;
-    std::uint32_t peer = 0;
-    std::vector<std::byte> bytes;
-    net::message_id id{};
-    net::scoped_operation op{};
-    std::size_t moved = 0;
-    bool here = false;
-    std::optional<error> failed{};  // for good
-  };
-
-  static constexpr std::size_t index(stage::direction way) noexcept { return static_cast<std::size_t>(way); }
-
-  [[nodiscard]] stage::crossing crossing_of(const stream_line& l, const stream_place& m,
-                                            std::span<const std::uint64_t> samples) const {
-    return {.edge = l.edge,
-            .way = l.way,
-            .rows = options_.shape.rows,
-            .width = options_.shape.width,
-            .sequences = options_.shape.sequences,
-            .samples = samples,
-            .seed = mix(options_.seed, m.step, mix(l.edge, static_cast<std::uint64_t>(l.way), m.piece))};
-  }
-
-  [[nodiscard]] net::message_id id_of(const stream_line& l, const stream_place& m) const {
-    const std::uint32_t channel = options_.channel + static_cast<std::uint32_t>(l.way);
-    return {.channel = collective::numbered(channel, l.edge), .step = (m.step << most_micro_batch_bits) | m.piece};
-  }
-
-  // What was late may still come; of what failed otherwise nothing will.
-  result<void> arrive(transfer& p) {
-    if (p.failed) return *p.failed;
-    if (p.here) return {};
-    if (!p.op.started()) post(p);
-    const auto moved = p.op.wait(options_.deadline);
-    if (!moved) {
-      if (moved.error().code != errc::timeout) p.failed = moved.error();
-      return moved.error();
-    }
-    p.moved = *moved;
-    p.here = true;
-    return {};
-  }
-
-  result<void> decode(Codec& codec, thread_pool& pool, const stream_line& l, const transfer& p,
-                      std::span<const std::uint64_t> samples, std::span<float> values, double& loss) {
-    const std::span<const std::byte> bytes{p.bytes.data(), p.moved};
-    if (bytes.size() < head_bytes) return fail(errc::protocol, "", "it sent a boundary tensor without its head");
-    std::memcpy(&loss, bytes.data(), head_bytes);
-    if (!std::isfinite(loss)) return fail(errc::non_finite, "", "it sent a loss that is not finite");
-    return codec.decode(pool, crossing_of(l, p.at, samples), bytes.subspan(head_bytes), values);
-  }
-
-  void post(transfer& p) { p.op = {view_, view_.receive(p.peer, p.id, p.bytes)}; }
-  void post_send(transfer& p) {
-    p.op = {view_, view_.send(p.peer, p.id, std::span<const std::byte>{p.bytes}.first(p.moved))};
-  }
-
-  // A send that failed stays, and is made again when somebody asks next.
-  result<void> reap(stage::direction way, std::size_t leave, bool waits) {
-    auto& line = sent_[index(way)];
-    auto& gone = gone_[index(way)];
-    while (line.size() - gone > leave) {
-      transfer& p = line[gone];
-      if (!p.op.started()) post_send(p);
-      if (!waits && !p.op.done()) return {};
-      CAUSEWAY_TRY(p.op.wait(options_.deadline));
-      ++gone;
-      if (!options_.keeps) drop_sent(way);
-    }
-    return {};
-  }
-  void drop_sent(stage::direction way) {
-    auto& line = sent_[index(way)];
-    spare_.push_back(std::move(line.front().bytes));
-    line.pop_front();
-    if (gone_[index(way)] > 0) --gone_[index(way)];
-  }
-
-  [[nodiscard]] static error not_finite(const std::string& whose, const stream_place& m, const std::string& how) {
-    return fail(errc::non_finite, whose,
-                how + " values that are not finite for micro-batch " + std::to_string(m.piece) + " of step " +
-                    std::to_string(m.step));
-  }
-
-  [[nodiscard]] std::vector<std::byte> buffer(std::size_t bytes) {
-    std::vector<std::byte> b;
-    if (!spare_.empty()) {
-      b = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    b.resize(bytes);
-    return b;
-  }
-
-  collective::group_view view_;
-  options options_;
-  std::array<std::deque<transfer>, 2> expected_;  // by way
-  std::array<std::deque<transfer>, 2> sent_;
-  std::array<std::size_t, 2> gone_{};     // of those, the first: known to have left
-  std::array<std::uint64_t, 2> taken_{};  // of all that was expected
-  std::vector<std::vector<std::byte>> spare_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_MAILBOX_HPP
-
-// ---- causeway/parallel/pipeline/async_pipeline_stash.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STASH_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STASH_HPP
-
-// Weight stashing (PipeDream: Narayanan et al., SOSP 2019): parameters as they were in earlier steps, kept until the last
-// micro-batch that went forward with them has come back.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Versions of a flat parameter buffer, by step. Memory: 4 bytes a parameter for each. One thread.
-class weight_stash {
- public:
-  /// Keeps `values` as those of `step`, which is later than all that are kept. Moves 8 bytes a parameter.
-  CAUSEWAY_DECL void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values);
-
-  /// Exchanges `values` with those of `step`; doing so again undoes it. False, and nothing done, if none are kept of it.
-  /// Moves 16 bytes a parameter.
-  CAUSEWAY_DECL bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values);
-
-  /// Versions of steps before `step` are not needed any more. The memory of one is kept for the next.
-  CAUSEWAY_DECL void forget_before(std::uint64_t step);
-
-  [[nodiscard]] std::size_t size() const noexcept { return versions_.size(); }
-
- private:
-  struct version {
-    std::uint64_t step = 0;
-    std::vector<float> values;
-  };
-  static constexpr std::int64_t share = 1 << 14;
-
-  std::deque<version> versions_;
-  std::vector<std::vector<float>> spare_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STASH_HPP
-
-// ---- causeway/parallel/pipeline/impl/async_pipeline_stash.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_ASYNC_PIPELINE_STASH_IPP
-#define CAUSEWAY_PARALLEL_PIPELINE_IMPL_ASYNC_PIPELINE_STASH_IPP
-
-// Bodies of parallel/pipeline/async_pipeline_stash.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL void weight_stash::keep(thread_pool& pool, std::uint64_t step, std::span<const float> values) {
-  CAUSEWAY_EXPECT(versions_.empty() || versions_.back().step < step);
-  version v{step, {}};
-  if (!spare_.empty()) {
-    v.values = std::move(spare_.back());
-    spare_.pop_back();
-  }
-  v.values.resize(values.size());
-  pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
-    std::copy(values.begin() + part.begin, values.begin() + part.end, v.values.begin() + part.begin);
-  });
-  versions_.push_back(std::move(v));
-}
-
-CAUSEWAY_DECL bool weight_stash::swap(thread_pool& pool, std::uint64_t step, std::span<float> values) {
-  const auto v = std::find_if(versions_.begin(), versions_.end(), [&](const version& w) { return w.step == step; });
-  if (v == versions_.end()) return false;
-  CAUSEWAY_EXPECT(v->values.size() == values.size());
-  pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
-    std::swap_ranges(values.begin() + part.begin, values.begin() + part.end, v->values.begin() + part.begin);
-  });
-  return true;
-}
-
-CAUSEWAY_DECL void weight_stash::forget_before(std::uint64_t step) {
-  while (!versions_.empty() && versions_.front().step < step) {
-    if (spare_.empty()) spare_.push_back(std::move(versions_.front().values));
-    versions_.pop_front();
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_ASYNC_PIPELINE_STASH_IPP
-#endif
-
-// ---- causeway/parallel/pipeline/async_pipeline_stream.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STREAM_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STREAM_HPP
-
-// One rank's part of an endless stream of micro-batches: the forward of the newest, the backward of the oldest in flight,
-// and all that lives between the two. An operation that failed can be asked for again and goes on where it stopped.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What a rank's stream is made for.
-struct stream_setup {
-  std::uint32_t rank = 0;
-  std::uint32_t ranks = 1;
-  std::uint32_t pieces = 1;      ///< micro-batches of a step
-  std::uint32_t late = 1;        ///< micro-batches that the delay of the rank before is longer
-  std::uint64_t first_step = 0;  ///< the step whose first micro-batch has the number 0
-  nn::block_range blocks;
-  stream_shape shape;
-  float grad_scale = 1;  ///< of the last rank's losses
-  bool stashing = true;
-
-  /// Micro-batches between a forward and its backward on rank `r`.
-  [[nodiscard]] std::uint64_t delay(std::uint32_t r) const noexcept { return std::uint64_t{ranks - 1 - r} * late; }
-};
-
-/// What a policy keeps of a stream without knowing the model: its end.
-class any_stream {
- public:
-  any_stream() = default;
-  any_stream(const any_stream&) = delete;
-  any_stream& operator=(const any_stream&) = delete;
-  virtual ~any_stream() = default;
-};
-
-/// One thread. The model, whose memory it uses, must outlive it.
-template <StageModel M, class Codec>
-class async_stream final : public any_stream {
- public:
-  async_stream(collective::group_view view, const typename async_pipeline_mailbox<Codec>::options& mailbox,
-               const stream_setup& setup)
-      : setup_{setup}, mailbox_{std::move(view), mailbox} {}
-
-  [[nodiscard]] const stream_setup& setup() const noexcept { return setup_; }
-  /// Where the mailbox keeps what it sent: see there. `taken` by the neighbours, as theirs say of themselves.
-  void go_on(collective::group_view view, const std::array<std::uint64_t, 2>& taken) {
-    mailbox_.go_on(std::move(view), taken);
-  }
-  [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return mailbox_.taken(way); }
-  /// How long the waits that begin from now on may take.
-  void deadline(time_point at) noexcept { mailbox_.deadline(at); }
-  /// Micro-batches whose backward is still to come.
-  [[nodiscard]] std::size_t in_flight() const noexcept { return units_.size(); }
-  [[nodiscard]] std::size_t stashed() const noexcept { return stash_.size(); }
-
-  /// Whether the stream ends with the step of the newest forward, as the first rank said with it.
-  [[nodiscard]] bool ends() const noexcept { return ends_; }
-
-  /// The forward of micro-batch `number`, which is `piece`: takes its input, computes, sends its output. `ends`: the first
-  /// rank's word to all others, see there; on these it says nothing.
-  result<void> forward(M& model, Codec& codec, std::uint64_t number, const batch& piece, std::uint64_t dropout,
-                       bool ends = false) {
-    if (lost_) return *lost_;
-    thread_pool& pool = model.backend().pool();
-    post_forwards(codec, number);
-    if (units_.empty() || units_.back().place.number != number) {
-      CAUSEWAY_TRY(take_input(model, codec, piece, ends));
-      CAUSEWAY_TRY(compute(model, number, piece, dropout));
-    }
-    unit& u = units_.back();
-    if (u.pass.output.value) {
-      CAUSEWAY_TRY(mailbox_.send(codec, pool, line(stage::direction::forward, true), u.place, u.samples,
-                                 u.pass.output.value.template span<float>(), ends_ ? 1.0 : 0.0));
-      u.pass.output.value.reset();  // the backward needs only its slot
-      mailbox_.expect(codec, line(stage::direction::backward, false), u.place);
-    }
-    return mailbox_.look_back(stage::direction::forward);
-  }
-
-  /// The backward of the oldest micro-batch in flight: takes the gradient of its output, computes, sends that of its
-  /// input. Gives its loss, a sum over tokens. After an error gradients may be those of the micro-batch already.
-  result<double> backward(M& model, Codec& codec) {
-    if (lost_) return *lost_;
-    CAUSEWAY_EXPECT(!units_.empty());
-    unit& u = units_.front();
-    thread_pool& pool = model.backend().pool();
-    if (!u.done) {
-      if (!last() && !u.d_output) CAUSEWAY_TRY(take_gradient(model, codec, u));
-      CAUSEWAY_TRY(differentiate(model, u));
-    }
-    if (u.d_input) {
-      CAUSEWAY_TRY(mailbox_.send(codec, pool, line(stage::direction::backward, true), u.place, u.samples,
-                                 u.d_input.template span<float>(), u.pass.loss));
-      u.d_input.reset();
-    }
-    CAUSEWAY_TRY(mailbox_.look_back(stage::direction::backward));
-    const double loss = u.pass.loss;
-    mailbox_.forget(stage::direction::forward, u.place.number + 1);  // whose gradient is back has arrived
-    u.tape->clear();
-    spare_.push_back(std::move(*u.tape));
-    units_.pop_front();
-    return loss;
-  }
-
-  /// The end of a stream whose micro-batches have all come back: all that was sent has left.
-  result<void> end() { return mailbox_.flush(stage::direction::backward, 0); }
-  /// Parameters have moved between two backwards: those of micro-batches that are back are not needed any more.
-  void forget_versions() {
-    stash_.forget_before(units_.empty() ? std::numeric_limits<std::uint64_t>::max() : units_.front().place.step);
-  }
-
-  /// What a neighbour takes in this same step must have left before its end, as it may be the last: all forwards, and the
-  /// gradients but for those of later steps. Keeps the parameters for what is in flight.
-  result<void> end_step(M& model, std::uint64_t step) {
-    CAUSEWAY_TRY(mailbox_.flush(stage::direction::forward, 0));
-    CAUSEWAY_TRY(mailbox_.flush(stage::direction::backward, setup_.late));
-    stash_.forget_before(units_.empty() ? step + 1 : units_.front().place.step);
-    if (setup_.stashing && !units_.empty() && units_.back().place.step == step) {
-      stash_.keep(model.backend().pool(), step, model.parameters().values());
-    }
-    return {};
-  }
-
- private:
-  using tape_type = typename M::tape_type;
-
-  struct unit {
-    stream_place place;
-    std::optional<tape_type> tape;
-    nn::stage_pass pass;
-    std::vector<std::int32_t> inputs;  // the caller's are gone when the backward comes
-    std::vector<std::int32_t> targets;
-    std::vector<std::uint64_t> samples;
-    tensor d_output;
-    tensor d_input;
-    bool done = false;  // gradients are computed
-  };
-
-  [[nodiscard]] bool last() const noexcept { return setup_.rank + 1 == setup_.ranks; }
-
-  // To the neighbour that takes (outward) or gives this way.
-  [[nodiscard]] stream_line line(stage::direction way, bool outward) const noexcept {
-    const bool up = (way == stage::direction::forward) == outward;  // towards the last rank
-    return {way, up ? setup_.rank : setup_.rank - 1, up ? setup_.rank + 1 : setup_.rank - 1};
-  }
-
-  [[nodiscard]] stream_place place_of(std::uint64_t number) const noexcept {
-    return {number, setup_.first_step + number / setup_.pieces, static_cast<std::uint32_t>(number % setup_.pieces)};
-  }
-
-  // The rank before may be `late` micro-batches further: their receives are posted before their batch is known.
-  void post_forwards(Codec& codec, std::uint64_t number) {
-    if (setup_.rank == 0) return;
-    for (; next_posted_ <= number + setup_.late; ++next_posted_) {
-      mailbox_.expect(codec, line(stage::direction::forward, false), place_of(next_posted_));
-    }
-  }
-
-  result<void> take_input(M& model, Codec& codec, const batch& piece, bool ends) {
-    if (setup_.rank == 0) ends_ = ends;
-    if (setup_.rank == 0 || input_) return {};
-    tensor values = boundary(model);
-    CAUSEWAY_ASSIGN(const double word, mailbox_.take(codec, model.backend().pool(), line(stage::direction::forward, false),
-                                                     piece.samples, values.template span<float>()));
-    ends_ = word != 0;
-    input_ = std::move(values);
-    // Who sends this forward has all gradients before that of its oldest micro-batch in flight.
-    const std::uint64_t in_flight = setup_.delay(setup_.rank - 1);
-    const std::uint64_t number = mailbox_.taken(stage::direction::forward) - 1;
-    if (number > in_flight) mailbox_.forget(stage::direction::backward, number - in_flight);
-    return {};
-  }
-
-  result<void> compute(M& model, std::uint64_t number, const batch& piece, std::uint64_t dropout) {
-    unit u;
-    u.place = place_of(number);
-    u.inputs.assign(piece.inputs.begin(), piece.inputs.end());
-    u.targets.assign(piece.targets.begin(), piece.targets.end());
-    u.samples.assign(piece.samples.begin(), piece.samples.end());
-    u.tape.emplace(spare_tape(model));
-    const nn::micro_batch b{u.inputs, u.targets, piece.sequences, setup_.grad_scale, dropout};
-    CAUSEWAY_ASSIGN(u.pass, model.forward_stage(*u.tape, setup_.blocks, b, input_, nn::pass_kind::recorded));
-    input_.reset();
-    units_.push_back(std::move(u));
-    return {};
-  }
-
-  result<void> take_gradient(M& model, Codec& codec, unit& u) {
-    tensor values = boundary(model);
-    CAUSEWAY_ASSIGN(u.pass.loss, mailbox_.take(codec, model.backend().pool(), line(stage::direction::backward, false),
-                                               u.samples, values.template span<float>()));
-    u.d_output = std::move(values);
-    return {};
-  }
-
-  // With the parameters of its forward, where they are kept; else with those of now.
-  result<void> differentiate(M& model, unit& u) {
-    thread_pool& pool = model.backend().pool();
-    const bool swapped = stash_.swap(pool, u.place.step, model.parameters().values());
-    if (swapped) model.parameters().touch();
-    auto d_input = model.backward_stage(*u.tape, u.pass, std::move(u.d_output));
-    if (swapped) {
-      stash_.swap(pool, u.place.step, model.parameters().values());
-      model.parameters().touch();
-    }
-    if (!d_input) {
-      lost_ = fail(d_input.error().code, "async_pipeline",
-                   "a micro-batch in flight was lost in its backward: " + d_input.error().text() +
-                       "; start again from a checkpoint");
-      return *lost_;
-    }
-    u.d_input = std::move(*d_input);
-    u.done = true;
-    return {};
-  }
-
-  [[nodiscard]] tensor boundary(M& model) {
-    if (!memory_) memory_.emplace(model.make_tape());
-    return memory_->make(dtype::f32, {setup_.shape.rows, setup_.shape.width});
-  }
-
-  [[nodiscard]] tape_type spare_tape(M& model) {
-    if (spare_.empty()) return model.make_tape();
-    tape_type t = std::move(spare_.back());
-    spare_.pop_back();
-    return t;
-  }
-
-  stream_setup setup_;
-  async_pipeline_mailbox<Codec> mailbox_;
-  weight_stash stash_;
-  std::optional<tape_type> memory_;  // gives boundary tensors
-  std::deque<unit> units_;           // in flight, oldest first
-  std::vector<tape_type> spare_;
-  tensor input_;  // taken for a forward that is not computed yet
-  bool ends_ = false;
-  std::uint64_t next_posted_ = 0;
-  std::optional<error> lost_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STREAM_HPP
-
-// ---- causeway/parallel/pipeline/pipeline_place.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_PLACE_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_PLACE_HPP
-
-// Which peer holds which stage of which replica, and which blocks that is. A replica is one whole pipeline; its ranks are
-// peers in the order of the model.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Equal on all peers.
-struct pipeline_options {
-  std::int64_t micro_batches = 4;  ///< pieces that a batch is cut into; more: less bubble, smaller products
-  std::uint32_t ranks = 0;         ///< peers of a pipeline; 0: all peers are one pipeline
-  /// [replica][rank]: the peer, as a planner placed it. None: peer = replica · ranks + rank.
-  std::vector<std::vector<net::peer_index>> placement{};
-  /// The first block of every virtual stage but the first, rising. None: blocks are spread evenly.
-  std::vector<std::int64_t> cuts{};
-  /// Stages of different replicas are paired anew for every micro-batch, at random (NoLoCo):
-  /// parallel/pipeline/random_routes.hpp.
-  bool random_routes = false;
-};
-
-/// Where a peer is.
-struct pipeline_place {
-  std::uint32_t replica = 0;
-  std::uint32_t rank = 0;
-  std::vector<net::peer_index> pipeline;             ///< the peers of its pipeline, by rank
-  std::vector<net::peer_index> group;                ///< the peers of all pipelines that hold the same stage, by replica
-  std::vector<std::vector<net::peer_index>> rows{};  ///< [replica][rank]: everybody
-
-  [[nodiscard]] std::uint32_t ranks() const noexcept { return static_cast<std::uint32_t>(pipeline.size()); }
-  [[nodiscard]] std::uint32_t replicas() const noexcept { return static_cast<std::uint32_t>(group.size()); }
-};
-
-/// Where `self` of `peers` peers is.
-CAUSEWAY_DECL [[nodiscard]] result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
-                                                            std::uint32_t peers);
-
-/// The blocks of each chunk of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank,
-/// which micro-batches go through as `path` says.
-CAUSEWAY_DECL [[nodiscard]] result<std::vector<nn::block_range>> chunks_of(const pipeline_options& o,
-                                                                           const pipeline_place& at, std::int64_t layers,
-                                                                           std::uint32_t chunks = 1,
-                                                                           plan::stage_path path = plan::stage_path::round);
-
-/// What of the model that is: the same blocks, where chunks that stand one after another are one range.
-CAUSEWAY_DECL [[nodiscard]] result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
-                                                           std::int64_t layers, std::uint32_t chunks = 1,
-                                                           plan::stage_path path = plan::stage_path::round);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_PLACE_HPP
-
-// ---- causeway/parallel/pipeline/impl/pipeline_place.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_PLACE_IPP
-#define CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_PLACE_IPP
-
-// Bodies of parallel/pipeline/pipeline_place.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
-
-inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
-
-/// The placement that `o` means for `peers` peers.
-CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
-                                                                             std::uint32_t peers) {
-  if (!o.placement.empty()) return o.placement;
-  const std::uint32_t ranks = o.ranks == 0 ? peers : o.ranks;
-  if (ranks > peers || peers % ranks != 0) {
-    return wrong_placement(std::to_string(peers) + " peers do not make whole pipelines of " + std::to_string(ranks) +
-                           " ranks; change the number of peers or ranks, or give a placement");
-  }
-  std::vector<std::vector<net::peer_index>> rows(peers / ranks);
-  for (net::peer_index p = 0; p < peers; ++p) rows[p / ranks].push_back(p);
-  return rows;
-}
-
-/// Every replica has the same number of ranks, every peer one place.
-CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows, std::uint32_t peers) {
-  for (const auto& row : rows) {
-    if (row.empty() || row.size() != rows[0].size()) return wrong_placement("all replicas need equally many ranks");
-  }
-  if (collective::has_each_once(rows, peers)) return {};
-  return wrong_placement("every one of the " + std::to_string(peers) + " peers needs exactly one place");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self, std::uint32_t peers) {
-  CAUSEWAY_ASSIGN(const auto rows, detail::placement_of(o, peers));
-  CAUSEWAY_TRY(detail::check_placement(rows, peers));
-  pipeline_place at;
-  for (std::uint32_t replica = 0; replica < rows.size(); ++replica) {
-    const auto found = std::find(rows[replica].begin(), rows[replica].end(), self);
-    if (found == rows[replica].end()) continue;
-    at.replica = replica;
-    at.rank = static_cast<std::uint32_t>(found - rows[replica].begin());
-    at.pipeline = rows[replica];
-  }
-  for (const auto& row : rows) at.group.push_back(row[at.rank]);
-  at.rows = rows;
-  return at;
-}
-
-CAUSEWAY_DECL result<std::vector<nn::block_range>> chunks_of(const pipeline_options& o, const pipeline_place& at,
-                                                             std::int64_t layers, std::uint32_t chunks,
-                                                             plan::stage_path path) {
-  const plan::schedule shape{at.ranks(), chunks, 1, true, {}, path};
-  const std::int64_t stages = path == plan::stage_path::two_ways ? at.ranks() : std::int64_t{at.ranks()} * chunks;
-  std::vector<std::int64_t> starts{0};
-  starts.insert(starts.end(), o.cuts.begin(), o.cuts.end());
-  if (o.cuts.empty()) {
-    starts.clear();
-    for (std::int64_t v = 0; v < stages; ++v) starts.push_back(v * layers / stages);
-  }
-  starts.push_back(layers);
-  bool rises = static_cast<std::int64_t>(starts.size()) == stages + 1;
-  for (std::size_t i = 0; rises && i + 1 < starts.size(); ++i) rises = starts[i] < starts[i + 1];
-  if (!rises) {
-    return fail(errc::invalid_argument, "pipeline cuts",
-                std::to_string(layers) + " blocks do not fall into " + std::to_string(stages) +
-                    " stages of one block or more; give one rising cut for every stage but the first, or use fewer stages");
-  }
-  std::vector<nn::block_range> ranges;
-  for (std::uint32_t c = 0; c < chunks; ++c) {
-    const std::size_t v = plan::virtual_stage(shape, {at.rank, c});
-    ranges.push_back({starts[v], starts[v + 1]});
-  }
-  return ranges;
-}
-
-CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at, std::int64_t layers,
-                                             std::uint32_t chunks, plan::stage_path path) {
-  CAUSEWAY_ASSIGN(std::vector<nn::block_range> ranges, chunks_of(o, at, layers, chunks, path));
-  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<nn::block_range> apart;
-  for (const nn::block_range& r : ranges) {
-    if (!apart.empty() && apart.back().last == r.first) {
-      apart.back().last = r.last;
-    } else {
-      apart.push_back(r);
-    }
-  }
-  nn::model_part part{std::move(apart)};
-  CAUSEWAY_TRY(part.check(layers));
-  return part;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_PLACE_IPP
-#endif
-
-// ---- causeway/parallel/async_pipeline.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
-#define CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
-
-// A model cut into stages on several peers, asynchronous: micro-batches stream through without a flush, and every stage
-// updates its parameters on its own, with gradients that are late. No bubble but that of filling the pipeline once.
-// PipeDream (Narayanan et al., SOSP 2019); with optim::nadam, whose look-ahead makes up for the delay, NAG-PP (Ajanthan et
-// al., ICML 2025, arXiv 2505.01099).
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// All but `stashing` equal on all peers.
-struct async_pipeline_options {
-  pipeline_options cut{.micro_batches = 1};  ///< one update after so many micro-batches, the pieces of a step's batch
-  /// Backwards use the parameters of their forward (PipeDream). Off: those of now, which saves their memory; the gradient
-  /// then mixes two versions.
-  bool stashing = true;
-  /// Micro-batches in flight on each boundary besides PipeDream's one. With a of them a boundary's latency there and back
-  /// is hidden if it is at most the compute of a micro-batches; without, a latency of l seconds makes a step 2 l (p-1) / p
-  /// longer. Gradients are as much later.
-  std::uint32_t ahead = 0;
-};
-
-/// In its step t (from 0) rank r of p runs the forward of micro-batch t and the backward of micro-batch t - d, the oldest
-/// in flight, for d = (p - 1 - r)·(1 + ahead): the step's gradient and loss are those of batch t - d. With k micro-batches
-/// a step they are those of micro-batches t·k - d to t·k + k - 1 - d, and at most ceil(d / k) updates come between a
-/// forward and its backward. Before the first gradient is back a step moves nothing, and its loss is not a number.
-///
-/// The replicas of a stage exchange among themselves: with a policy of gradients that of each update, in the order of
-/// updates. A step before the first gradient is back has no update, and no such exchange.
-///
-/// The last peer may be d steps behind the first. Batches must have one shape. Clipping is by each stage's own norm.
-/// Micro-batches in flight are not part of a checkpoint and are dropped at the end of training: the last d of rank r count
-/// as samples, but it did not learn from them; after a restore the pipeline fills anew.
-///
-/// Bytes per micro-batch and boundary: what the codec makes of [tokens, width], and 8, each way. Memory: activations and
-/// the gradient's receive of d + 1 micro-batches; with stashing ceil(d / k) copies of the parameters, and one spare.
-template <stage::ActivationCodec Codec = stage::plain>
-class async_pipeline {
- public:
-  static constexpr std::string_view name = "async_pipeline";
-  static constexpr parallel_traits traits{.staged = true, .global_step = false};
-  static constexpr std::uint32_t state_version = 100 + Codec::state_version;
-
-  explicit async_pipeline(async_pipeline_options options = {}, Codec codec = Codec{})
-      : options_{std::move(options)}, codec_{std::move(codec)} {}
-
-  /// Finds this peer's place, and checks that the parts of all its pipeline's peers make one model, at one step.
-  result<void> start(auto& ctx) {
-    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
-    return {};  // the refusal is the only error
-  }
-
-  result<double> forward_backward(auto& ctx, const batch& b) {
-    CAUSEWAY_TRY(check_batch(ctx, b));
-    auto& stream = stream_of(ctx, b);
-    if (!begun_) {
-      codec_.begin_step();
-      forwards_ = backwards_ = 0;
-      loss_ = 0;
-    } else {
-      std::copy(kept_.begin(), kept_.end(), ctx.gradients().begin());  // of what this step did before it failed
-    }
-    begun_ = true;
-    moved_ = 0;
-    const time_point begin = ctx.clock().now();
-    stream.deadline(deadline(ctx));
-    const auto outcome = run_step(ctx, stream, b);
-    if (!outcome) {
-      kept_.assign(ctx.gradients().begin(), ctx.gradients().end());
-      return outcome.error();
-    }
-    begun_ = false;
-    step_times_.observe(ctx.clock().now() - begin);
-    ++turn_;
-    return yield(ctx, b);
-  }
-
-  /// Of this stage alone: the others are at other steps.
-  result<float> norm(auto& ctx) {
-    moved_ = 1;
-    return ctx.own_norm();
-  }
-
-  result<void> after_step(auto&) {
-    CAUSEWAY_TRY(codec_.commit_step());
-    moved_ = 0;
-    return {};
-  }
-
-  /// Forward only, with every stage's parameters of now, which have come to the same step. Boundaries cross as f32.
-  result<double> evaluate(auto& ctx, const batch& b) {
-    CAUSEWAY_TRY(check_batch(ctx, b, false));
-    auto view = view_of(ctx);
-    return evaluate_batch(
-        ctx, view, chunks_, pieces(), b,
-        {.channel = evaluation_channel, .step = ctx.step(), .seed = place_.replica, .deadline = deadline(ctx)},
-        exchange(ctx, ctx.step()));
-  }
-
-  void serialize(auto& ar) {
-    ar(moved_);
-    codec_.serialize(ar);
-  }
-
-  [[nodiscard]] const pipeline_place& place() const noexcept { return place_; }
-  /// Micro-batches between a forward and its backward on this rank.
-  [[nodiscard]] std::uint64_t delay() const noexcept {
-    return place_.pipeline.empty() ? 0 : std::uint64_t{place_.ranks() - 1 - place_.rank} * (1 + options_.ahead);
-  }
-  [[nodiscard]] Codec& codec() noexcept { return codec_; }
-  [[nodiscard]] const async_pipeline_options& options() const noexcept { return options_; }
-
- private:
-  // Channels of activations, as in pipeline: 0, 1 training; 2, 3 evaluation; 4 what the stages tell each other.
-  static constexpr std::uint32_t first_channel = collective::channels::activations;
-  static constexpr std::uint32_t evaluation_channel = first_channel + 2;
-
-  template <class Context>
-  using stream_type = async_stream<std::remove_cvref_t<decltype(std::declval<Context&>().model())>, Codec>;
-
-  result<void> begin(auto& ctx) {
-    if (ctx.elastic()) {
-      return fail(errc::unsupported, "async_pipeline",
-                  "peers that come and go need parallel::local_async_pipeline; use fault::fail_stop here");
-    }
-    CAUSEWAY_TRY(check_options());
-    CAUSEWAY_ASSIGN(place_, place_in(options_.cut, ctx.world().self(), ctx.world().size()));
-    if (place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held) {
-      return fail(errc::unsupported, "async_pipeline",
-                  "first and last stage share a token table, whose gradients would be of different batches; build the "
-                  "model with tie = false, or use parallel::pipeline");
-    }
-    chunks_ = ctx.model().part().ranges(ctx.model().blocks());
-    ctx.form_group(place_.group);
-    auto view = view_of(ctx);
-    // A peer that was stopped in an exchange has the step behind it, but for that.
-    return agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), 1, ctx.step() + moved_}, chunks_, exchange(ctx, 0));
-  }
-
-  [[nodiscard]] result<void> check_options() const {
-    CAUSEWAY_TRY(check_micro_batches(name, options_.cut.micro_batches));
-    if (options_.ahead >= 1U << most_ahead_bits) {
-      return fail(errc::invalid_argument, "async_pipeline",
-                  std::to_string(options_.ahead) + " micro-batches ahead; choose fewer than 65536");
-    }
-    return {};
-  }
-
-  // Equal on peers that can be stages of one pipeline.
-  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
-    hasher h;
-    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(name)).add_value(codec_.agreement());
-    h.add_value(options_.cut.micro_batches).add_value(options_.ahead);
-    return h.finish();
-  }
-
-  [[nodiscard]] collective::group_view view_of(auto& ctx) const { return {ctx.world(), place_.pipeline}; }
-
-  // `step`: on which the stages agree; 0 before they do.
-  [[nodiscard]] pipeline_exchange exchange(auto& ctx, std::uint64_t step) const {
-    pipeline_exchange t{{.channel = first_channel + 4, .step = step}, ctx.exchange_options()};
-    t.options.deadline = deadline(ctx);
-    return t;
-  }
-  // No wait is longer than a step has ever taken, with room for a neighbour that saves a checkpoint or is in an exchange;
-  // before the first, a day. So a peer that hangs ends the run with an error that names whom this one waited for.
-  [[nodiscard]] time_point deadline(auto& ctx) const {
-    return std::min(ctx.exchange_options().deadline, step_times_.deadline(ctx.clock().now()));
-  }
-
-  result<void> check_batch(auto& ctx, const batch& b, bool training = true) const {
-    const std::int64_t k = options_.cut.micro_batches;
-    CAUSEWAY_TRY(parallel::check_batch(name, b, k));
-    if (!training || !stream_ || shape_of(ctx, b) == shape_) return {};
-    return fail(errc::invalid_argument, "async_pipeline",
-                "batches of different shapes cannot follow each other; give all of them " +
-                    std::to_string(shape_.sequences * k) + " sequences of " +
-                    std::to_string(shape_.rows / shape_.sequences) + " tokens");
-  }
-
-  [[nodiscard]] stream_shape shape_of(auto& ctx, const batch& b) const {
-    const std::int64_t k = options_.cut.micro_batches;
-    return {b.sequences / k, b.tokens() / k, ctx.model().width()};
-  }
-
-  template <class Context>
-  stream_type<Context>& stream_of(Context& ctx, const batch& b) {
-    if (!stream_) {
-      shape_ = shape_of(ctx, b);
-      const typename async_pipeline_mailbox<Codec>::options mailbox{
-          .channel = first_channel, .seed = place_.replica, .shape = shape_, .late = std::size_t{1} + options_.ahead};
-      const stream_setup setup{.rank = place_.rank,
-                               .ranks = place_.ranks(),
-                               .pieces = pieces(),
-                               .late = 1 + options_.ahead,
-                               .first_step = ctx.step(),
-                               .blocks = chunks_[0],
-                               .shape = shape_,
-                               .grad_scale = 1.0F / static_cast<float>(b.tokens()),
-                               .stashing = options_.stashing};
-      stream_ = std::make_unique<stream_type<Context>>(view_of(ctx), mailbox, setup);
-    }
-    return static_cast<stream_type<Context>&>(*stream_);
-  }
-
-  [[nodiscard]] std::uint32_t pieces() const noexcept { return static_cast<std::uint32_t>(options_.cut.micro_batches); }
-
-  // One forward, one backward, in turn; goes on where it stopped.
-  result<void> run_step(auto& ctx, auto& stream, const batch& b) {
-    const std::int64_t each = b.sequences / pieces();
-    const std::uint64_t first = turn_ * pieces();
-    for (std::uint32_t i = 0; i < pieces(); ++i) {
-      if (forwards_ == i) {
-        CAUSEWAY_TRY(stream.forward(ctx.model(), codec_, first + i, b.slice(i * each, each), ctx.dropout_stream(i)));
-        ++forwards_;
-      }
-      if (first + forwards_ - returned_ > delay()) {  // not by what is in flight: a forward may have failed half-way
-        CAUSEWAY_ASSIGN(const double loss, stream.backward(ctx.model(), codec_));
-        loss_ += loss;
-        ++backwards_, ++returned_;
-      }
-    }
-    return stream.end_step(ctx.model(), stream.setup().first_step + turn_);
-  }
-
-  // The step's gradient is the mean over the micro-batches that came back in it: all but in the first steps.
-  double yield(auto& ctx, const batch& b) {
-    if (backwards_ == 0) {
-      ctx.skip_inner_step();
-      moved_ = 1;
-      return std::numeric_limits<double>::quiet_NaN();
-    }
-    const double share = static_cast<double>(backwards_) / pieces();
-    if (backwards_ < pieces()) {
-      const auto g = ctx.gradients();
-      kernels::scale(ctx.pool(), g.data(), static_cast<float>(1.0 / share), static_cast<std::int64_t>(g.size()));
-    }
-    return loss_ / (share * static_cast<double>(b.tokens()));
-  }
-
-  static constexpr std::uint32_t most_ahead_bits = 16;
-
-  async_pipeline_options options_;
-  Codec codec_;
-  pipeline_place place_;
-  std::vector<nn::block_range> chunks_;
-  stream_shape shape_;
-  net::arrival_statistics step_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
-  std::unique_ptr<any_stream> stream_;  // since the first batch
-  std::uint64_t turn_ = 0;              // steps of this stream
-  std::uint32_t forwards_ = 0;          // done in this step
-  std::uint32_t backwards_ = 0;
-  std::uint64_t returned_ = 0;  // backwards done in all steps
-  double loss_ = 0;             // of those backwards
-  std::vector<float> kept_;     // gradients of a step that failed
-  bool begun_ = false;          // this step has failed, and is to go on
-  std::uint8_t moved_ = 0;      // the step under way needs no more batch: what is missing is an exchange
-};
-static_assert(ParallelismPolicy<async_pipeline<>>);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
-
-// ---- causeway/parallel/pipeline/random_routes.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_RANDOM_ROUTES_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_RANDOM_ROUTES_HPP
-
-// Replicas of a pipeline whose stages are paired anew for every micro-batch: at each boundary a random permutation says to
-// which replica's next stage each replica's stage sends. Every peer has one micro-batch in each place of its order, as with
-// fixed pairs, and gradients go back the way that activations came. (Kolehmainen et al., NoLoCo, 2025, "dynamic pipeline
-// routing"; github.com/jkolehm/noloco 006b799, dipaco_pipeline.py.)
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// The same on all peers that are given the same seed. A regular value.
-class random_routes {
- public:
-  random_routes() = default;
-  /// `replicas` of `stages` each.
-  CAUSEWAY_DECL random_routes(std::uint32_t replicas, std::uint32_t stages, std::uint64_t seed);
-
-  /// [replica]: to which replica's stage + 1 that replica's `stage` sends this micro-batch of a step.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> next(std::uint64_t step, std::uint32_t micro_batch,
-                                                              std::uint32_t stage) const;
-
-  /// [stage]: the replica whose stage is on the way that goes through `stage` of `replica`.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> way(std::uint64_t step, std::uint32_t micro_batch,
-                                                             std::uint32_t replica, std::uint32_t stage) const;
-
- private:
-  std::uint32_t replicas_ = 1, stages_ = 1;
-  std::uint64_t seed_ = 0;
-};
-
-/// The targets of the micro-batches that come to a last stage: those of the replicas where they began. Called by the last
-/// stages of all replicas (`last_stages`: by replica), each with its own replica's batch; `targets` is as long as that.
-/// Bytes: 4 for each token that began elsewhere.
-CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, const random_routes& routes,
-                                        std::uint32_t stages, std::uint32_t micro_batches, const batch& mine,
-                                        std::vector<std::int32_t>& targets, const pipeline_exchange& exchange);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_RANDOM_ROUTES_HPP
-
-// ---- causeway/parallel/pipeline/impl/random_routes.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_RANDOM_ROUTES_IPP
-#define CAUSEWAY_PARALLEL_PIPELINE_IMPL_RANDOM_ROUTES_IPP
-
-// Bodies of parallel/pipeline/random_routes.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL random_routes::random_routes(std::uint32_t replicas, std::uint32_t stages, std::uint64_t seed)
-    : replicas_{replicas}, stages_{stages}, seed_{seed} {}
-
-CAUSEWAY_DECL std::vector<std::uint32_t> random_routes::next(std::uint64_t step, std::uint32_t micro_batch,
-                                                             std::uint32_t stage) const {
-  return axis::detail::shuffled(replicas_, rng{seed_, mix(step, micro_batch, stage)});
-}
-
-CAUSEWAY_DECL std::vector<std::uint32_t> random_routes::way(std::uint64_t step, std::uint32_t micro_batch,
-                                                            std::uint32_t replica, std::uint32_t stage) const {
-  std::vector<std::uint32_t> through(stages_, replica);
-  for (std::uint32_t s = stage; s + 1 < stages_; ++s) through[s + 1] = next(step, micro_batch, s)[through[s]];
-  for (std::uint32_t s = stage; s > 0; --s) {
-    const auto to = next(step, micro_batch, s - 1);
-    through[s - 1] = static_cast<std::uint32_t>(std::find(to.begin(), to.end(), through[s]) - to.begin());
-  }
-  return through;
-}
-
-CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, const random_routes& routes,
-                                        std::uint32_t stages, std::uint32_t micro_batches, const batch& mine,
-                                        std::vector<std::int32_t>& targets, const pipeline_exchange& exchange) {
-  const std::uint32_t self = last_stages.self();
-  const std::size_t piece = mine.targets.size() / micro_batches;
-  targets.assign(mine.targets.begin(), mine.targets.end());
-  std::vector<std::pair<net::operation, std::size_t>> pending;  // with the bytes that it must move
-  for (std::uint32_t m = 0; m < micro_batches; ++m) {
-    const std::uint32_t from = routes.way(exchange.id.step, m, self, stages - 1).front();
-    const std::uint32_t to = routes.way(exchange.id.step, m, self, 0).back();
-    if (from == self) continue;  // then `to` is, too
-    net::message_id id = exchange.on(detail::losses_kind);
-    id.step = (id.step << most_micro_batch_bits) | m;
-    const auto room = std::as_writable_bytes(std::span{targets}.subspan(m * piece, piece));
-    pending.emplace_back(last_stages.receive(from, id, room), room.size());
-    pending.emplace_back(last_stages.send(to, id, std::as_bytes(mine.targets.subspan(m * piece, piece))), room.size());
-  }
-  result<void> all;
-  for (const auto& [op, bytes] : pending) {
-    const auto moved = last_stages.wait(op, exchange.options.deadline);
-    if (!all) continue;
-    if (!moved) all = moved.error();
-    if (moved && *moved != bytes) {
-      all = fail(errc::protocol, "pipeline",
-                 "another replica sent targets of another number; give all replicas equal batches");
-    }
-  }
-  return all;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_RANDOM_ROUTES_IPP
-#endif
-
-// ---- causeway/parallel/pipeline.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_HPP
-
-// A model cut into stages on several peers, synchronous: a batch goes through in micro-batches, in the order of a schedule,
-// and all stages make the same step. Communication policies work within the group of peers that hold the same stage of
-// different pipelines (replicas); with one pipeline that group is a single peer.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Gradient of the mean loss over a pipeline's batch; every peer of it is given the same batch (the first stage reads the
-/// inputs, the last the targets). With `stage::plain` loss and gradients have the bits of the unsplit model over the same
-/// micro-batches; only a tied token table is added up in another order: output layer first, then embedding. Where
-/// micro-batches go two ways, gradients and losses are summed way by way. Build each peer's model with `part_of(options,
-/// place_in(options, self, peers), layers, schedule.chunks(), path)`, with the path of stage::path_of(schedule); without
-/// one for a schedule whose chunks go round.
-///
-/// Bytes per step and boundary: micro-batches × what the codec makes of [tokens, width], each way; a tied table once more
-/// each way between first and last rank; all gradients, where each stage is on two ranks. Memory: activations as the
-/// schedule says, of micro-batches. The norm by which gradients are clipped is that of the whole model, so that every stage
-/// clips alike.
-template <stage::Schedule Schedule = stage::one_f_one_b, stage::ActivationCodec Codec = stage::plain>
-class pipeline {
- public:
-  static constexpr std::string_view name = "pipeline";
-  static constexpr parallel_traits traits{.staged = true, .sums_over_stages = true};
-  static constexpr std::uint32_t state_version = Codec::state_version;
-
-  explicit pipeline(pipeline_options options = {}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : options_{std::move(options)}, order_{std::move(schedule)}, codec_{std::move(codec)} {}
-
-  /// Finds this peer's place, and checks that the parts of all its pipeline's peers make one model.
-  result<void> start(auto& ctx) {
-    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
-    return {};  // the refusal is the only error
-  }
-
-  result<double> forward_backward(auto& ctx, const batch& b) {
-    codec_.begin_step();
-    CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
-    completed_ = false;
-    std::vector<std::uint64_t> dropout(schedule_.micro_batches);
-    for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) dropout[m] = ctx.dropout_stream(m);
-    const float scale = 1.0F / static_cast<float>(b.tokens());
-    auto view = view_of(ctx);
-    const time_point begin = ctx.clock().now();
-    auto loss = options_.random_routes
-                    ? run_routed(ctx, view, b, scale, dropout)
-                    : run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                                boundaries_on(ctx, first_channel, &base_), exchange(ctx));
-    if (loss) batch_times_.observe(ctx.clock().now() - begin);
-    return loss;
-  }
-
-  /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
-  result<float> norm(auto& ctx) {
-    auto view = view_of(ctx);
-    if (!completed_) CAUSEWAY_TRY(complete_gradients(ctx, view));
-    completed_ = true;
-    return norm_of_pipeline(view, squares(ctx), exchange(ctx));
-  }
-
-  /// What this step taught the codec counts from now on. After a round of either, first and last rank hold the same tied
-  /// table again, the first one's: exchanges of the two groups add up in different orders, and where fragments take turns
-  /// the table is not due at both at once. So do the two copies of a stage, where micro-batches go two ways.
-  result<void> after_step(auto& ctx) {
-    if (has_copies() && place_.replicas() > 1 && ctx.round() != round_) {
-      auto view = view_of(ctx);
-      CAUSEWAY_ASSIGN(const bool moved, align_copies(view, ctx.parameters(), exchange(ctx)));
-      if (moved) ctx.parameters_changed();
-    }
-    if (has_tied_table(ctx)) {
-      auto view = view_of(ctx);
-      CAUSEWAY_ASSIGN(const bool moved, at_either_end(view, ctx.round() != round_, exchange(ctx)));
-      if (moved) {
-        CAUSEWAY_TRY(copy_to_last(view, tied(ctx, ctx.parameters()), exchange(ctx)));
-        ctx.parameters_changed();
-      }
-    }
-    round_ = ctx.round();
-    return codec_.commit_step();
-  }
-
-  /// Boundaries cross as f32 here, whatever the codec. Any number of sequences; a batch goes through in at most as many
-  /// micro-batches as in training.
-  result<double> evaluate(auto& ctx, const batch& b) {
-    const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
-    CAUSEWAY_TRY(check_batch(name, b, pieces));
-    auto view = view_of(ctx);
-    return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b, boundaries_on(ctx, evaluation_channel),
-                          exchange(ctx), schedule_.path);
-  }
-
-  void serialize(auto& ar) { codec_.serialize(ar); }
-
-  [[nodiscard]] const pipeline_place& place() const noexcept { return place_; }
-  [[nodiscard]] const plan::schedule& schedule() const noexcept { return schedule_; }
-  [[nodiscard]] Codec& codec() noexcept { return codec_; }
-  [[nodiscard]] const pipeline_options& options() const noexcept { return options_; }
-  [[nodiscard]] Schedule& order() noexcept { return order_; }
-
- private:
-  // Channels of activations: 0, 1 training; 2, 3 evaluation; 4 what the stages tell each other.
-  static constexpr std::uint32_t first_channel = collective::channels::activations;
-  static constexpr std::uint32_t evaluation_channel = first_channel + 2;
-
-  result<void> begin(auto& ctx) {
-    if (ctx.elastic()) {
-      return fail(errc::unsupported, "pipeline", "peers that come and go need fault::quorum; use fault::fail_stop here");
-    }
-    CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
-    CAUSEWAY_TRY(make_schedule());
-    CAUSEWAY_ASSIGN(chunks_, chunks_in(ctx.model()));
-    ctx.form_group(place_.group);
-    ctx.stages().form(ctx.world(), place_.pipeline, copies(ctx));
-    auto view = view_of(ctx);
-    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step(), schedule_.path},
-                                chunks_, {{.channel = first_channel + 4}, ctx.exchange_options()}));
-    round_ = ctx.round();
-    if constexpr (stage::UsesBase<Codec>) {
-      if (place_.ranks() > 1 && stage::needs_base(codec_)) {
-        return base_.share(view, ctx.pool(), ctx.model(), codec_, exchange(ctx));
-      }
-    }
-    return {};
-  }
-
-  result<void> make_schedule() {
-    CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
-    CAUSEWAY_ASSIGN(schedule_, order_.make(place_.ranks(), static_cast<std::uint32_t>(options_.micro_batches)));
-    if (stage::remembers(codec_) && has_copies()) {
-      return fail(errc::unsupported, "pipeline",
-                  "samples go the one way now and the other way later, which an activation codec that remembers them can't "
-                  "follow; use stage::plain or stage::coded, or a schedule of one way");
-    }
-    if (options_.random_routes) CAUSEWAY_TRY(check_routes());
-    cursor_ = cursor_of(schedule_, place_.rank, order_);
-    window_ = window_of(schedule_, order_);
-    return {};
-  }
-
-  [[nodiscard]] collective::group_view view_of(auto& ctx) const { return {ctx.world(), place_.pipeline}; }
-
-  [[nodiscard]] pipeline_exchange exchange(auto& ctx) const {
-    pipeline_exchange t{{.channel = first_channel + 4, .step = ctx.step()}, ctx.exchange_options()};
-    t.options.deadline = deadline(ctx);
-    return t;
-  }
-
-  [[nodiscard]] boundary_options boundaries_on(auto& ctx, std::uint32_t channel,
-                                               const embedding_base* base = nullptr) const {
-    return {channel, ctx.step(), place_.replica, window_, deadline(ctx), base};
-  }
-  // No wait is longer than a batch has ever taken, with room for a peer that saves a checkpoint; before the first, a day.
-  // So a peer that hangs ends the run with an error that names whom this one waited for.
-  [[nodiscard]] time_point deadline(auto& ctx) const {
-    return std::min(ctx.exchange_options().deadline, batch_times_.deadline(ctx.clock().now()));
-  }
-
-  result<void> check_routes() const {
-    const auto no = [](const char* why) -> result<void> { return fail(errc::unsupported, "pipeline random routes", why); };
-    if (schedule_.chunks > 1) return no("replicas swap whole stages; use a schedule with one chunk on each rank");
-    if (stage::remembers(codec_)) {
-      return no(
-          "samples go other ways in every step, which an activation codec that remembers them can't follow; use "
-          "stage::plain or stage::coded");
-    }
-    if (stage::needs_base(codec_))
-      return no("the codec knows the embedding of this replica's tokens only; use another one");
-    return {};
-  }
-
-  // As run_batch, where the stages before and behind are of other replicas in each micro-batch. The loss is that of the
-  // micro-batches that end in this pipeline.
-  result<double> run_routed(auto& ctx, collective::group_view& view, const batch& b, float scale,
-                            std::span<const std::uint64_t> dropout) {
-    const std::uint32_t ranks = place_.ranks();
-    const random_routes routes{place_.replicas(), ranks, ctx.options().seed};
-    std::vector<std::vector<std::uint32_t>> peers(schedule_.micro_batches);
-    for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) {
-      peers[m] = routes.way(ctx.step(), m, place_.replica, place_.rank);
-      for (std::uint32_t s = 0; s < ranks; ++s) peers[m][s] = place_.rows[peers[m][s]][s];
-    }
-    batch routed = b;
-    if (place_.rank + 1 == ranks) {
-      collective::group_view last_stages{ctx.world(), place_.group};
-      CAUSEWAY_TRY(swap_targets(last_stages, routes, ranks, schedule_.micro_batches, b, routed_targets_, exchange(ctx)));
-      routed.targets = routed_targets_;
-    }
-    std::vector<net::peer_index> everybody(ctx.world().size());
-    std::iota(everybody.begin(), everybody.end(), net::peer_index{0});
-    collective::group_view all{ctx.world(), std::move(everybody)};
-    boundary_options boundaries = boundaries_on(ctx, first_channel);
-    boundaries.seed = 0;  // both sides of a boundary must have the same
-    boundaries.routes = &peers;
-    CAUSEWAY_ASSIGN(const double sum,
-                    pass_batch(ctx, all, codec_, *cursor_, {schedule_, place_.rank, chunks_, routed, scale, true, dropout},
-                               boundaries));
-    CAUSEWAY_ASSIGN(const double loss, loss_of_pipeline(view, sum, loss_rank(schedule_), exchange(ctx)));
-    return loss / static_cast<double>(b.tokens());
-  }
-
-  // The blocks of this rank's chunks. A part that was cut otherwise is for all ranks to agree on, if it can be told apart.
-  result<std::vector<nn::block_range>> chunks_in(const auto& model) const {
-    const nn::model_part& part = model.part();
-    if (schedule_.path == plan::stage_path::round && place_.ranks() > 1) return part.ranges(model.blocks());
-    auto chunks = chunks_of(options_, place_, model.blocks(), schedule_.chunks, schedule_.path);
-    for (std::size_t c = 0; chunks && c < chunks->size(); ++c) {
-      if (part.holds((*chunks)[c])) continue;
-      return fail(errc::wrong_model, "pipeline",
-                  "this peer's model lacks blocks " + nn::model_part::text((*chunks)[c]) +
-                      "; build it with parallel::part_of, with the chunks and the path of the schedule");
-    }
-    return chunks;
-  }
-
-  // Equal on peers that can be stages of one pipeline.
-  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
-    hasher h;
-    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
-    h.add_value(codec_.agreement())
-        .add_value(options_.micro_batches)
-        .add_value(schedule_.path)
-        .add_value(options_.random_routes);
-    return h.finish();
-  }
-
-  // Whether each stage is on two ranks, this one and its mirror.
-  [[nodiscard]] bool has_copies() const noexcept { return schedule_.path == plan::stage_path::two_ways; }
-  // Whether this is one of two ranks that hold the ends of the model, and a table which is part of both.
-  [[nodiscard]] bool has_tied_table(auto& ctx) const {
-    return schedule_.path == plan::stage_path::round && place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held;
-  }
-  [[nodiscard]] std::span<float> tied(auto& ctx, std::span<float> flat) const {
-    const auto& s = ctx.model().parameters().segments()[ctx.model().tied_table()];
-    return flat.subspan(static_cast<std::size_t>(s.offset), static_cast<std::size_t>(s.size()));
-  }
-
-  result<void> complete_gradients(auto& ctx, collective::group_view& view) {
-    if (has_copies()) return add_copies(view, ctx.pool(), ctx.gradients(), other_end_, exchange(ctx));
-    if (!has_tied_table(ctx)) return {};
-    return add_ends(view, ctx.pool(), tied(ctx, ctx.gradients()), other_end_, exchange(ctx));
-  }
-
-  // What of this rank's parameters counts on another rank: the second copy of a stage, and of a tied table.
-  [[nodiscard]] std::vector<index_range> copies(auto& ctx) const {
-    const auto flat = ctx.parameters();
-    if (has_copies() && place_.rank >= place_.ranks() / 2) return {{0, std::ssize(flat)}};
-    if (!has_tied_table(ctx) || place_.rank == 0) return {};
-    const auto begin = tied(ctx, flat).data() - flat.data();
-    return {{begin, begin + std::ssize(tied(ctx, flat))}};
-  }
-
-  // The squared norm of this rank's gradient; a tied table counts on the first rank only, the second copy of a stage
-  // nowhere.
-  [[nodiscard]] double squares(auto& ctx) const {
-    if (has_copies() && place_.rank >= place_.ranks() / 2) return 0;
-    if (!has_tied_table(ctx) || place_.rank == 0) {
-      const double all = ctx.own_norm();
-      return all * all;
-    }
-    const auto table = tied(ctx, ctx.gradients());
-    const auto from = static_cast<std::size_t>(table.data() - ctx.gradients().data());
-    const double before = ctx.norm_of(ctx.gradients().first(from));
-    const double behind = ctx.norm_of(ctx.gradients().subspan(from + table.size()));
-    return before * before + behind * behind;
-  }
-
-  pipeline_options options_;
-  Schedule order_;
-  Codec codec_;
-  pipeline_place place_;
-  plan::schedule schedule_;
-  std::optional<plan::schedule_cursor> cursor_;
-  std::vector<nn::block_range> chunks_;
-  std::vector<std::int32_t> routed_targets_;  // of the micro-batches that other replicas began
-  embedding_base base_;                       // empty where the codec uses none
-  std::vector<float> other_end_;  // a tied table's gradient of the other end; all gradients, where a stage has two copies
-  net::arrival_statistics batch_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
-  std::uint64_t round_ = 0;
-  std::uint32_t window_ = 1;
-  bool completed_ = false;  // this step's gradients of a tied table, or of both copies, are added up
-};
-static_assert(ParallelismPolicy<pipeline<>>);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_HPP
 
 // ---- causeway/plan/placement.hpp ----
 #ifndef CAUSEWAY_PLAN_PLACEMENT_HPP
@@ -58353,63 +61014,6 @@ CAUSEWAY_DECL std::string to_text(const std::vector<path>& paths) {
 #endif  // CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
 #endif
 
-// ---- causeway/fault/quorum.hpp ----
-#ifndef CAUSEWAY_FAULT_QUORUM_HPP
-#define CAUSEWAY_FAULT_QUORUM_HPP
-
-// Peers come, stall and die, and the run goes on. An exchange that failed is run again with the survivors, on the same
-// pseudo-gradients; a round counts once a majority of the members of the round before holds it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace fault {
-
-/// Where every peer holds all that others hold, as in data parallelism and in the stages of a swarm.
-struct no_recovery {};
-
-/// Of peers that hold parts of the model.
-struct quorum_options {
-  /// Of pipelines: where blocks are saved, and where the run goes back to when nobody has one any more. Peers may reach one
-  /// storage, or have one for each machine: each keeps what its own peers hold. Of a swarm: the peer's own disk, for the
-  /// gradient of each step that it has.
-  std::optional<io::any_storage> storage{};
-  std::string folder = "blocks";
-  /// Steps, or rounds where replicas take steps of their own; none: 100 and 1. The first state is saved too.
-  std::optional<std::uint64_t> store_every{};
-  /// Of the run, if known; equal on all peers. What is gathered or left to each peer then is exchanged after the last.
-  std::uint64_t steps = 0;
-};
-
-/// Leaves the judgement of every round to the membership (environment::group, docs/design/membership.md): commit when a
-/// quorum voted for it, retry with the survivors when the exchange failed. Inner steps of survivors are never thrown away.
-///
-/// `Recovery`: what becomes of the blocks of pipelines, a policy of stage/recovery.hpp (train/pipeline_executors.hpp);
-/// without one pipelines regroup.
-///
-/// Cost per round without faults: two control messages to and from the leader, one hash of the shared state, and, where
-/// the group has a disk, one copy of it written. Nothing per inner step. Minimum quorum and grace are the group's options.
-template <class Recovery = no_recovery>
-class quorum {
- public:
-  static constexpr std::string_view name = "quorum";
-  static constexpr fault_traits traits{.produces = peers::elastic, .retries = true};
-  static constexpr std::uint32_t state_version = 1;
-
-  explicit quorum(Recovery how = Recovery{}, quorum_options saved = {})
-      : recovery{std::move(how)}, options{std::move(saved)} {}
-
-  result<void> begin_step(auto&) { return {}; }
-  result<verdict> end_step(auto& ctx, const result<void>& outcome) { return ctx.decide(outcome); }
-
-  void serialize(auto&) {}
-
-  Recovery recovery;
-  quorum_options options;
-};
-static_assert(FaultPolicy<quorum<>>);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::fault
-
-#endif  // CAUSEWAY_FAULT_QUORUM_HPP
-
 // ---- causeway/parallel/local_swarm.hpp ----
 #ifndef CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
 #define CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
@@ -58577,277 +61181,6 @@ static_assert(ParallelismPolicy<local_swarm<>>);
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
-
-// ---- causeway/policy/executor.hpp ----
-#ifndef CAUSEWAY_POLICY_EXECUTOR_HPP
-#define CAUSEWAY_POLICY_EXECUTOR_HPP
-
-// What runs a parallelism in a trainer. A program names a parallelism, how peers exchange and what becomes of lost ones,
-// each once; which class computes the steps follows from the three.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// A parallelism runs itself, unless this is specialised for it: train/pipeline_executors.hpp and
-/// train/swarm_executors.hpp do so for fault::quorum.
-///
-/// `type`: a parallelism policy, which the trainer holds and the rules are asked about.
-/// `check`: what is wrong with the values that were given; the trainer's start says so.
-/// `make`: of the parallelism as it was given. May change `env`, and move from `fault` what the executor is to have.
-template <class Parallel, class Comm, class Fault>
-struct executor {
-  using type = Parallel;
-  static result<void> check(const Parallel&, const Fault&) { return {}; }
-  static type make(Parallel&& p, Fault&, auto& /*env*/) { return std::move(p); }
-};
-
-template <class Parallel, class Comm, class Fault>
-using executor_of = typename executor<Parallel, Comm, Fault>::type;
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_POLICY_EXECUTOR_HPP
-
-// ---- causeway/train/elastic_group.hpp ----
-#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-
-// What the context asks of a membership that changes during a run. train/member.hpp implements it over net::fabric; a run
-// with a fixed set of peers has none.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// The memory that all peers hold alike after a committed round, in pieces whose order and sizes are equal on all of them.
-/// The first piece holds the shared parameters.
-struct shared_state {
-  std::vector<std::span<std::byte>> parts;
-  /// Called on the trainer's thread when other contents were put there. `previous`: see ElasticPolicy::adopt.
-  std::function<void(std::span<const float> previous)> adopted;
-  /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
-  /// cannot.
-  std::function<result<void>(std::span<const float> mean)> replay{};
-  /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
-  /// again; else nobody's business.
-  std::vector<std::span<std::byte>> own{};
-  /// What all peers gather for a round, before they make it: samples, or what else the policy counts (`announce`); 0: each
-  /// says for itself when it is ready.
-  std::uint64_t round_samples = 0;
-  bool by_pace = false;  ///< they come when the quickest has done enough
-  /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
-  std::size_t stage_sums = 0;
-  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
-  /// with `divide`. None: it cannot be divided.
-  std::function<std::vector<parameter_row>()> rows{};
-  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
-  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
-  std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};
-  /// Where they may: whether an exchange comes after the step under way.
-  std::function<bool()> exchanges_next{};
-  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
-  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
-  std::uint32_t batch_parts = 0;  ///< as exchange_state's
-  std::function<bool(std::optional<std::uint32_t>)> follow{};
-  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
-  /// Results are a round late: whether a row waits for the next exchange.
-  std::function<std::optional<bool>()> row_waits{};
-  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
-  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
-  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
-  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
-  /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
-  std::function<void()> meanwhile{};
-  /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
-  std::size_t of_model = 0;
-};
-
-/// What a policy of paths, or regions, does where its group says who is on which.
-template <class Comm, class Context>
-void follow_with(shared_state& state, Comm& comm, Context& ctx) {
-  state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
-  state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
-}
-/// And one with comm_traits::trains_paths.
-template <class Comm, class Context>
-void share_paths(shared_state& state, Comm& comm, Context& ctx) {
-  state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
-  follow_with(state, comm, ctx);
-}
-
-/// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
-template <class Comm, class Context>
-void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
-  state.rows = [&comm] { return comm.block_rows(); };
-  state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
-  state.memory = [&comm] { return comm.memory(); };
-  state.forget = [&comm, &ctx] { return comm.forget(ctx); };
-  state.exchanges_next = [&comm] { return comm.exchanges_next(); };
-  state.row_waits = [&comm] { return comm.row_waits(); };
-  if constexpr (Comm::traits.divides_batches) {
-    state.parts_for = [&comm](const std::vector<double>& speeds) { return comm.parts_for(speeds); };
-  }
-  using gradient_pass = std::function<result<double>()>;
-  if constexpr (Comm::traits.looks_ahead) {
-    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
-  }
-  if constexpr (Comm::traits.in_regions) {
-    if (comm.regions() > 0) {
-      state.paths = static_cast<std::uint32_t>(comm.regions());
-      follow_with(state, comm, ctx);
-    }
-  }
-  if constexpr (Comm::traits.talks_between) {
-    state.meet_holders = [&](const parallel::block_holders& who) { return comm.meet_holders(ctx, who); };
-  }
-}
-
-/// The exchange that a peer has been let into.
-struct round_entry {
-  net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps
-  std::uint64_t round = 0;                  ///< the one that is being made
-  std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
-  time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
-  double share = 0;                         ///< this peer's samples / everybody's
-  std::vector<double> shares{};             ///< the same of each peer that takes part
-  std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
-  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each; of swarms: of each row that counts
-  std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
-  bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
-  std::uint32_t attempt = 0;                ///< another one for every attempt at a round
-  bool last = false;                        ///< with it all samples of the run's budget are contributed
-  /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
-  /// goes from there to everybody.
-  std::optional<net::peer_index> result_at{};
-  std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
-  bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
-
-  /// Whether nobody brings anything, and nothing is known of what others brought.
-  [[nodiscard]] bool nobody_counts() const {
-    return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);
-  }
-};
-
-/// Thread safety: all calls from the trainer's thread.
-class elastic_group {
- public:
-  virtual ~elastic_group() = default;
-
-  /// A number that stays the same for this peer across restarts.
-  [[nodiscard]] virtual std::uint64_t identity() const = 0;
-
-  /// How many peers the run is meant to have.
-  [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
-
-  /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
-  virtual result<void> open(shared_state state, thread_pool& pool) = 0;
-
-  /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
-  /// contribution, for this exchange; `later`: after them, for the one that follows. Entering again before the exchange
-  /// failed gives the same entry.
-  virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
-
-  /// Without waiting: this peer has trained on `samples`, and `gathered` so much of what a round is of
-  /// (shared_state::round_samples). Whether it is time to enter.
-  virtual bool announce(std::uint64_t, std::uint64_t) { return true; }
-
-  /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
-  /// than to wait for the others.
-  virtual bool stand_by(std::uint64_t, std::uint64_t) { return true; }
-
-  /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
-  [[nodiscard]] virtual bool exchange_waits() const { return false; }
-
-  /// Whether an exchange is entered only when its mean is wanted, and nothing is under way during inner steps.
-  [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
-  /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
-  [[nodiscard]] virtual bool run_ends() const { return false; }
-  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
-  [[nodiscard]] virtual bool moves_blocks() const { return false; }
-
-  /// Others are given the shared parameters from there: a copy, where they are changed for a while; or their own place.
-  virtual void offer_parameters_at(std::span<float>) {}
-
-  /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
-  /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
-  [[nodiscard]] virtual net::any_transport lasting() { return {}; }
-  /// Where blocks move between peers, the same before the exchange: to those whom the next one is expected to be with. Once
-  /// after each exchange, and only where all peers come from it; else none.
-  [[nodiscard]] virtual std::optional<round_entry> lines() { return {}; }
-  /// To the same, in the same order, until the attempt is over or called off: what is under way then ends.
-  [[nodiscard]] virtual net::any_transport of_attempt() { return {}; }
-
-  /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
-  virtual void leave() {}
-
-  /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
-  /// Where a gradient has several rows, also the parts of it that this one is of.
-  virtual void received(std::span<const float>, const std::vector<index_range>*) {}
-
-  /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
-  /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
-  /// was more than one row.
-  virtual result<void> exchanged(std::span<const float> mean) = 0;
-
-  /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
-  /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
-  virtual result<verdict> decide(const result<void>& outcome, bool candidate) = 0;
-
-  /// Whether `sit_out` may be called.
-  [[nodiscard]] virtual bool can_sit_out() const { return false; }
-
-  /// What this peer computed since its last commit cannot be used, and `why` says what is wrong with it: gives it up, gets
-  /// the shared state back as it was committed, and calls shared_state::adopted. For the rounds that follow, more of them
-  /// after each time in a row, `draw` gives nothing: this peer takes part with no contribution. Ends with verdict::commit,
-  /// or with an error where it happened too often.
-  virtual result<verdict> sit_out(const error& why) { return why; }
-
-  /// The newest committed round that this peer holds, and the name of its state.
-  [[nodiscard]] virtual std::uint64_t round() const = 0;
-  [[nodiscard]] virtual std::uint64_t parent() const = 0;
-  [[nodiscard]] virtual std::uint64_t state_hash() const = 0;
-
-  /// Samples that the last `decide` put into a commit, out of those given to `enter`.
-  [[nodiscard]] virtual std::uint64_t contributed() const = 0;
-
-  /// Up to `count` sample numbers that the ledger gave this peer, after the first `skipped` of them.
-  [[nodiscard]] virtual std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) = 0;
-  /// Whether every sample of the run's budget is in a commit.
-  [[nodiscard]] virtual bool budget_used() const = 0;
-
-  /// The group of elastic pipelines that this is, if it is one.
-  [[nodiscard]] virtual parallel::step_group* steps() noexcept { return nullptr; }
-
-  /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
-  /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
-  /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.
-  virtual void close(bool) {}
-};
-
-/// Closes a group when it goes, if it was given one: a trainer's last member.
-class opened_group {
- public:
-  opened_group() = default;
-  /// `holders`: of the group, among those that go with this object; without it.
-  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
-      : group_{std::move(group)}, holders_{holders + 1} {}
-  opened_group(opened_group&&) noexcept = default;
-  opened_group& operator=(opened_group&& other) noexcept {
-    std::swap(group_, other.group_);
-    std::swap(holders_, other.holders_);
-    return *this;
-  }
-  ~opened_group() {
-    if (group_) group_->close(group_.use_count() > holders_);
-  }
-
- private:
-  std::shared_ptr<elastic_group> group_;
-  long holders_ = 0;
-};
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
 
 // ---- causeway/membership/records.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_RECORDS_HPP
@@ -60197,6 +62530,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
     if (inner) inner({});
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
+  state.awaited = true;
   round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
   swarm_->meanwhile(std::move(state.meanwhile));

@@ -6318,15 +6318,19 @@ CAUSEWAY_ALWAYS_INLINE void narrow(halves_of<Floats>& raw, const Floats& v, cons
   raw = __builtin_convertvector(result >> 16U, halves_of<Floats>);
 }
 
-/// The exponent is moved by a multiplication, which also makes subnormals right.
+/// Subnormals become fractions behind a leading 1, which a subtraction takes away: nothing here is a subnormal f32, which
+/// Intel's processors hand to microcode, at 150 cycles an instruction.
 template <class Floats>
 CAUSEWAY_ALWAYS_INLINE void widen(Floats& v, const halves_of<Floats>& raw, const f16*) {
   const bits_of<Floats> half = __builtin_convertvector(raw, bits_of<Floats>);
   const bits_of<Floats> shifted = (half & 0x7FFFU) << 13U;
-  const Floats scaled = reinterpret_cast<Floats>(shifted) * 0x1.0p112F;
-  bits_of<Floats> infinite;
+  const bits_of<Floats> normal = shifted + (112U << 23U);
+  const Floats subnormal = reinterpret_cast<Floats>(shifted + (113U << 23U)) - 0x1.0p-14F;
+  bits_of<Floats> is_subnormal, infinite;
+  mask_below<Floats>(is_subnormal, shifted, 0x00800000);
   mask_above<Floats>(infinite, shifted, 0x0F7FFFFF);
-  const bits_of<Floats> magnitude = reinterpret_cast<bits_of<Floats>>(scaled) | (infinite & 0x7F800000U);
+  const bits_of<Floats> magnitude =
+      (reinterpret_cast<bits_of<Floats>>(subnormal) & is_subnormal) | (normal & ~is_subnormal) | (infinite & 0x7F800000U);
   const bits_of<Floats> bits = magnitude | ((half & 0x8000U) << 16U);
   v = reinterpret_cast<Floats>(bits);
 }
@@ -22752,15 +22756,14 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace 
 
 /// speeds[peer] ← what it has done a second; 0: it does not know. This one has `done` that much in `seconds`. The speed of
 /// a stage is that of its pipeline, the same at all stages: done over the mean of their seconds. `number` of such exchanges
-/// went before; where peers come and go it is a part of the exchange entered last. Bytes: 8 to each other peer, and 8 to
+/// went before. Bytes: 8 to each other peer, and 8 to
 /// each other stage.
 result<void> speeds_of_all(auto& ctx, double done, double seconds, std::uint64_t number, std::vector<double>& speeds) {
   CAUSEWAY_TRY(ctx.stages().sum(std::span{&seconds, 1}, ctx.exchange_options()));
   const double speed = seconds > 0 ? done * static_cast<double>(ctx.stages().count()) / seconds : 0;
   speeds.assign(ctx.peers(), speed);
   if (ctx.peers() > 1) {
-    net::message_id id{.channel = collective::channels::metrics, .step = number};
-    if (ctx.elastic()) id = ctx.exchange_id(id.channel);
+    const auto id = ctx.exchange_id({.channel = collective::channels::metrics, .step = number}, 0);
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), id, std::as_bytes(std::span{&speed, 1}),
                                         std::as_writable_bytes(std::span{speeds}), ctx.exchange_options()));
   }
@@ -22932,15 +22935,13 @@ class batch_by_speed {
 
   result<void> open(auto& ctx) {
     const bool whole = ctx.exchanges_at_once();  // stages that come and go are given the whole batch
-    const auto peers = whole           ? std::size_t{1}
-                       : ctx.elastic() ? static_cast<std::size_t>(std::lround(1 / ctx.own_share()))
-                                       : ctx.peers();
+    const auto peers = whole ? std::size_t{1} : static_cast<std::size_t>(std::lround(1 / ctx.own_share()));
     if (options_.sequences / options_.multiple < peers) {
       return fail(errc::invalid_argument, "batch_by_speed",
                   std::to_string(options_.sequences) + " sequences a step for " + std::to_string(peers) +
                       " peers; every peer needs " + std::to_string(options_.multiple));
     }
-    if (sequences_ == 0) take(ctx.elastic() ? 0 : ctx.self(), std::vector<double>(peers, 1.0));
+    if (sequences_ == 0) take(std::min<std::size_t>(ctx.self(), peers - 1), std::vector<double>(peers, 1.0));
     return {};
   }
 
@@ -22950,9 +22951,7 @@ class batch_by_speed {
   /// The same in multiples: for pipelines that come and go, of as many micro-batches as a step has multiples.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> parts_for(std::vector<double> speeds) const;
 
-  result<void> exchanged(auto& ctx, const exchange_report& report) {
-    return ctx.elastic() ? result<void>{} : tell(ctx, report);
-  }
+  result<void> exchanged(auto&, const exchange_report&) { return {}; }
   /// Tells all peers this one's speed: the last one that it knows, if it has made no step since.
   result<void> tell(auto& ctx, const exchange_report& report) {
     if (report.samples > 0) trained_ = static_cast<double>(report.samples), seconds_ = report.compute_seconds;
@@ -23457,8 +23456,8 @@ result<void> run_exchange(E& exchange, const exchange_port& port, const exchange
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32
-/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument). Other codes are of this peer's
-/// device.
+/// (errc::non_finite), there are no weights to divide by (errc::invalid_argument), or the aggregator cannot look at rows on
+/// a device (errc::unsupported). Other codes are of this peer's device.
 struct refusal {
   std::uint32_t peer = 0;
   errc code = errc::non_finite;
@@ -23505,8 +23504,8 @@ CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes
   std::memcpy(words, bytes.data(), sizeof words);
   const auto code = static_cast<errc>(words[1]);
   const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
-  const bool weights = code == errc::invalid_argument && words[0] == peers;
-  if (words[0] > peers || words[1] > 0xFFFFU || !(known || weights)) return std::nullopt;
+  const bool of_all = (code == errc::invalid_argument || code == errc::unsupported) && words[0] == peers;
+  if (words[0] > peers || words[1] > 0xFFFFU || !(known || of_all)) return std::nullopt;
   return refusal{words[0], code, true};
 }
 
@@ -23519,6 +23518,11 @@ CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
                 "the weights of all peers add up to 0: nobody contributes to this mean");
+  }
+  if (r.peer == peers && r.code == errc::unsupported) {
+    return fail(errc::unsupported, "exchange",
+                "tensors are clipped in the computer's memory, and these rows lie on a device; leave clips out, or use a "
+                "codec of the computer's memory");
   }
   if (r.peer == peers && r.code != errc::non_finite) {
     return fail(r.code, "exchange", "this peer's device failed while it added the messages");
@@ -26705,7 +26709,7 @@ class two_level_mean {
 
   /// What all hubs were told alike; nothing where the network failed. Hubs know each other by rank.
   [[nodiscard]] std::optional<refusal> refused_by_hubs(const error& e) const {
-    if (e.code == errc::invalid_argument) return refusal{peers_, errc::invalid_argument};
+    if (e.code == errc::invalid_argument || e.code == errc::unsupported) return refusal{peers_, e.code};
     if (e.code != errc::non_finite && e.code != errc::corrupt && e.code != errc::protocol) return std::nullopt;
     constexpr std::string_view prefix = "peer ";
     std::size_t rank = regions_.size();
@@ -26986,11 +26990,22 @@ inline constexpr bool by_block = requires {
   F::by_block;
 };
 
+/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
+/// not here are empty.
+CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
+                                                                std::size_t length, std::size_t layers);
+
 /// Those of the part of a model that this peer holds. Fragments of blocks are numbered by the whole model, so that all its
-/// stages exchange them after the same steps.
+/// stages exchange them after the same steps. Where peers that exchange hold different blocks, all parameters at once are
+/// as many rows as there are blocks.
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
+  if constexpr (F::single && requires { ctx.membership().rows_by_block(), ctx.model().blocks(); }) {
+    if (ctx.elastic() && ctx.membership().rows_by_block()) {
+      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
+    }
+  }
   if constexpr (by_block<F> && requires { ctx.model().blocks(); }) {
     return fragments.cut(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
   } else {
@@ -27129,6 +27144,13 @@ CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments)
 }}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
+                                                  std::size_t layers) {
+  return detail::cut_by(segments, length, layers, [&](std::size_t s) {
+    return static_cast<std::size_t>(std::clamp(segments[s].block, 0, static_cast<int>(layers) - 1));
+  });
+}
 
 CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments,
                                                        std::size_t length) const {
@@ -28079,13 +28101,12 @@ struct hub_level {
 };
 
 /// Requirements: `check(peers)`; `levels(peers)`, one hub_level each; `outers()`, a tuple of the outer optimizers of level
-/// 1 and up (the one of level 0 is the outer axis). Where peers come and go there is one hub of hubs at most, `levels(0)`
-/// are asked for no groups, and besides: `check_elastic()`; `label`, which group of level 0 this peer is in and how many
-/// there are; `record_samples`.
+/// 1 and up (the one of level 0 is the outer axis). Where peers come and go both are asked with 0, there is one hub of hubs
+/// at most, `levels` have no groups, and besides: `label`, which group of level 0 this peer is in and how many there are;
+/// `record_samples`.
 template <class H>
 concept Hubs = H::decides == part::group&& requires(const H& h, std::uint32_t peers) {
   { h.check(peers) } -> std::same_as<result<void>>;
-  { h.check_elastic() } -> std::same_as<result<void>>;
   { h.levels(peers) } -> std::same_as<std::vector<hub_level>>;
   h.outers();
   h.label;
@@ -28103,7 +28124,6 @@ struct star {
   std::uint64_t record_samples = 0;
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
-  CAUSEWAY_DECL [[nodiscard]] result<void> check_elastic() const;
   CAUSEWAY_DECL [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
   CAUSEWAY_DECL [[nodiscard]] static std::tuple<> outers();
 };
@@ -28131,10 +28151,17 @@ struct regions {
   std::uint64_t record_samples = 0;
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const {
+    if (peers == 0) return check_elastic();
     if (collective::has_each_once(members, peers) && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
     return fail(errc::invalid_argument, "regions",
                 "every peer must be in one region, no region empty, `pushes` at least 1 and `upper_share` between 0 and 1");
   }
+  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
+    return {{.groups = members}, {.groups = {collective::hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
+  }
+  [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
+
+ private:
   [[nodiscard]] result<void> check_elastic() const {
     if (!members.empty() || pushes == 0 || !(upper_share >= 0 && upper_share <= 1)) {
       return fail(errc::invalid_argument, "regions",
@@ -28143,10 +28170,6 @@ struct regions {
     }
     return check_elastic_hubs("regions", label, record_samples);
   }
-  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
-    return {{.groups = members}, {.groups = {collective::hubs_of(members)}, .pushes = pushes, .upper_share = upper_share}};
-  }
-  [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
 };
 
 /// A push: a codec, which may send coordinates of the peer's own choice, and what a hub makes of several pushes. Shared
@@ -28179,11 +28202,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 CAUSEWAY_DECL std::tuple<> star::outers() { return {}; }
 
 CAUSEWAY_DECL result<void> star::check(std::uint32_t peers) const {
+  if (peers == 0) return check_elastic_hubs("star", label, record_samples);
   if (hub < peers) return {};
   return fail(errc::invalid_argument, "star", "the hub is not one of the peers");
 }
-
-CAUSEWAY_DECL result<void> star::check_elastic() const { return check_elastic_hubs("star", label, record_samples); }
 
 CAUSEWAY_DECL result<void> check_elastic_hubs(const char* who, const collective::region_label& label,
                                               std::uint64_t record_samples) {
@@ -33090,7 +33112,7 @@ struct push_core {
         tiers{std::tuple_cat(std::tuple<outer_type>{outer}, hubs.outers())} {}
 
   result<void> check(auto& ctx) const {
-    CAUSEWAY_TRY(ctx.elastic() ? hubs.check_elastic() : hubs.check(ctx.peers()));
+    CAUSEWAY_TRY(hubs.check(ctx.numbered_peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
     if (ctx.stages().count() > 1 || ctx.exchanges_at_once()) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
@@ -33113,7 +33135,7 @@ struct push_core {
     const double first = 0;
     const bool waits = std::isinf(arrivals.closes_after({.arrived = {&first, 1}, .expected = 2}));
     if (!waits && arrivals.most_ahead == axis::no_bound) {
-      return ctx.elastic() ? result<void>{} : ctx.stages().refuse_copies(who, ctx.exchange_options());
+      return ctx.stages().refuse_copies(who, ctx.exchange_options());
     }
     return fail(errc::unsupported, who,
                 "the hubs of a pipeline's stages must answer a push without waiting for others': use a quorum of 1 and "
@@ -33206,7 +33228,7 @@ struct push_core {
   [[nodiscard]] push_limits limits(auto& ctx) const {
     push_limits most;
     if constexpr (requires { arrivals.most_batch; }) most.batch = arrivals.most_batch;
-    if (ctx.elastic() && ctx.entry().quota > 0) most.samples = ctx.entry().quota;
+    if (ctx.entry().quota > 0) most.samples = ctx.entry().quota;
     if (ctx.elastic() || most.batch == 0) return most;
     std::uint64_t steps = 0;
     for (std::size_t f = 0; f < cuts.size(); ++f) {
@@ -33272,6 +33294,7 @@ struct comm_traits {
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
+  bool rows_by_block = false;    ///< then: each block can be a row of its own, among peers that hold different blocks
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
   bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
@@ -33282,6 +33305,7 @@ struct comm_traits {
   bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
   bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
   bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
+  bool by_segment = false;       ///< a peer may have one for each range of blocks that it exchanges (`another`)
   bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
@@ -33296,6 +33320,9 @@ struct parallel_traits {
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
+  bool rows_by_block = false;     ///< but each block is exchanged by itself, by its holders, where the policy can do that
+  bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
+  bool has_segments = false;      ///< gradients of these are exchanged range by range, among those who compute it
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -33492,6 +33519,12 @@ concept MovesWithBlocks = requires(P& p, Context& ctx, std::span<const parameter
   { p.row_waits() } -> std::same_as<std::optional<bool>>;
 };
 
+/// With comm_traits::by_segment. `another`: one like it that has not begun, for other blocks.
+template <class P>
+concept BySegment = requires(const P& p) {
+  { p.another() } -> std::same_as<P>;
+};
+
 /// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
 /// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
 template <class P, class Context = archetype::context>
@@ -33518,8 +33551,9 @@ struct hooks_of_traits {
   static constexpr bool trains_paths = !t.trains_paths || TrainsPaths<P>;
   static constexpr bool in_regions = !t.in_regions || InRegions<P>;
   static constexpr bool moves_with_blocks = !t.moves_with_blocks || MovesWithBlocks<P>;
-  static constexpr bool all = elastic && looks_ahead && replays && draws_peers && divides_batches && talks_between &&
-                              takes_turns && trains_paths && in_regions && moves_with_blocks;
+  static constexpr bool by_segment = !t.by_segment || BySegment<P>;
+  static constexpr bool all = by_segment && elastic && looks_ahead && replays && draws_peers && divides_batches &&
+                              talks_between && takes_turns && trains_paths && in_regions && moves_with_blocks;
 };
 
 /// One error for each trait whose hooks are missing.
@@ -33558,6 +33592,9 @@ struct promised<P, true> {
   static_assert(has::moves_with_blocks,
                 "causeway-P11: the traits of this communication policy say `moves_with_blocks`, but it lacks "
                 "`block_rows`, `divide`, `memory`, `forget`, `exchanges_next` or `row_waits`. docs/reference/rules.md#p11");
+  static_assert(has::by_segment,
+                "causeway-P11: the traits of this communication policy say `by_segment`, but it lacks `another`. "
+                "docs/reference/rules.md#p11");
 };
 
 }  // namespace detail
@@ -33673,8 +33710,8 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {};
   }
 
-  result<void> before_inner_step(auto& ctx) {
-    if (ctx.elastic()) elastic_.before_step(core_);
+  result<void> before_inner_step(auto&) {
+    elastic_.before_step(core_);
     return {};
   }
 
@@ -33979,6 +34016,19 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   const bool each_step = m.waits_at_once || m.waits_a_round;
   if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
+}
+
+/// Whether a peer may have several, for gradients of some blocks each. Gaps: those that are gathered, or taken ahead.
+constexpr bool by_segment(round_mix m, bool keeps_factors) {
+  return m.before_inner_step && moves_with_blocks(m, keeps_factors) && !m.accumulates && !m.tells && !by_path(m);
+}
+
+/// And whether each block can be a row of its own, exchanged among its holders, where these hold different blocks: all
+/// parameters at once, by pseudo-gradients of which all that is kept is kept for each parameter, or is a row's residual.
+constexpr bool rows_by_block(round_mix m, bool keeps_factors) {
+  const bool plain = m.single && m.anchored && !m.before_inner_step && !m.sends_anchor && !m.residual_in_parameters;
+  return moves_with_blocks(m, keeps_factors) && plain && m.everybody && m.always && m.waits_at_once && !m.own_is_fresh &&
+         !m.trigger_talks && !m.tells && !m.watches_movement && !m.meets;
 }
 
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
@@ -35011,7 +35061,7 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
   const std::span<float> live = ctx.parameters();
   before.resize(live.size());
   CAUSEWAY_TRY(ctx.rows().copy(before, live));
-  if (ctx.elastic()) ctx.membership().offer_parameters_at(before);
+  ctx.membership().offer_parameters_at(before);
   const std::uint64_t steps = ctx.step();
   const float rate = ctx.options().learning_rate.at(steps > 0 ? steps - 1 : 0);
   for (const auto& s : states) {
@@ -35026,7 +35076,7 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
   ctx.parameters_changed();
   result<double> loss = pass();
   CAUSEWAY_TRY(ctx.rows().copy(live, before));
-  if (ctx.elastic()) ctx.membership().offer_parameters_at(live);
+  ctx.membership().offer_parameters_at(live);
   ctx.parameters_changed();
   return loss;
 }
@@ -35461,7 +35511,8 @@ class every_step {
                                       .exchanges_gradients = true,
                                       .sums_gradients = std::is_same_v<Codec, compress::none>,
                                       .moves_with_blocks = !std::is_same_v<Codec, compress::none>,
-                                      .replays = true};
+                                      .replays = true,
+                                      .by_segment = !std::is_same_v<Codec, compress::none>};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -35496,6 +35547,9 @@ class every_step {
   result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
   [[nodiscard]] static bool exchanges_next() requires(traits.moves_with_blocks) { return true; }
   [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
+
+  /// One like it that has not begun, for other blocks.
+  [[nodiscard]] every_step another() const { return every_step{codec_}; }
 
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();
@@ -35532,9 +35586,39 @@ class fixed_turns {
   using state = typename Core::state;
 
  public:
+  /// Before the first step. What was under way when a checkpoint was written is sent again.
+  static result<void> start(auto& ctx, Core& c, bool) {
+    if constexpr (Core::accumulates) {
+      CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
+      if (ctx.stages().is_first()) c.trigger.open(ctx);
+    }
+    for (state& s : c.states) {
+      if (s.pending) CAUSEWAY_TRY(c.begin(ctx, s));
+    }
+    return {};
+  }
+
+  /// One inner step more.
+  static void count_step(Core& c) {
+    if constexpr (Core::chooses) c.trigger.step(c.states.size(), [&](std::size_t f) { return c.states[f].pending; });
+  }
+
+  /// Whether all peers together have gathered the samples that an exchange is of: they tell each other.
+  static result<bool> enough_samples(auto& ctx, Core& c, bool) {
+    CAUSEWAY_ASSIGN(const double enough, Core::ask_first(ctx, [&]() -> result<double> {
+                      CAUSEWAY_ASSIGN(const bool reached, c.trigger.reached(ctx, c.gathered));
+                      return reached ? 1.0 : 0.0;
+                    }));
+    return enough > 0;
+  }
+
+  /// Whether the gradient of this step was exchanged, with all that were gathered for it.
+  [[nodiscard]] static bool applied(const Core& c) { return !Core::accumulates || c.gathered == 0; }
+
   /// After an inner step, or before it where gradients are exchanged: what there is to do. Blocking exchanges of several
   /// fragments are under way together.
-  static result<void> visit_all(auto& ctx, Core& c) {
+  static result<void> visit(auto& ctx, Core& c) {
+    if constexpr (Core::meets) CAUSEWAY_TRY(c.trigger.meet(ctx, c.states.front().since, false));
     if constexpr (Core::merge_rule_type::waits == axis::waiting::at_once) {
       std::vector<state*> due;
       for (state& s : c.states) {
@@ -35544,7 +35628,7 @@ class fixed_turns {
       for (state* s : due) CAUSEWAY_TRY(s->turn(ctx));
       for (state* s : due) CAUSEWAY_TRY(arrive(ctx, c, *s));
     } else {
-      for (state& s : c.states) CAUSEWAY_TRY(visit(ctx, c, s));
+      for (state& s : c.states) CAUSEWAY_TRY(visit_one(ctx, c, s));
     }
     return {};
   }
@@ -35553,6 +35637,12 @@ class fixed_turns {
   static result<void> exchange_now(auto& ctx, Core& c, state& s) {
     CAUSEWAY_TRY(send_now(ctx, c, s));
     return arrive(ctx, c, s);
+  }
+
+  /// The same of all fragments, whenever they are due.
+  static result<void> catch_up(auto& ctx, Core& c) {
+    for (state& s : c.states) CAUSEWAY_TRY(exchange_now(ctx, c, s));
+    return {};
   }
 
   /// Ends what is under way of a fragment, when training ends.
@@ -35567,7 +35657,7 @@ class fixed_turns {
   // twice.
   static constexpr bool replaces = !Core::laws::mix.anchored && !Core::laws::mix.before_inner_step;
 
-  static result<void> visit(auto& ctx, Core& c, state& s) {
+  static result<void> visit_one(auto& ctx, Core& c, state& s) {
     if constexpr (Core::overlaps) {
       if (s.pending && s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, c, s));
       // Half-way the first phase should be over; then the second has as long.
@@ -35621,7 +35711,7 @@ class fixed_turns {
       if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
       CAUSEWAY_TRY(c.finish(ctx, s));
       if constexpr (replaces) {
-        CAUSEWAY_TRY(c.apply(ctx, s));
+        CAUSEWAY_TRY(apply(ctx, c, s));
       } else {
         CAUSEWAY_TRY(c.rows.keep_late(ctx, s));
         c.close(ctx, s);
@@ -35639,6 +35729,12 @@ class fixed_turns {
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
   }
 
+  static result<void> apply(auto& ctx, Core& c, state& s) {
+    CAUSEWAY_TRY(c.apply(ctx, s));
+    if constexpr (Core::tells && !Core::meets) return c.trigger.tell(ctx, c.report_of(s));
+    return {};
+  }
+
   static result<void> turn_begun(auto& ctx, Core& c, state& s) {
     if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
     return s.turn(ctx);
@@ -35648,7 +35744,7 @@ class fixed_turns {
   static result<void> arrive(auto& ctx, Core& c, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(c.finish(ctx, s));
-    CAUSEWAY_TRY(c.apply(ctx, s));
+    CAUSEWAY_TRY(apply(ctx, c, s));
     if (!std::exchange(s.pending, false)) restart(c, s);
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
   }
@@ -35733,13 +35829,21 @@ struct late_rows {
     return Core::applies_late && Core::content_type::before_inner_step && ctx.exchanges_at_once();
   }
 
+  /// Makes a row. What is sent early of this peer's own lies apart from what all hold alike.
+  static result<void> compose(auto& ctx, Core& c, state& s) {
+    if constexpr (Core::merge_rule_type::own_is_fresh) {
+      if (!c.rows.own().is_there()) c.rows.own().found(s, c.rows.anchor());
+    }
+    return c.rows.compose(ctx, s);
+  }
+
   /// Applies what `came`, and makes the rows of the next turn.
   static result<void> make(auto& ctx, Core& c, const auto& due, bool came) {
     for (state* s : due) {
       if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
       if (came) c.close(ctx, *s);
       s->arrived = came;
-      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
+      CAUSEWAY_TRY(compose(ctx, c, *s));
       CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
       s->pending = s->since > 0;  // who made no step for it has nothing to keep
       s->waited = 0;
@@ -35791,8 +35895,8 @@ struct late_rows {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Of one policy, whose `Core` is given to each call. Without parameters of its own a peer trains on nothing, so that its
-/// rows count nothing.
+/// Of one policy, whose `Core` is given to each call. Where blocks move, so do their parameters. Without any of its own a
+/// peer trains on nothing, so that its rows count nothing.
 template <class Core>
 class own_parameters {
   using state = typename Core::state;
@@ -35817,6 +35921,7 @@ class own_parameters {
   /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have. Where an exchange is entered
   /// when its mean is wanted, what was trained since the last one is others' to train again: back to what that left.
   void adopt(auto& ctx, Core& c, bool keeps_progress, bool ended) {
+    if (ctx.moves_blocks()) return;
     if (ended) return c.rows.begin_anew(ctx, c.states);
     if (ctx.exchanges_at_once()) {
       const auto& left = Core::content_type::anchored ? c.rows.anchor() : left_;
@@ -35834,6 +35939,7 @@ class own_parameters {
   /// Before the rows of these fragments are applied: what they are applied to. Who had nothing takes what came, if anything
   /// did.
   result<void> take(auto& ctx, Core& c, const std::vector<state*>& due) {
+    if (ctx.moves_blocks()) return {};
     ctx.contribution().passed();
     for (state* s : due) {
       const bool came = s->terms.members.size() > 1 && !s->terms.contributes;
@@ -36095,7 +36201,6 @@ class path_modules {
   }
   /// Before the first step, also after a checkpoint, once states know their fragments.
   result<void> start(auto& ctx, state_list& states, const Group& group) {
-    if (!ctx.elastic()) return {};
     by_group_ = ctx.exchanges_at_once();
     modules_ = group.modules();
     std::size_t all = 0;
@@ -36354,7 +36459,7 @@ class round_links {
 
   /// Where peers come and go, nothing may be said of them by number.
   static result<void> check(auto& ctx, const Recipe& recipe, const Group& group) {
-    if (!ctx.elastic()) return {};
+    if (ctx.numbered_peers() > 0) return {};
     CAUSEWAY_TRY(axis::refuse_numbers("links", probe(recipe, group).every > 0));
     if constexpr (requires { recipe.options.shares; }) {
       CAUSEWAY_TRY(axis::refuse_numbers("shares", !recipe.options.shares.empty()));
@@ -36434,6 +36539,7 @@ class round_rows {
       : residual_{std::move(residual)}, merge_rule_{std::move(merge_rule)} {}
 
   [[nodiscard]] const merge_rule_type& merge_rule() const noexcept { return merge_rule_; }
+  [[nodiscard]] const residual_type& residual() const noexcept { return residual_; }
   [[nodiscard]] source_vector<float>& anchor() noexcept { return anchor_; }
   [[nodiscard]] const source_vector<float>& anchor() const noexcept { return anchor_; }
   /// What the inner optimizer subtracted, summed; or gradients that are being gathered.
@@ -36519,9 +36625,6 @@ class round_rows {
 
   /// input ← what this peer has to say.
   result<void> compose(auto& ctx, state& s) {
-    if constexpr (merge_rule_type::own_is_fresh) {
-      if (ctx.elastic() && !own_.is_there()) own_.found(s, anchor_);
-    }
     s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
     const auto row = std::span{s.input}.first(s.size());
     const auto rows = ctx.rows();
@@ -36771,7 +36874,6 @@ class round_rows {
   }
   residual_type residual_;
   merge_rule_type merge_rule_;
-
   source_vector<float> anchor_;  ///< the shared parameters
   source_vector<float> updates_;
   std::vector<source_vector<float>> means_;
@@ -36820,32 +36922,30 @@ struct talk_terms {
   net::message_id id;
   std::uint64_t part = 0;  ///< of the attempt, where the context exchanges
   std::span<const float> reference;
+  bool only_takes = false;  ///< this peer, of a block's row: it keeps the block, and another one puts in what it has
 };
 
-/// Whose rows count, this peer's among them. Where peers come and go, lots are drawn among those with something to say:
-/// else nobody might be left who has.
+/// Whose rows count, this peer's among them. Lots are drawn among those with something to say: else nobody might be left
+/// who has.
 template <class Context, class Participation>
 void draw_lots(Context& ctx, const Participation& participation, talk_terms& terms, axis::group_question q) {
-  const net::peer_index self = q.self;
-  const bool elastic = ctx.elastic();
-  const auto speaks = [&](net::peer_index p) { return !elastic || ctx.share_of(p) > 0; };
-  if (elastic) q.peers = static_cast<std::uint32_t>(std::count_if(terms.members.begin(), terms.members.end(), speaks));
+  const net::peer_index self = std::exchange(q.self, 0), all = std::exchange(q.peers, 0);
+  const auto speaks = [&](net::peer_index p) { return ctx.share_of(p) > 0; };
+  for (net::peer_index p = 0; p < all; ++p) q.peers += speaks(p) ? 1 : 0;
   terms.contributors = 0;
   bool drawn = false;
   double share = 0;
-  net::peer_index lot = 0;
-  for (const net::peer_index p : terms.members) {
+  for (net::peer_index p = 0; p < all; ++p) {
     if (!speaks(p)) continue;
-    q.self = elastic ? lot++ : p;
-    if (!participation.contributes(q)) continue;
+    const bool counts = participation.contributes(q);
+    ++q.self;
+    if (!counts || !std::binary_search(terms.members.begin(), terms.members.end(), p)) continue;
     ++terms.contributors;
     drawn = drawn || p == self;
-    share += elastic ? ctx.share_of(p) : 0;
+    share += ctx.share_of(p);
   }
   terms.contributes = terms.contributes && drawn;
-  if (terms.contributors == 0) return;
-  terms.rescale = elastic ? static_cast<float>(1.0 / share)
-                          : static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
+  if (terms.contributors > 0) terms.rescale = static_cast<float>(1.0 / share);
 }
 
 template <class Recipe, class Outer, class Group>
@@ -36935,6 +37035,17 @@ struct round_state {
       return gain == 1.0F ? result<void>{} : ctx.rows().scale(input, gain);
     }
     return {};
+  }
+
+  /// Where rows are of single blocks: this one goes to and from those who hold its block.
+  void meet_holders(const auto& ctx) {
+    const auto* const holders = ctx.entry().holders_of(fragment);
+    if (holders == nullptr) return;
+    terms.members = holders->members;
+    terms.contributors = static_cast<std::uint32_t>(terms.members.size());
+    terms.weight = holders->weight_of(ctx.self());
+    terms.contributes = terms.weight > 0;
+    terms.only_takes = !terms.contributes;
   }
 
   void cancel() {
@@ -37044,7 +37155,8 @@ struct round_state {
   }
 
   result<void> mean_by_context(auto& ctx, const Recipe& recipe) {
-    if (row.empty()) return ctx.left_exchange(row);
+    const bool is_kept = ctx.keeps_result() && !ctx.knows_result();  // it was several rows, and this one is there still
+    if (row.empty() || is_kept) return ctx.left_exchange(row);
     if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();
@@ -37053,7 +37165,7 @@ struct round_state {
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, terms.part);
+    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(fragment));
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
@@ -37106,8 +37218,7 @@ struct round_state {
 #define CAUSEWAY_COMM_ROUND_CORE_HPP
 
 // What comm::rounds is made of, whoever says when: the axes' values, a state for each fragment, and the parts of one
-// exchange. comm/fixed_turns.hpp has the order of things among fixed peers, comm/round_turns.hpp the one among peers that
-// come and go.
+// exchange. The order of things is in comm/fixed_turns.hpp, and where peers come and go in comm/round_turns.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -37140,12 +37251,12 @@ struct round_core {
   static constexpr bool keeps_means = (!laws::mix.anchored || own_parameters) && !laws::mix.before_inner_step;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
   static constexpr bool tells = requires { trigger_type::tells; };  // the trigger: other peers, in every exchange
-  // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
-  // over.
+  // The exchange keeps what must be equal on all peers from round to round, and is this round's only once it is over.
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
+  static constexpr bool exchanges_segments = rules::by_segment(laws::mix, keeps_factors) && !looks_ahead;
   static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
@@ -37162,6 +37273,11 @@ struct round_core {
         rows{axis::take<axis::part::residual, residual_type>(values),
              axis::take<axis::part::merge_rule, merge_rule_type>(values)} {}
 
+  /// As they were given.
+  [[nodiscard]] auto axes() const {
+    return std::tuple{trigger, fragments, group, recipe, participation, outer, rows.residual(), rows.merge_rule()};
+  }
+
   // ---- at the start -----------------------------------------------------------------------------------------------------
 
   result<void> start(auto& ctx) {
@@ -37177,13 +37293,13 @@ struct round_core {
     modules.keep_in(memory);
     if (states.empty()) found(ctx);
     for (std::size_t i = 0; i < states.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
-    CAUSEWAY_TRY(modules.start(ctx, states, group));
+    if (has_modules(ctx)) CAUSEWAY_TRY(modules.start(ctx, states, group));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows.updates()));
     return {};
   }
 
   result<void> check(auto& ctx) const {
-    CAUSEWAY_TRY(group.check(ctx.elastic() ? 0 : ctx.peers()));
+    CAUSEWAY_TRY(group.check(ctx.numbered_peers()));
     CAUSEWAY_TRY(participation.check());
     if constexpr (content_type::before_inner_step) {
       if (trigger.next(0, 1) != 1) {
@@ -37225,10 +37341,6 @@ struct round_core {
     while (states.size() < state_count(ctx)) add_state();
     if constexpr (content_type::anchored) rows.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
     if constexpr (content_type::sums_updates) rows.updates().assign(rows.anchor().size(), 0.0F);
-    if constexpr (keeps_means) {
-      const bool of_anchor = content_type::anchored && ctx.moves_blocks();  // which a block takes along
-      if (ctx.elastic() && !of_anchor) rows.found_means(ctx);
-    }
     for (std::size_t i = 0; i < states.size(); ++i) {
       place(ctx, states[i]);
       states[i].due_at = trigger.first(in_schedule(states[i]), schedule_size());
@@ -37239,7 +37351,15 @@ struct round_core {
     if (has_modules(ctx)) modules.found(states, cuts, ctx.parameters());
   }
 
-  [[nodiscard]] static bool has_modules(auto& ctx) { return by_path && ctx.elastic(); }
+  /// The same of the means that all hold alike, if these are asked for by who is there for the first time.
+  void found_means(auto& ctx) {
+    if constexpr (keeps_means) {
+      const bool of_anchor = content_type::anchored && ctx.moves_blocks();  // which a block takes along
+      if (!of_anchor) rows.found_means(ctx);
+    }
+  }
+
+  [[nodiscard]] static bool has_modules(auto& ctx) { return by_path && ctx.numbered_peers() == 0; }
   /// One for each fragment of each tensor, or for each module.
   [[nodiscard]] std::size_t state_count(auto& ctx) const {
     return has_modules(ctx) ? modules.count(group) : cuts.size() * content_type::tensor_count;
@@ -37276,9 +37396,12 @@ struct round_core {
   /// Its number in the trigger's list. Modules of a fragment are exchanged together.
   [[nodiscard]] static std::size_t in_schedule(const state& s) noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };
+    if (fragments_type::single) return s.tensor;  // also of single blocks
     return by_path ? s.fragment : by_tensor && content_type::tensor_count > 1 ? s.tensor : s.part;
   }
-  [[nodiscard]] std::size_t schedule_size() const noexcept { return by_path ? cuts.size() : states.size(); }
+  [[nodiscard]] std::size_t schedule_size() const noexcept {
+    return fragments_type::single ? content_type::tensor_count : by_path ? cuts.size() : states.size();
+  }
   /// Inner steps to its next exchange.
   [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), schedule_size()); }
 
@@ -37296,7 +37419,7 @@ struct round_core {
   /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
   [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, axis::group_question q) const {
     if constexpr (own_parameters) {
-      if (!ctx.elastic()) return s.group_axis.members(q);
+      if (ctx.numbered_peers() > 0) return s.group_axis.members(q);
       group_type anew = group;
       if constexpr (requires { anew.cycle(); }) {
         for (q.number -= q.number % anew.cycle(); q.number < s.number; ++q.number) anew.formed(q);
@@ -37311,30 +37434,26 @@ struct round_core {
     }
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
-    if (ctx.elastic()) return ctx.exchange_id(channel, first_part + s.part);
     const bool at_once = merge_rule_type::waits == axis::waiting::at_once;
-    return {.channel = channel,
-            .step = s.number * states.size() + s.part,
-            .parent = at_once && laws::identical ? ctx.parent() : s.parent};
+    return ctx.exchange_id({.channel = channel,
+                            .step = s.number * states.size() + s.part,
+                            .parent = at_once && laws::identical ? ctx.parent() : s.parent},
+                           first_part + s.part);
   }
 
-  /// Whether this peer computes for the next exchange.
+  /// Whether this peer computes for the next exchange. Lots are drawn by number.
   [[nodiscard]] bool trains(auto& ctx) const {
     const auto drawn = [&](const state& s) { return participation.contributes(question(ctx, s)); };
-    return ctx.elastic() || std::any_of(states.begin(), states.end(), drawn);
+    return ctx.numbered_peers() == 0 || std::any_of(states.begin(), states.end(), drawn);
   }
 
   /// Sends `input`, for the first time or again.
   result<void> begin(auto& ctx, state& s) {
     s.cancel();  // before its transport may go
+    if (ctx.keeps_result() && !(axis::by_context<recipe_type> && ctx.knows_result())) return s.begin_at_kept();
+    float weight = 1;
     if constexpr (!axis::by_context<recipe_type>) {
-      if (ctx.keeps_result()) return s.begin_at_kept();
-    }
-    float weight = accumulates && !ctx.elastic() ? static_cast<float>(gathered) : 1.0F;
-    if constexpr (laws::mix.weighs) weight = ctx.elastic() ? 1.0F : static_cast<float>(s.samples);
-    if constexpr (!axis::by_context<recipe_type>) {
-      CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
-      weight *= share;
+      CAUSEWAY_ASSIGN(weight, ctx.enter_exchange(accumulates ? gathered : laws::mix.weighs ? s.samples : 1));
     }
     if constexpr (links_type::measured) CAUSEWAY_TRY(links.plan(ctx, recipe, group, s));
     axis::group_question q = question(ctx, s);
@@ -37351,10 +37470,10 @@ struct round_core {
                .reference = {}};
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
     if constexpr (!participation_type::always) draw_lots(ctx, participation, s.terms, q);
-    if constexpr (laws::mix.anchored && requires { group.length(q); }) {
-      if (!has_modules(ctx)) s.terms.length = group.length(q);
-    }
+    if constexpr (laws::mix.anchored && requires { group.length(q); })
+      s.terms.length = has_modules(ctx) ? 1 : group.length(q);
     if (has_modules(ctx)) modules.invite(ctx, group, s);
+    if (fragments_type::single) s.meet_holders(ctx);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
     return rows.clear_padding(ctx, s, s.next_residual);
@@ -37364,6 +37483,7 @@ struct round_core {
     CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? &s.cut->ranges : nullptr));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
+    if (s.terms.only_takes) CAUSEWAY_TRY(ctx.rows().zero(s.next_residual));
     const float length = std::exchange(s.terms.length, 1.0F);  // an earlier attempt's mean has it already
     return length != 1.0F ? ctx.rows().scale(s.row, length) : result<void>{};
   }
@@ -37380,11 +37500,10 @@ struct round_core {
     if (!laws::mix.watches_movement || squares[s.squares_at + 1] <= 0) return 0;
     return std::sqrt(squares[s.squares_at] / squares[s.squares_at + 1]);
   }
-  /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
-  /// trigger that asks them; and how far results move, where stages do: who knows the result, but has missed the vote,
-  /// knows this as well. (Among stages there is nothing to tell: they divide batches.)
+  /// Whether a turn has one more part, after the rows: what peers tell each other, for a trigger that asks them; or, among
+  /// stages, which divide batches, how far results move: who knows the result, but has missed the vote, knows that, too.
   [[nodiscard]] static bool has_statistics(auto& ctx) {
-    return ctx.exchanges_at_once() ? laws::mix.watches_movement : tells && ctx.elastic();
+    return ctx.exchanges_at_once() ? laws::mix.watches_movement : tells;
   }
   result<void> exchange_statistics(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
@@ -37509,13 +37628,21 @@ class round_turns {
     ar(c.outer_steps, committed_at_, ended_);
   }
 
-  /// The first turns of a run.
-  void found(auto& ctx, Core& c) {
+  /// The first turns of a run, if it begins.
+  result<void> start(auto& ctx, Core& c, bool begins) {
+    if (!begins) return {};
+    c.found_means(ctx);
     for (state& s : c.states) {
       if (applies_late && !late::of_step_before(ctx)) s.due_at += c.period(s);
     }
     choose_next(c);
+    return {};
   }
+  static void count_step(Core&) {}
+  /// Whether a turn was applied since this was asked last.
+  [[nodiscard]] bool applied(const Core&) noexcept { return std::exchange(applied_, false); }
+  /// The leader adds up: 100 bytes to it. A sum that `is_late` goes out before gradients at other parameters are added.
+  static result<bool> enough_samples(auto& ctx, Core&, bool is_late) { return is_late || ctx.announce_samples(); }
 
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
@@ -37532,10 +37659,7 @@ class round_turns {
     const bool others_wait = !due_between(c, one.due_at + 1, c.at).empty();  // they depart in the next step
     if (others_wait || one.waited >= c.rows.merge_rule().steps) return exchange(ctx, c);
     if (2 * one.waited < c.rows.merge_rule().steps || !is_under_way(ctx, one)) return {};
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    return {};
+    return turn_all(ctx, due);
   }
 
   /// A turn from where it is to its end. The run's last is that of all fragments. Where nothing may be under way during
@@ -37630,9 +37754,7 @@ class round_turns {
     if constexpr (keeps_means) {
       if (ends_alike(ctx)) return mean_of_all(ctx, c);
     }
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
+    CAUSEWAY_TRY(turn_all(ctx, due));
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
     return Core::has_statistics(ctx) ? c.exchange_statistics(ctx, due) : result<void>{};
   }
@@ -37667,9 +37789,7 @@ class round_turns {
       sent_in_ = 0;
       CAUSEWAY_TRY(late::make(ctx, c, due, true));
     }
-    if constexpr (Core::own_parameters) {
-      if (!ctx.moves_blocks()) CAUSEWAY_TRY(own_.take(ctx, c, due));
-    }
+    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.take(ctx, c, due));
     for (state* s : due) {
       if (applies_late) continue;
       if constexpr (!Core::content_type::anchored && keeps_means) {
@@ -37678,6 +37798,7 @@ class round_turns {
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
+    if constexpr (Core::meets) c.trigger.begin_anew(ctx);
     if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.note_left(ctx));
     if constexpr (Core::by_path) c.modules.admit(ctx, c.states, c.group, c.rows);
     end(c, due);
@@ -37692,9 +37813,6 @@ class round_turns {
   [[nodiscard]] own_parameters<Core>& own() noexcept { return own_; }
   /// A turn was made after `step`: of another policy with the one record that both have, or of rows that waited.
   void passed(std::uint64_t step) noexcept { committed_at_ = moved_from_ = step; }
-
-  /// Whether a turn was applied since this was asked last.
-  [[nodiscard]] bool applied() noexcept { return std::exchange(applied_, false); }
 
   /// What all hold alike was replaced. What was under way is not for this round any more: it goes out with
   /// the next, as a row that is made already, or as part of the progress that is still there.
@@ -37723,17 +37841,21 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
-    if constexpr (Core::own_parameters) {
-      if (!ctx.moves_blocks()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
-    }
+    if constexpr (Core::own_parameters) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
   }
 
  private:
+  static result<void> turn_all(auto& ctx, const due_list& due) {
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    return {};
+  }
   [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.merge_rule().steps : 0; }
   result<void> compose(auto& ctx, Core& c, state& s) {
     if (late::of_step_before(ctx)) return s.compose_nothing(ctx);
     if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
-    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    CAUSEWAY_TRY(late::compose(ctx, c, s));
     return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
   }
 
@@ -37767,10 +37889,7 @@ class round_turns {
     if (!one.pending) return set_aside(ctx, c, c.at);
     if (!is_under_way(ctx, one)) return send(ctx, c, due);
     if (c.at + one.since < one.due_at) return {};
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    return {};
+    return turn_all(ctx, due);
   }
 
   result<void> depart(auto& ctx, Core& c, due_list due) {
@@ -38029,6 +38148,7 @@ class rounds : round_rules<Axes...> {
                                       .rounds_over_stages = !laws::mix.meets,
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
+                                      .rows_by_block = rules::rows_by_block(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
                                       .trains_paths = core_type::by_path,
                                       .gathers_samples = accumulates,
@@ -38036,6 +38156,7 @@ class rounds : round_rules<Axes...> {
                                       .looks_ahead = core_type::looks_ahead,
                                       .draws_peers = core_type::draws_peers,
                                       .divides_batches = laws::mix.tells && !laws::mix.meets,
+                                      .by_segment = core_type::exchanges_segments,
                                       .takes_turns = rules::takes_turns(laws::mix),
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
@@ -38046,7 +38167,6 @@ class rounds : round_rules<Axes...> {
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
-
   [[nodiscard]] const trigger_type& trigger() const noexcept { return core_.trigger; }
   [[nodiscard]] const recipe_type& exchange() const noexcept { return core_.recipe; }
   [[nodiscard]] const merge_rule_type& merge_rule() const noexcept { return core_.rows.merge_rule(); }
@@ -38057,22 +38177,17 @@ class rounds : round_rules<Axes...> {
   result<void> start(auto& ctx) {
     const bool begins = core_.states.empty();
     CAUSEWAY_TRY(core_.start(ctx));
-    if (begins && ctx.elastic()) turns_.found(ctx, core_);
     if constexpr (laws::mix.watches_movement) ctx.stages().will_ask(2 * core_.states.size());
     if constexpr (laws::own_parameters) turns_.own().start(ctx, core_);
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);
       ctx.contribution().gather(core_.trigger.target());
-      if (!ctx.elastic()) CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
-      if (!ctx.elastic() && ctx.stages().is_first()) core_.trigger.open(ctx);
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
     if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
     samples_used_ = ctx.contribution().ever();
-    for (state& s : core_.states) {
-      if (s.pending && !ctx.elastic()) CAUSEWAY_TRY(core_.begin(ctx, s));
-    }
+    CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.start(ctx, core_, begins); }));
     if (measures_speed) left_ = ctx.clock().now();
     return {};
   }
@@ -38094,9 +38209,8 @@ class rounds : round_rules<Axes...> {
   }
 
   result<void> before_inner_step(auto& ctx) {
-    if constexpr (accumulates) {
-      return gather_samples(ctx);
-    } else if constexpr (content_type::before_inner_step) {
+    if constexpr (accumulates) return gather_samples(ctx);
+    if constexpr (content_type::before_inner_step && !accumulates) {
       return count_and_exchange(ctx);
     } else if constexpr (requires { core_.trigger.rate_factor(std::uint32_t{}); }) {
       ctx.multiply_learning_rate(core_.trigger.rate_factor(core_.states[0].since));
@@ -38106,8 +38220,8 @@ class rounds : round_rules<Axes...> {
 
   result<void> after_inner_step(auto& ctx) {
     if constexpr (content_type::before_inner_step) {
-      if (ctx.elastic() && !turns_.applied()) return {};
-      return !accumulates || core_.gathered == 0 ? core_.commit(ctx, core_.states[0]) : result<void>{};
+      const bool applied = in_order(ctx, [&](auto& order) { return order.applied(core_); });
+      return applied ? core_.commit(ctx, core_.states[0]) : result<void>{};
     } else {
       return count_and_exchange(ctx);
     }
@@ -38198,7 +38312,7 @@ class rounds : round_rules<Axes...> {
     core_.gathered = 0;
     if constexpr (content_type::before_inner_step) {
       CAUSEWAY_TRY(ctx.inner_step());
-      (void)turns_.applied();
+      (void)turns_.applied(core_);
       CAUSEWAY_TRY(core_.commit(ctx, core_.states[0]));
     }
     ctx.resume_at(core_.at);
@@ -38225,7 +38339,7 @@ class rounds : round_rules<Axes...> {
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
-  /// For comm::stacked.
+  [[nodiscard]] rounds another() const requires(traits.by_segment) { return rounds{core_.axes()}; }  ///< as it was given
   [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
@@ -38240,9 +38354,7 @@ class rounds : round_rules<Axes...> {
       s.compute_seconds += computed;
       s.waited += s.pending ? 1 : 0;
     }
-    if constexpr (core_type::chooses) {
-      if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
-    }
+    in_order(ctx, [&](auto& order) { order.count_step(core_); });
     ++core_.at;
   }
 
@@ -38257,7 +38369,9 @@ class rounds : round_rules<Axes...> {
     const bool late = ctx.contribution().has_late();
     if (late || !counted_) CAUSEWAY_TRY(add_gradient(ctx, ctx.contribution().after(samples_used_)));
     if (!std::exchange(counted_, true) && ctx.exchanges_at_once()) ++core_.at;
-    CAUSEWAY_ASSIGN(const bool enough, enough_samples(ctx));
+    const bool is_late = core_.gathered > 0 && gathered_for_ != core_.states.front().number;
+    CAUSEWAY_ASSIGN(const bool enough,
+                    in_order(ctx, [&](auto& order) { return order.enough_samples(ctx, core_, is_late); }));
     if (!enough) ctx.skip_inner_step();
     if (enough) CAUSEWAY_TRY(exchange_samples(ctx));
     counted_ = false;
@@ -38278,26 +38392,10 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
-  /// Where peers come and go, the leader adds up: 100 bytes to it after every step. A sum that was late for its round goes
-  /// out with the next, before anything is added that is of other parameters.
-  result<bool> enough_samples(auto& ctx) {
-    const bool is_late = core_.gathered > 0 && gathered_for_ != core_.states.front().number;
-    if (ctx.elastic()) return is_late || ctx.announce_samples();
-    CAUSEWAY_ASSIGN(const double enough, core_type::ask_first(ctx, [&]() -> result<double> {
-                      CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
-                      return reached ? 1.0 : 0.0;
-                    }));
-    return enough > 0;
-  }
-
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
     CAUSEWAY_TRY(core_.mean_gradient(ctx));
-    if (ctx.elastic()) {
-      CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
-    } else {
-      for (state& s : core_.states) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
-    }
+    CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.catch_up(ctx, core_); }));
     core_.gathered = 0;
     return {};
   }
@@ -38322,10 +38420,7 @@ class rounds : round_rules<Axes...> {
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) count_step(ctx);  // once a step, however often the hook is called
     counted_ = true;
-    if constexpr (core_type::meets) {
-      if (!ctx.elastic()) CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, false));
-    }
-    CAUSEWAY_TRY(visit_all(ctx));
+    CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.visit(ctx, core_); }));
     if constexpr (core_type::meets) core_.trigger.step_is_over();
     counted_ = false;
     if (measures_speed) left_ = ctx.clock().now();
@@ -38336,21 +38431,23 @@ class rounds : round_rules<Axes...> {
   result<void> meet_until_all_end(auto& ctx) {
     while (!core_.trigger.all_ended()) {
       CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, true));
-      CAUSEWAY_TRY(visit_all(ctx));
+      CAUSEWAY_TRY(fixed::visit(ctx, core_));
       core_.trigger.step_is_over();
     }
     return {};
   }
 
-  result<void> visit_all(auto& ctx) {
+  /// `f` of the order of things that fits the group: by turns under a record each, or without any.
+  decltype(auto) in_order(auto& ctx, auto&& f) {
     if constexpr (laws::elastic) {
-      if (ctx.elastic()) return turns_.visit(ctx, core_);
+      if (ctx.elastic()) return f(turns_);
     }
-    return fixed::visit_all(ctx, core_);
+    return f(fixed_);
   }
 
   core_type core_;
   detail::round_turns<core_type> turns_;
+  [[no_unique_address]] fixed fixed_;
   std::uint64_t samples_used_ = 0;  ///< of all that this peer trained on: what is in rows already, or counted for them
   std::uint64_t gathered_for_ = 0;  ///< the exchange that the sum of gradients was begun for
   bool counted_ = false;            ///< this inner step is in the counters already
@@ -39099,6 +39196,25 @@ struct executor {
 template <class Parallel, class Comm, class Fault>
 using executor_of = typename executor<Parallel, Comm, Fault>::type;
 
+namespace detail {
+
+/// Whether a peer has one `Policy` for each range of blocks that it exchanges.
+template <class Policy, class Parallel>
+concept InSegments = requires {
+  requires Policy::traits.by_segment&& Parallel::traits.cut_apart&& Parallel::traits.has_segments;
+};
+
+/// What a trainer has in the place of `Policy`.
+template <class Policy, class Parallel>
+struct policy_for {
+  using type = Policy;
+};
+template <class Policy, class Parallel>
+  requires InSegments<Policy, Parallel>
+struct policy_for<Policy, Parallel>;  // in train/by_segment.hpp, which comes with train/pipeline_group.hpp
+
+}  // namespace detail
+
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_POLICY_EXECUTOR_HPP
@@ -39257,8 +39373,12 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
   return !p.moves_blocks || (c.moves_with_blocks && !c.exchanges_gradients);
 }
 
-/// A mean of rows is of the same parameters in each; a sum of gradients can be made block by block.
-constexpr bool c8(comm_traits c, parallel_traits p) { return !p.cut_apart || c.sums_gradients; }
+/// A mean of rows is of the same parameters in each: where peers have other blocks, there is a row for each range of them.
+/// And a gradient is of one loss only if its micro-batch met one replica's parameters.
+constexpr bool c8(comm_traits c, parallel_traits p) {
+  const bool in_parts = (p.has_segments && c.by_segment) || (p.rows_by_block && c.rows_by_block);
+  return (!p.cut_apart || c.sums_gradients || in_parts) && !p.detours;
+}
 
 }  // namespace rules
 
@@ -39299,11 +39419,15 @@ struct compatible {
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
                 "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or "
                 "comm::async_parameter_server. docs/reference/rules.md#c7");
-  static_assert(rules::c8(Comm::traits, Parallel::traits),
-                "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "
-                "own: the rows that holders of a stage exchange would be of other parameters at each. Use "
-                "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, or comm::every_step "
-                "without a codec. docs/reference/rules.md#c8");
+  static_assert(
+      rules::c8(Comm::traits, Parallel::traits),
+      "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "
+      "own: the rows that holders of a stage exchange would be of other parameters at each; or micro-batches "
+      "take detours through pipelines whose replicas step alone, and have other parameters. Use "
+      "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
+      "reroute, or comm::every_step; of other policies with redundant, redundant_forward and templates those that "
+      "exchange gradients of every step, and with redundant and templates comm::rounds of pseudo-gradients, "
+      "whole. docs/reference/rules.md#c8");
 };
 
 struct unchecked {};
@@ -39516,6 +39640,9 @@ struct layout {
   /// Micro-batches go to the pipelines in turn; where one has nobody for a stage, to the others' peers of that stage in
   /// turn. Precondition: `check` finds nothing wrong, and all replicas are cut alike.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+  /// How many of the global batch go through each replica's peer of stage `rank`: its replica's, or where micro-batches
+  /// take detours, those whose way leads through it. Precondition: `check` finds nothing wrong.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> micro_batches_at(std::size_t rank) const;
 
   friend bool operator==(const layout&, const layout&) = default;
 
@@ -39530,6 +39657,7 @@ struct layout {
   // Where each stage without a peer has another of its pipeline that keeps it, that one does it; else micro-batches go to
   // other pipelines, which must be cut alike.
   CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const assignment& empty_one);
+  CAUSEWAY_DECL [[nodiscard]] bool has_detours() const;
   CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
 };
 
@@ -39631,6 +39759,21 @@ CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
   return all;
 }
 
+CAUSEWAY_DECL std::vector<std::uint32_t> layout::micro_batches_at(std::size_t rank) const {
+  std::vector<std::uint32_t> counts;
+  if (!has_detours()) {
+    for (const replica& r : replicas) counts.push_back(r.micro_batches);
+    return counts;
+  }
+  counts.resize(replicas.size());
+  const auto peers = assigned();
+  for (const auto& route : routes()) {
+    place at;
+    if (find(peers[route[rank]], &at) != nullptr) ++counts[at.replica];
+  }
+  return counts;
+}
+
 CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
   const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
   std::vector<std::uint64_t> peers;
@@ -39649,7 +39792,7 @@ CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micr
   if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two assignments");
   if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
     return wrong("the replicas' micro-batches are not those of the global batch");
-  return has_unassigned() ? check_detours() : result<void>{};
+  return has_detours() ? check_detours() : result<void>{};
 }
 
 CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_one) {
@@ -39658,12 +39801,14 @@ CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_
   });
 }
 
-CAUSEWAY_DECL result<void> layout::check_detours() const {
-  const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
-    return std::all_of(r.assignments.begin(), r.assignments.end(),
-                       [&](const assignment& s) { return s.peer != nobody || is_kept_in(r, s); });
+CAUSEWAY_DECL bool layout::has_detours() const {
+  return std::any_of(replicas.begin(), replicas.end(), [](const replica& r) {
+    return std::any_of(r.assignments.begin(), r.assignments.end(),
+                       [&](const assignment& s) { return s.peer == nobody && !is_kept_in(r, s); });
   });
-  if (all_kept) return {};
+}
+
+CAUSEWAY_DECL result<void> layout::check_detours() const {
   for (const replica& r : replicas) {
     const auto& first = replicas.front().assignments;
     const bool alike = std::equal(r.assignments.begin(), r.assignments.end(), first.begin(), first.end(),
@@ -39789,6 +39934,21 @@ struct step_attempt {
   std::uint32_t attempt = 0;  ///< another one for every attempt at a round
 };
 
+/// Who exchanges the row of one block, where peers hold different ones: places in exchange_entry::holders, rising, and how
+/// much each has in its mean. 0: it keeps the block without computing it, and only takes the mean.
+struct row_holders {
+  std::vector<net::peer_index> members{};
+  std::vector<double> shares{};
+
+  /// Of a member's row in a mean over all of them, each of which counts once; 0: of who is none.
+  [[nodiscard]] float weight_of(net::peer_index member) const {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (members[i] == member) return static_cast<float>(shares[i] * static_cast<double>(members.size()));
+    }
+    return 0;
+  }
+};
+
 /// An exchange of rounds, for the communication policy.
 struct exchange_entry {
   step_attempt attempt{};
@@ -39796,10 +39956,12 @@ struct exchange_entry {
   std::vector<double> shares{};            ///< of each of them, in what they exchange
   std::vector<std::uint64_t> names{};      ///< of each of them: its identity
   std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
+  std::vector<row_holders> blocks{};       ///< of each block of the model, where rows are of single ones
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
-  bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
-  bool last = false;  ///< the run ends with it
+  bool kept = false;        ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;        ///< the run ends with it
+  std::size_t segment = 0;  ///< its number among those of this peer, where it exchanges several
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -39816,6 +39978,7 @@ struct exchange_hooks {
   std::function<bool()> waits{};
   /// Once in an attempt that begins with an exchange behind it: those who will exchange at its end. Else no attempt.
   std::function<exchange_entry()> lines{};
+  bool by_block = false;  ///< rows are of single blocks: those who exchange need not hold the same ones
 };
 
 /// Those who hold the same blocks in an attempt, this peer among them.
@@ -39832,9 +39995,15 @@ struct exchange_state {
   std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
   std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
-  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
-  std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};                                                ///< that
+  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
+  /// segment of that number, where this peer has several.
+  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
+  std::function<result<void>(std::size_t segment)> forget{};  ///< that
+  /// Where pipelines are cut apart: this peer exchanges each of these ranges by itself from now on, in this order; none:
+  /// all that it holds, alone. What was kept of a range that it had already stays.
+  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};
+  /// Exchanges the segment of that number, while the one before it is about to end.
+  std::function<result<void>(std::size_t segment)> exchange_segment{};
   std::function<bool()> exchanges_next{};                                                ///< after the step under way
   std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
   std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
@@ -39888,8 +40057,8 @@ class step_group {
 #ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
 #define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
 
-// What the context asks of a membership that changes during a run. train/member.hpp implements it over net::fabric; a run
-// with a fixed set of peers has none.
+// Who is there, as the context asks it: a membership that changes during a run (train/member.hpp, over net::fabric), or a
+// fixed set of peers (train/fixed_group.hpp).
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -39916,9 +40085,12 @@ struct shared_state {
   std::function<std::vector<parameter_row>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
-  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
-  std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};
+  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it. Of the
+  /// segment of that number, where there are several.
+  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
+  std::function<result<void>(std::size_t segment)> forget{};
+  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};  ///< as exchange_state's
+  std::function<result<void>(std::size_t segment)> exchange_segment{};            ///< likewise
   /// Where they may: whether an exchange comes after the step under way.
   std::function<bool()> exchanges_next{};
   std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
@@ -39934,6 +40106,9 @@ struct shared_state {
   std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
   /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
   std::function<void()> meanwhile{};
+  /// Once this peer is in, a round begins only after it has done its part, or others instead: so it never waits for one to
+  /// be held back.
+  bool awaited = false;
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
@@ -39956,8 +40131,8 @@ template <class Comm, class Context>
 void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.rows = [&comm] { return comm.block_rows(); };
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
-  state.memory = [&comm] { return comm.memory(); };
-  state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+  state.memory = [&comm](std::size_t) { return comm.memory(); };
+  state.forget = [&comm, &ctx](std::size_t) { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
   state.row_waits = [&comm] { return comm.row_waits(); };
   if constexpr (Comm::traits.divides_batches) {
@@ -39980,23 +40155,29 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
 
 /// The exchange that a peer has been let into.
 struct round_entry {
-  net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps
-  std::uint64_t round = 0;                  ///< the one that is being made
-  std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
-  time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
-  double share = 0;                         ///< this peer's samples / everybody's
-  std::vector<double> shares{};             ///< the same of each peer that takes part
-  std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
-  std::vector<std::uint32_t> paths{};       ///< of pipelines: the path of each; of swarms: of each row that counts
-  std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
-  bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
-  std::uint32_t attempt = 0;                ///< another one for every attempt at a round
-  bool last = false;                        ///< with it all samples of the run's budget are contributed
+  net::any_transport* transport = nullptr;      ///< to the peers that take part, numbered without gaps
+  std::uint64_t round = 0;                      ///< the one that is being made
+  std::uint64_t parent = 0;                     ///< names the committed state that contributions are based on
+  time_point deadline = no_deadline;            ///< for the whole exchange, from how long earlier ones took
+  double share = 0;                             ///< this peer's samples / everybody's
+  std::vector<double> shares{};                 ///< the same of each peer that takes part
+  std::vector<std::uint64_t> identities{};      ///< of each of them, as the membership knows it: see identity()
+  std::vector<std::uint32_t> paths{};           ///< of pipelines: the path of each; of swarms: of each row that counts
+  std::vector<parallel::row_holders> blocks{};  ///< of each block of the model, where rows are of single ones
+  std::uint64_t quota = 0;                      ///< samples that the ledger lets a peer hold; 0: any number
+  bool empty = false;                           ///< nobody has anything to contribute: the round only admits members
+  std::uint32_t attempt = 0;                    ///< another one for every attempt at a round
+  bool last = false;                            ///< with it all samples of the run's budget are contributed
   /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
   /// goes from there to everybody.
   std::optional<net::peer_index> result_at{};
   std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
   bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
+
+  /// Those who exchange that row; none: all who are in the exchange.
+  [[nodiscard]] const parallel::row_holders* holders_of(std::size_t block) const {
+    return block < blocks.size() ? &blocks[block] : nullptr;
+  }
 
   /// Whether nobody brings anything, and nothing is known of what others brought.
   [[nodiscard]] bool nobody_counts() const {
@@ -40014,6 +40195,11 @@ class elastic_group {
 
   /// How many peers the run is meant to have.
   [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
+
+  /// Whether they are always the same ones, who exchange without being let in.
+  [[nodiscard]] virtual bool is_fixed() const { return false; }
+  /// The exchange that a peer is in before it was let into one: that of a fixed set, else of nobody.
+  [[nodiscard]] virtual round_entry view() const { return {}; }
 
   /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
   virtual result<void> open(shared_state state, thread_pool& pool) = 0;
@@ -40040,6 +40226,8 @@ class elastic_group {
   [[nodiscard]] virtual bool run_ends() const { return false; }
   /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
+  /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
+  [[nodiscard]] virtual bool rows_by_block() const { return false; }
 
   /// Others are given the shared parameters from there: a copy, where they are changed for a while; or their own place.
   virtual void offer_parameters_at(std::span<float>) {}
@@ -40064,6 +40252,10 @@ class elastic_group {
   /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
   /// was more than one row.
   virtual result<void> exchanged(std::span<const float> mean) = 0;
+
+  /// The shared state is that of a round which was just made. A fixed set commits it. `hash`: of what all hold alike, by
+  /// the number of the round.
+  virtual void made(const std::function<std::uint64_t(std::uint64_t)>&) {}
 
   /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
   /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
@@ -40157,6 +40349,107 @@ struct trainer_options {
 
 #endif  // CAUSEWAY_TRAIN_ENVIRONMENT_HPP
 
+// ---- causeway/train/fixed_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_FIXED_GROUP_HPP
+#define CAUSEWAY_TRAIN_FIXED_GROUP_HPP
+
+// The peers of a run that are the same ones from its beginning to its end. Nobody is let in or voted out: whoever wants to
+// exchange may, always in the same view, and a round is committed as soon as it is made.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// Not copied or moved: transports refer to each other. Threading: as elastic_group.
+class fixed_group final : public elastic_group {
+ public:
+  /// `deadline`: of each exchange, on the transport's clock.
+  CAUSEWAY_DECL fixed_group(net::any_transport world, time_point deadline);
+  fixed_group(const fixed_group&) = delete;
+  fixed_group& operator=(const fixed_group&) = delete;
+
+  [[nodiscard]] net::any_transport& world() noexcept { return world_; }  ///< to all peers of the run
+  /// To those who hold the same parameters: all of them, until `form` was called.
+  [[nodiscard]] net::any_transport& transport() noexcept { return members_ ? *members_ : world_; }
+  /// From now on the group is of these peers of the world, this one among them, in their order.
+  CAUSEWAY_DECL void form(std::vector<net::peer_index> members);
+
+  [[nodiscard]] std::uint64_t identity() const override { return of_members().self(); }
+  [[nodiscard]] std::uint32_t expected() const override { return of_members().size(); }
+  [[nodiscard]] bool is_fixed() const override { return true; }
+  [[nodiscard]] CAUSEWAY_INLINE round_entry view() const override;
+
+  result<void> open(shared_state, thread_pool&) override { return no_membership(); }
+  result<round_entry> enter(std::uint64_t, std::uint64_t) override { return view(); }
+  result<void> exchanged(std::span<const float>) override { return {}; }
+  CAUSEWAY_INLINE void made(const std::function<std::uint64_t(std::uint64_t)>& hash) override;
+  result<verdict> decide(const result<void>&, bool) override { return no_membership(); }
+
+  [[nodiscard]] std::uint64_t round() const override { return round_; }
+  [[nodiscard]] std::uint64_t parent() const override { return parent_; }
+  [[nodiscard]] std::uint64_t state_hash() const override { return hash_; }
+  [[nodiscard]] std::uint64_t contributed() const override { return 0; }
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t, std::uint64_t) override { return {}; }
+  [[nodiscard]] bool budget_used() const override { return false; }
+
+  void starts_from(std::uint64_t hash) noexcept { parent_ = hash; }  ///< of the parameters that a run begins with
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(round_, parent_);
+  }
+
+ private:
+  [[nodiscard]] const net::any_transport& of_members() const noexcept { return members_ ? *members_ : world_; }
+  CAUSEWAY_DECL static error no_membership();
+
+  net::any_transport world_;
+  std::optional<net::any_transport> members_;
+  time_point deadline_;
+  std::uint64_t round_ = 0;
+  std::uint64_t parent_ = 0;
+  std::uint64_t hash_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_FIXED_GROUP_HPP
+
+// ---- causeway/train/impl/fixed_group.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_FIXED_GROUP_IPP
+#define CAUSEWAY_TRAIN_IMPL_FIXED_GROUP_IPP
+
+// Bodies of train/fixed_group.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL fixed_group::fixed_group(net::any_transport world, time_point deadline)
+    : world_{std::move(world)}, deadline_{deadline} {}
+
+CAUSEWAY_DECL void fixed_group::form(std::vector<net::peer_index> members) {
+  members_.emplace(collective::group_view{world_, std::move(members)});
+}
+
+CAUSEWAY_INLINE round_entry fixed_group::view() const {
+  const double share = 1.0 / expected();
+  return {.deadline = deadline_, .share = share, .shares = std::vector<double>(expected(), share)};
+}
+
+CAUSEWAY_INLINE void fixed_group::made(const std::function<std::uint64_t(std::uint64_t)>& hash) {
+  ++round_;
+  hash_ = hash(round_);
+  parent_ = mix(parent_, hash_, round_);
+}
+
+CAUSEWAY_DECL error fixed_group::no_membership() {
+  return fail(errc::invalid_argument, "fault policy",
+              "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_FIXED_GROUP_IPP
+#endif
+
 // ---- causeway/train/inner_steps.hpp ----
 #ifndef CAUSEWAY_TRAIN_INNER_STEPS_HPP
 #define CAUSEWAY_TRAIN_INNER_STEPS_HPP
@@ -40233,22 +40526,24 @@ class inner_steps {
 #ifndef CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
 #define CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
 
-// A trainer's part in the rounds of peers that come and go: with which samples it enters an exchange, once in an attempt,
-// what it was let into, and what it says came of it. With fixed peers there is no group, and nothing of it applies.
+// A trainer's part in the rounds of its group: with which samples it enters an exchange, once in an attempt, what it was
+// let into, and what it says came of it. In a fixed set there are no attempts.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 class round_attendance {
  public:
-  /// `group`: null with fixed peers.
-  explicit round_attendance(elastic_group* group) : group_{group} {}
+  explicit round_attendance(elastic_group& group) : group_{&group} { look(); }
 
+  /// Before anything was entered: what there is to see of the group, which may be another one than before.
+  void look() { entry_ = group_->view(); }
   [[nodiscard]] const round_entry& entry() const noexcept { return entry_; }
   [[nodiscard]] contribution& samples() noexcept { return contribution_; }
   [[nodiscard]] const contribution& samples() const noexcept { return contribution_; }
-  /// Names the attempt that this peer was let into, until that is judged; never 0.
+  /// Names the attempt that this peer was let into, until that is judged; never 0, which
+  /// is for none: in a fixed set always.
   [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
-  [[nodiscard]] bool can_sit_out() const { return group_ != nullptr && group_->can_sit_out(); }
+  [[nodiscard]] bool can_sit_out() const { return group_->can_sit_out(); }
 
   bool announce() { return entered_ || group_->announce(contribution_.all(), contribution_.gathered()); }
   bool stand_by() {
@@ -40262,11 +40557,17 @@ class round_attendance {
   /// `counts`: how many peers each value came from, where that matters. `where`: see elastic_group::received.
   CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {},
                                        const std::vector<index_range>* where = nullptr);
+  /// Another exchange of the attempt, while what one came to is given to `exchanged`: that one is over once this is.
+  CAUSEWAY_DECL result<void> one_more(const std::function<result<void>()>& exchange);
   /// Fills `row` with what comes next in a result that this peer knows.
   CAUSEWAY_DECL void take_known(std::span<float> row);
 
-  /// The shared state is that of a round which is not decided on yet.
-  void is_candidate() noexcept { candidate_ = true; }
+  /// The shared state is that of a round which is not decided on yet, or needs no decision. `hash`: see
+  /// elastic_group::made.
+  void is_candidate(const std::function<std::uint64_t(std::uint64_t)>& hash) {
+    candidate_ = true;
+    group_->made(hash);
+  }
   /// This peer gives up what it computed since the last commit: `decide` sees to it.
   CAUSEWAY_DECL [[nodiscard]] error unusable(const std::string& what);
   CAUSEWAY_DECL result<verdict> decide(const result<void>& outcome);
@@ -40301,7 +40602,7 @@ class round_attendance {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL result<void> round_attendance::enter() {
-  if (group_ == nullptr || entered_) return {};
+  if (entered_ || group_->is_fixed()) return {};
   CAUSEWAY_ASSIGN(entry_, group_->enter(contribution_.all() - contribution_.later(), contribution_.later()));
   entered_ = true;
   known_at_ = 0;
@@ -40311,7 +40612,6 @@ CAUSEWAY_DECL result<void> round_attendance::enter() {
 
 CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts,
                                                        const std::vector<index_range>* where) {
-  if (group_ == nullptr) return {};
   group_->received(mean, parts_ > 1 ? where : nullptr);
   group_->received(counts, nullptr);
   if (--parts_left_ > 0) {
@@ -40324,6 +40624,15 @@ CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> me
   if (parts == 1) return group_->exchanged(mean);
   const bool is_one_row = parts == 2 && mean.empty();  // and a word that goes with it
   return group_->exchanged(is_one_row ? std::span{before_, before_size_} : std::span<const float>{});
+}
+
+CAUSEWAY_DECL result<void> round_attendance::one_more(const std::function<result<void>()>& exchange) {
+  round_entry with = std::exchange(entry_, {});
+  entered_ = false;
+  const result<void> outcome = exchange();
+  entry_ = std::move(with);
+  entered_ = true;
+  return outcome;
 }
 
 CAUSEWAY_DECL void round_attendance::take_known(std::span<float> row) {
@@ -40339,10 +40648,6 @@ CAUSEWAY_DECL error round_attendance::unusable(const std::string& what) {
 
 CAUSEWAY_DECL result<verdict> round_attendance::decide(const result<void>& outcome) {
   gave_up_ = false;
-  if (group_ == nullptr) {
-    return fail(errc::invalid_argument, "fault policy",
-                "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
-  }
   if (outcome && !candidate_) return verdict::commit;
   const bool gives_up = std::exchange(unusable_, false) && !outcome;
   CAUSEWAY_ASSIGN(const verdict judged, gives_up ? group_->sit_out(outcome.error()) : group_->decide(outcome, candidate_));
@@ -40372,17 +40677,20 @@ class mean_exchange {
  public:
   /// See training_context::mean.
   template <class Codec>
-  result<void> mean(auto& ctx, round_attendance& attendance, const Codec& codec, std::span<float> data,
-                    std::uint64_t part) {
+  result<void> mean(auto& ctx, round_attendance& attendance, const Codec& codec, std::span<float> data, std::uint64_t part,
+                    const parallel::row_holders* among) {
     const bool sound = attendance.can_sit_out();  // or this peer sits out
     if (sound) CAUSEWAY_TRY(keep_finite(ctx, attendance, data));
     CAUSEWAY_TRY(attendance.enter());
-    if (ctx.peers() == 1 && !ctx.result_is_known()) return attendance.exchanged(data);
+    const std::size_t peers = among != nullptr ? among->members.size() : ctx.peers();
+    if (peers == 1 && !ctx.result_is_known()) return attendance.exchanged(data);
     if (ctx.keeps_inputs() && !sound) kept_.assign(data.begin(), data.end());
-    auto outcome = weighed_mean(ctx, codec, data, part);
+    auto outcome = weighed_mean(ctx, codec, data, part, among);
     if (outcome && data.size() == ctx.parameters().size())
       outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
+    std::vector<float> kept = std::exchange(kept_, {});  // another exchange may come before this one is over
     if (outcome) outcome = attendance.exchanged(data);
+    std::swap(kept, kept_);
     if (outcome || !ctx.keeps_inputs()) return outcome;
     std::copy(kept_.begin(), kept_.end(), data.begin());
     if (!is_refused(ctx, attendance, outcome.error())) return outcome;
@@ -40418,12 +40726,16 @@ class mean_exchange {
 
   // Equal shares scale by exactly 1.
   template <class Codec>
-  result<void> weighed_mean(auto& ctx, const Codec& codec, std::span<float> data, std::uint64_t part) {
+  result<void> weighed_mean(auto& ctx, const Codec& codec, std::span<float> data, std::uint64_t part,
+                            const parallel::row_holders* among) {
     if (ctx.result_is_known()) return ctx.take_known_result(data, part);
-    const float weight = ctx.own_weight();
+    const float weight = among != nullptr ? among->weight_of(ctx.self()) : ctx.own_weight();
     if (weight != 1.0F) CAUSEWAY_TRY(ctx.rows().scale(data, weight));
-    return ctx.or_device_error(collective::exchange_mean(
-        ctx.transport(), ctx.exchange_id(collective::channels::updates, part), codec, data, options(ctx)));
+    const auto id = ctx.exchange_id(collective::channels::updates, part);
+    if (among == nullptr)
+      return ctx.or_device_error(collective::exchange_mean(ctx.transport(), id, codec, data, options(ctx)));
+    collective::group_view holders{ctx.transport(), among->members};
+    return ctx.or_device_error(collective::exchange_mean(holders, id, codec, data, options(ctx)));
   }
 
   // kept_ ← data, which must be finite: one pass for both.
@@ -40568,6 +40880,44 @@ std::uint64_t hash_of(M& model, std::span<const float> row) {
 
 #endif  // CAUSEWAY_TRAIN_MODEL_ARITHMETIC_HPP
 
+// ---- causeway/train/parameter_window.hpp ----
+#ifndef CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+#define CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+
+// What a communication policy sees of the parameters where it has some of this peer's blocks, and others of its kind the
+// rest (train/by_segment.hpp).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// A part of a model's flat buffers; by default all of them. A regular value, for as long as the model has the same part.
+class parameter_window {
+ public:
+  parameter_window() = default;
+  /// `part`: of the values of `all`.
+  parameter_window(const parameter_view& all, std::span<const float> part)
+      : begin_{static_cast<std::size_t>(part.data() - all.values.data())}, size_{part.size()} {
+    const auto first = static_cast<std::int64_t>(begin_), last = static_cast<std::int64_t>(begin_ + size_);
+    for (const parameter_segment& s : all.segments) {
+      if (s.offset < first || s.offset >= last) continue;
+      segments_.push_back(s);
+      segments_.back().offset -= first;
+    }
+  }
+
+  [[nodiscard]] parameter_view of(const parameter_view& all) const {
+    if (segments_.empty()) return all;
+    return {all.values.subspan(begin_, size_), all.gradients.subspan(begin_, size_), segments_};
+  }
+
+ private:
+  std::size_t begin_ = 0, size_ = 0;
+  std::vector<parameter_segment> segments_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+
 // ---- causeway/train/shared_state_of.hpp ----
 #ifndef CAUSEWAY_TRAIN_SHARED_STATE_OF_HPP
 #define CAUSEWAY_TRAIN_SHARED_STATE_OF_HPP
@@ -40678,7 +41028,8 @@ class stage_peers {
   CAUSEWAY_DECL result<float> norm(float own, const collective::collective_options& options);
 
   /// errc::unsupported where two stages hold the same parameters (a tied table, or all of a stage where micro-batches go
-  /// two ways): for policies in whose groups they would become two versions. All stages must ask.
+  /// two ways): for policies in whose groups they would become two versions. All stages must ask. Where stages come and go
+  /// their executor refuses it before.
   CAUSEWAY_DECL result<void> refuse_copies(const char* policy, const collective::collective_options& options);
 
   /// Σ x² over a row that `ranges` of the flat parameters were gathered to, without copies.
@@ -40755,6 +41106,7 @@ CAUSEWAY_DECL result<float> stage_peers::norm(float own, const collective::colle
 }
 
 CAUSEWAY_DECL result<void> stage_peers::refuse_copies(const char* policy, const collective::collective_options& options) {
+  if (ask_ != nullptr) return {};  // who lets stages come and go refuses them
   auto copies = static_cast<double>(copies_.size());
   CAUSEWAY_TRY(sum(std::span{&copies, 1}, options));
   if (copies == 0) return {};
@@ -40804,9 +41156,9 @@ class training_context {
         inner_{std::move(inner)},
         env_{std::move(env)},
         options_{std::move(options)},
-        world_{std::make_unique<net::any_transport>(std::move(env_.transport))},
+        fixed_{std::make_unique<detail::fixed_group>(std::move(env_.transport), env_.exchange.deadline)},
         keeps_inputs_{keeps_inputs},
-        attendance_{env_.group.get()},
+        attendance_{membership()},
         random_{options_.seed, mix(streams::own, identity())},
         shared_random_{options_.seed, mix(streams::shared)} {
     reset_inner();
@@ -40814,16 +41166,18 @@ class training_context {
 
   // ---- who and when -------------------------------------------------------------------------------------------------
 
-  /// This peer, 0 to peers()-1. Where peers come and go: its place in the exchange entered last; identity() stays.
+  /// This peer, below peers(). Where peers come and go: its place in the exchange entered last; identity() stays.
   [[nodiscard]] net::peer_index self() const { return transport().self(); }
   [[nodiscard]] std::uint32_t peers() const { return transport().size(); }
   /// Whether peers may come and go during the run.
-  [[nodiscard]] bool elastic() const noexcept { return env_.group != nullptr; }
+  [[nodiscard]] bool elastic() const noexcept { return !group().is_fixed(); }
+  /// How many may be named by number: where they come and go none.
+  [[nodiscard]] std::uint32_t numbered_peers() const { return elastic() ? 0 : peers(); }
   [[nodiscard]] opened_group closes_membership() const { return opened_group{env_.group, 1}; }  ///< for who opens it
-  [[nodiscard]] std::uint64_t identity() const { return elastic() ? env_.group->identity() : std::uint64_t{self()}; }
+  [[nodiscard]] std::uint64_t identity() const { return group().identity(); }
   [[nodiscard]] std::uint64_t step() const noexcept { return step_; }  ///< inner steps committed by this peer
   /// Outer rounds committed by this peer.
-  [[nodiscard]] std::uint64_t round() const noexcept { return elastic() ? env_.group->round() : round_; }
+  [[nodiscard]] std::uint64_t round() const noexcept { return group().round(); }
   /// Whether a failed exchange must leave its input as it was, because the fault policy may ask for it again.
   [[nodiscard]] bool keeps_inputs() const noexcept { return keeps_inputs_; }
 
@@ -40832,19 +41186,21 @@ class training_context {
   [[nodiscard]] M& model() noexcept { return model_; }
   [[nodiscard]] Inner& inner() noexcept { return inner_.optimizer(); }
   /// All parameters, flat, padding included (always zero).
-  [[nodiscard]] std::span<float> parameters() { return model_.parameters().values(); }
+  [[nodiscard]] std::span<float> parameters() { return view().values; }
   /// Their gradients in the same layout. Between inner steps the buffer is free for a policy's use.
-  [[nodiscard]] std::span<float> gradients() { return model_.parameters().gradients(); }
-  [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
+  [[nodiscard]] std::span<float> gradients() { return view().gradients; }
+  [[nodiscard]] parameter_view view() { return window_.of(model_.parameters().view()); }
+  /// From now on these three are of a part alone. Gives what they were of before.
+  detail::parameter_window look_at(detail::parameter_window part) { return std::exchange(window_, std::move(part)); }
   void parameters_changed() { model_.parameters().touch(); }  ///< call it after writing them
   /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
   void reset_inner() { inner().reset(model_.parameters().length()); }
-  /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
-  /// training. errc::unsupported if the inner optimizer does not report its updates.
+  /// From now on each inner step adds what it subtracts from the parameters to `sum`, which must outlive the training.
+  /// errc::unsupported if the inner optimizer does not report its updates.
   result<void> track_updates(std::span<float> sum) { return inner_.track_updates(sum); }
 
-  /// From now on this peer holds another part of the model: see nn::language_model::hold. The inner optimizer's state goes
-  /// with the parameters, zero where they are new; it counts `steps`.
+  /// From now on this peer holds another part of the model. The inner optimizer's state goes with the parameters, zero
+  /// where they are new; it counts `steps`.
   result<void> hold(nn::model_part part, std::uint64_t steps) requires optim::Divisible<Inner> {
     const auto segments = model_.parameters().segments();
     const std::vector<parameter_segment> before{segments.begin(), segments.end()};
@@ -40855,14 +41211,12 @@ class training_context {
     return {};
   }
 
-  /// Adds `scale` times the gradient of the summed token losses of `b`; gives that sum. Dropout masks are a function of
-  /// (seed, peer, step, micro-batch).
+  /// Adds `scale` times the gradient of the summed token losses of `b`; gives that sum.
   result<double> forward_backward(const batch& b, float scale) {
     return model_.forward_backward(b.inputs, b.targets, b.sequences, scale, dropout_stream(micro_batch_++));
   }
 
-  /// Names the dropout masks of a micro-batch of this step: a function of (seed, peer, step, micro-batch), where all stages
-  /// of a pipeline are one peer.
+  /// Names a micro-batch's dropout masks: a function of (seed, peer, step, micro-batch); a pipeline's stages are one peer.
   [[nodiscard]] std::uint64_t dropout_stream(std::uint64_t micro_batch) const {
     return mix(step_, identity(), micro_batch);
   }
@@ -40871,9 +41225,7 @@ class training_context {
   [[nodiscard]] float own_norm() { return norm_of(gradients()); }
   [[nodiscard]] float norm_of(std::span<const float> part) { return detail::norm_of(model_, part); }  ///< of a part
 
-  // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
-
-  /// Arithmetic on whole rows: see kernels::RowArithmetic.
+  /// Arithmetic on whole rows, where the model computes, if all of them lie in its memory: see kernels::RowArithmetic.
   [[nodiscard]] auto rows() { return detail::rows_of(model_); }
   /// Where the parameters lie, for rows that are to lie there too.
   [[nodiscard]] memory_source memory() { return detail::memory_of(model_); }
@@ -40889,17 +41241,17 @@ class training_context {
     return const_cast<net::any_transport&>(std::as_const(*this).transport());
   }
   [[nodiscard]] const net::any_transport& transport() const noexcept {
-    if (entry().transport) return *entry().transport;
-    return group_ ? *group_ : *world_;
+    return entry().transport != nullptr ? *entry().transport : fixed_->transport();
   }
-  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }  ///< to all peers of the run
-  /// From now on transport(), self() and peers() are those of the group of `members`, peers of world() with this one among
-  /// them: the ones that hold the same stage of a model, in the order of their pipelines. Call it in `start`.
+  [[nodiscard]] net::any_transport& world() noexcept { return fixed_->world(); }  ///< to all peers of the run
+  /// From now on transport(), self() and peers() are those of `members`, peers of world() with this one among them: who
+  /// holds the same stage of a model, in the order of their pipelines. Call it in `start`.
   void form_group(std::vector<net::peer_index> members) {
-    group_.emplace(collective::group_view{*world_, std::move(members)});
+    fixed_->form(std::move(members));
+    attendance_.look();
   }
-  [[nodiscard]] elastic_group& membership() noexcept { return *env_.group; }  ///< where peers come and go
-  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }            ///< of the model that this peer holds one of
+  [[nodiscard]] elastic_group& membership() noexcept { return env_.group ? *env_.group : *fixed_; }  ///< who is there
+  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }  ///< of the model that this peer holds one of
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
   /// The same sequence on all peers, as long as all draw equally often.
@@ -40907,54 +41259,56 @@ class training_context {
 
   // ---- exchanges: all peers must take part, in the same round ----------------------------------------------------------
 
-  /// data ← mean over all peers, through `codec`, in place; bit-identical everywhere. Nothing is sent by a peer alone.
-  /// Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i.
-  /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
-  template <class Codec>
-  result<void> mean(const Codec& codec, std::span<float> data, std::uint64_t part = 0) {
-    return mean_.mean(*this, attendance_, codec, data, part);
+  /// data ← mean over all peers, or those in `among`, through `codec`, in place; bit-identical everywhere. Nothing is sent
+  /// by a peer alone. Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i. Bytes:
+  /// 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
+  result<void> mean(const auto& codec, std::span<float> data, std::uint64_t part = 0,
+                    const parallel::row_holders* among = nullptr) {
+    return mean_.mean(*this, attendance_, codec, data, part, among);
   }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
   result<void> average_with(net::peer_index other, std::span<float> data) {
     received_.resize(data.size());
-    return collective::average_pair(transport(), other, {.channel = collective::channels::parameters, .step = round_}, data,
-                                    received_, env_.exchange.deadline);
+    return collective::average_pair(transport(), other, {.channel = collective::channels::parameters, .step = round()},
+                                    data, received_, env_.exchange.deadline);
   }
 
-  /// This peer's partner when all are paired at random, by seed and round alone; none for the one left over.
+  /// This peer's partner when all are paired at random, by seed and round; none for the one left over.
   [[nodiscard]] std::optional<net::peer_index> random_partner() const {
-    return collective::partner_of(self(), peers(), rng{options_.seed, mix(streams::pairs, round_)});
+    return collective::partner_of(self(), peers(), rng{options_.seed, mix(streams::pairs, round())});
   }
 
-  /// The parameters as they stand are what all peers hold now: the next exchange will be based on them. Where peers come
-  /// and go, they are a candidate until the fault policy has decided on the step.
+  /// The parameters as they stand are what all peers hold now, and the next exchange is based on. Where peers come and go,
+  /// they are a candidate until the fault policy has decided on the step.
   void commit_round() { commit_round(std::span<const float>{parameters()}); }
 
   /// The same where it is other values that all peers hold alike; none if the peers do not hold the same.
   void commit_round(std::span<const float> shared) {
-    if (elastic()) return attendance_.is_candidate();
-    ++round_;
-    const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0 && !shared.empty();
-    hash_ = full ? detail::hash_of(model_, shared) : 0;
-    parent_ = mix(parent_, hash_, round_);
+    const auto hash = [&](std::uint64_t round) -> std::uint64_t {
+      const bool full = options_.hash_every != 0 && round % options_.hash_every == 0 && !shared.empty();
+      return full ? detail::hash_of(model_, shared) : 0;
+    };
+    attendance_.is_candidate(std::ref(hash));
   }
   /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
   void skip_inner_step() noexcept { inner_.skip(); }
   [[nodiscard]] bool skips_inner_step() noexcept { return inner_.is_skipped(); }  ///< says so once
 
-  /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
-  /// gives the weight of its row, the second says that the result is there. With fixed peers the weight is 1; else it goes
-  /// by samples, 0 for who has just joined, and transport(), self() and peers() are those of the exchange from then on.
-  result<float> enter_exchange() {
+  /// An exchange that a policy runs itself is framed by these two: the first lets this peer in and gives the weight of its
+  /// row, the second says that the result is there. With fixed peers that is what it `counts`; else it goes by samples, 0
+  /// for who has just joined, and transport(), self() and peers() are those of the exchange from then on.
+  result<float> enter_exchange(std::uint64_t counts = 1) {
     CAUSEWAY_TRY(attendance_.enter());
-    return own_weight();
+    return attempt() == 0 ? static_cast<float>(counts) : own_weight();
   }
-  [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
+  [[nodiscard]] float own_weight() const { return static_cast<float>(entry().share * peers()); }
   result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {},
                              const std::vector<index_range>* where = nullptr) {
     return attendance_.exchanged(row, counts, where);
   }
+  /// Another exchange of the attempt under way, while one is about to end: see detail::round_attendance.
+  result<void> one_more(const std::function<result<void>()>& exchange) { return attendance_.one_more(exchange); }
   /// Between them: the round has so many such exchanges, and is over with the last.
   void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
@@ -40972,20 +41326,18 @@ class training_context {
   /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
   [[nodiscard]] bool is_last_exchange() const noexcept { return entry().last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
-  [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry().shares[peer] : 1.0 / peers(); }
+  [[nodiscard]] double share_of(net::peer_index peer) const { return entry().shares[peer]; }
   [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }  ///< that exchange
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
   [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
   bool announce_samples() { return attendance_.announce(); }
   bool stand_by() { return attendance_.stand_by(); }  ///< says that this peer is ready; whether it is time to enter
-  [[nodiscard]] bool exchanges_at_once() const { return elastic() && env_.group->exchanges_at_once(); }  ///< see there
-  [[nodiscard]] bool run_ends() const { return elastic() && env_.group->run_ends(); }                    ///< likewise
-  [[nodiscard]] bool moves_blocks() const { return elastic() && env_.group->moves_blocks(); }            ///< likewise
+  [[nodiscard]] bool exchanges_at_once() const { return group().exchanges_at_once(); }  ///< see there
+  [[nodiscard]] bool run_ends() const { return group().run_ends(); }                    ///< likewise
+  [[nodiscard]] bool moves_blocks() const { return group().moves_blocks(); }            ///< likewise
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
-  [[nodiscard]] double own_share() const {
-    return entry().share > 0 ? entry().share : 1.0 / (elastic() ? env_.group->expected() : peers());
-  }
+  [[nodiscard]] double own_share() const { return entry().share > 0 ? entry().share : 1.0 / group().expected(); }
 
   /// Before `enter_exchange`, one pass: where peers come and go, who has a row that is not finite sits the round out.
   result<void> check_own(std::span<float> row) { return mean_.check(*this, attendance_, row); }
@@ -40995,15 +41347,19 @@ class training_context {
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
-    if (elastic()) options.deadline = entry().deadline;
+    options.deadline = entry().deadline;
     options.checks_results = elastic();
     return options;
   }
 
   /// What names the messages of the exchange entered last; `part`, below 2^24, of several that are under way at a time.
+  /// Fixed peers enter none: `own` does, or the newest committed round.
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
-    if (!elastic()) return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
-    return {.channel = channel, .step = entry().round | part << 40U, .parent = entry().parent};
+    return exchange_id({.channel = channel, .step = round(), .parent = parent()}, part);
+  }
+  [[nodiscard]] net::message_id exchange_id(const net::message_id& own, std::uint64_t part) const {
+    if (!elastic()) return own;
+    return {.channel = own.channel, .step = entry().round | part << 40U, .parent = entry().parent};
   }
 
   /// Of the inner step that comes next; its factors, the policy's and a stage's, are not in a checkpoint.
@@ -41015,8 +41371,7 @@ class training_context {
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
   [[nodiscard]] std::uint64_t samples() const noexcept { return attendance_.samples().all(); }
 
-  /// Sets the number of inner steps for a peer that took over the others' state. The step under way is not counted, unless
-  /// it is `going_on`, with what it computed kept.
+  /// For a peer that took over the others' state. The step under way is not counted, unless `going_on` with what it has.
   void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
     resumed_ = !going_on;
@@ -41038,7 +41393,7 @@ class training_context {
   template <class Comm>
   result<void> open_membership(Comm& comm) {
     shares_inner_ = Comm::traits.exchanges_gradients;
-    return elastic() ? env_.group->open(detail::shared_state_of(*this, comm), pool()) : result<void>{};
+    return membership().open(detail::shared_state_of(*this, comm), pool());
   }
 
   /// One exchange without a step before it: `exchange` is the policy's part, or `admit` when nobody has anything to give.
@@ -41053,19 +41408,16 @@ class training_context {
   }
 
   void count_samples(std::uint64_t samples) noexcept { contribution().add(samples); }
-  /// Numbers of this peer's next samples: see basic_trainer::draw.
+  /// Numbers of this peer's next samples in the ledger: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
-    if (elastic() && !contribution().paused()) return env_.group->draw(samples(), count);
-    std::vector<std::uint64_t> numbers(elastic() ? 0 : count);
-    std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
-    return numbers;
+    return contribution().paused() ? std::vector<std::uint64_t>{} : membership().draw(samples(), count);
   }
-  [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
-  /// All peers start from the same parameters, or all from checkpoints (of one round, if `alike`). One hash to everybody.
+  [[nodiscard]] bool budget_used() const { return group().budget_used(); }
+  /// All start from the same parameters, or all from checkpoints (of one round, if `alike`). One hash to everybody.
   result<void> agree_on_start(bool restored, bool alike) {
-    if (!restored) parent_ = detail::hash_of(model_, parameters());
+    if (!restored) fixed_->starts_from(detail::hash_of(model_, parameters()));
     return collective::all_equal(
-        transport(), {.channel = collective::channels::state}, restored ? mix(~0ULL, alike ? round_ : 0) : parent_,
+        transport(), {.channel = collective::channels::state}, restored ? mix(~0ULL, alike ? round() : 0) : parent(),
         "starts from other parameters; use the same seed and options, or checkpoints of one round", mean_.options(*this));
   }
 
@@ -41097,15 +41449,12 @@ class training_context {
   void commit_step() noexcept { step_ += std::exchange(resumed_, false) ? 0U : 1U; }
   [[nodiscard]] float gradient_norm() const noexcept { return inner_.gradient_norm(); }
   [[nodiscard]] float learning_rate() const noexcept { return inner_.learning_rate(); }
-  [[nodiscard]] std::uint64_t state_hash() const noexcept { return elastic() ? env_.group->state_hash() : hash_; }
+  [[nodiscard]] std::uint64_t state_hash() const noexcept { return group().state_hash(); }
   /// Names the committed state that exchanges are based on.
-  [[nodiscard]] std::uint64_t parent() const noexcept { return elastic() ? env_.group->parent() : parent_; }
+  [[nodiscard]] std::uint64_t parent() const noexcept { return group().parent(); }
   [[nodiscard]] const trainer_options& options() const noexcept { return options_; }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(step_, round_, parent_, random_, shared_random_);
-  }
+  void serialize(auto& ar) { ar(step_, *fixed_, random_, shared_random_); }
 
  private:
   struct streams {
@@ -41114,32 +41463,31 @@ class training_context {
     static constexpr std::uint64_t pairs = 0x7061697273;
   };
 
-  /// The gradient is not finite. An overflow costs one step; parameters that are not finite cost all since the last commit,
-  /// and so does a gradient that others have a share in, or one after the other.
+  /// An overflow of the gradient costs one step; parameters that are not finite cost all since the last commit, and so does
+  /// a gradient that others have a share in, or one after the other.
   result<void> without_step(const error& why) {
-    const bool passes = attempt() == 0 && inner_.may_go_without() && std::isfinite(norm_of(parameters()));
-    if (!passes) return attendance_.unusable(why.message);
+    if (attempt() != 0 || !inner_.may_go_without() || !std::isfinite(norm_of(parameters())))
+      return attendance_.unusable(why.message);
     log()(severity::warning, why.text() + ": this step is skipped");
     return {};
   }
 
+  [[nodiscard]] const elastic_group& group() const noexcept { return env_.group ? *env_.group : *fixed_; }
+
   M model_;
   detail::inner_steps<Inner> inner_;
-  environment env_;  // its transport is moved to world_
+  environment env_;  // its transport is moved to fixed_
   trainer_options options_;
-  std::unique_ptr<net::any_transport> world_;  // stays where it is when the context moves: group_ refers to it
-  std::optional<net::any_transport> group_;
+  std::unique_ptr<detail::fixed_group> fixed_;  // all there is, or unused; stays where it is when the context moves
   stage_peers stages_;
   bool keeps_inputs_;
+  detail::parameter_window window_;
   detail::round_attendance attendance_;
   detail::mean_exchange mean_;
 
   rng random_;
   rng shared_random_;
   std::uint64_t step_ = 0;
-  std::uint64_t round_ = 0;
-  std::uint64_t parent_ = 0;
-  std::uint64_t hash_ = 0;
   std::uint64_t micro_batch_ = 0;
   bool shares_inner_ = false;  // the inner optimizer is part of the shared state
   bool resumed_ = false;       // step_ was set during the step under way
@@ -41207,17 +41555,13 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> start() {
     if constexpr (valid) {
       CAUSEWAY_TRY(given_);
+      CAUSEWAY_TRY(check_group());
       CAUSEWAY_TRY(parallel_.start(ctx_));
-      if (!ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start(restored_, Comm::traits.identical_replicas));
+      if constexpr (!elastic) CAUSEWAY_TRY(ctx_.agree_on_start(restored_, Comm::traits.identical_replicas));
       CAUSEWAY_TRY(comm_.start(ctx_));
       if constexpr (elastic) {
         opened_ = ctx_.closes_membership();
         return ctx_.open_membership(comm_);
-      }
-      if (ctx_.elastic()) {
-        return fail(
-            errc::invalid_argument, std::string{Fault::name},
-            "the environment has a membership, but this fault policy needs a fixed set of peers; use fault::quorum");
       }
     }
     return {};
@@ -41236,7 +41580,9 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
         CAUSEWAY_TRY(attend());
       }
     } else {
-      return ctx_.draw(count);
+      std::vector<std::uint64_t> numbers(count);
+      std::iota(numbers.begin(), numbers.end(), (ctx_.step() * ctx_.peers() + ctx_.self()) * count);
+      return numbers;
     }
   }
 
@@ -41250,9 +41596,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
 
   /// Call once after the last step, on all peers: brings the replicas together.
   result<void> finish() {
-    if constexpr (valid) {
-      if (!ctx_.elastic()) return comm_.finish(ctx_);  // else the last commit did it
-    }
+    if constexpr (valid && !elastic) return comm_.finish(ctx_);  // else the last commit did it
     return {};
   }
 
@@ -41302,6 +41646,15 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   static constexpr bool valid = CommunicationPolicy<Comm> && ParallelismPolicy<Parallel> && FaultPolicy<Fault>;
 
   static constexpr bool elastic = Fault::traits.produces == peers::elastic && Comm::traits.tolerates == peers::elastic;
+
+  result<void> check_group() const {
+    if (elastic == ctx_.elastic()) return {};
+    return fail(errc::invalid_argument, std::string{Fault::name},
+                elastic
+                    ? "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop"
+                    : "the environment has a membership, but this fault policy needs a fixed set of peers; use "
+                      "fault::quorum");
+  }
 
   enum class phase : std::uint8_t { compute, before, inner, after, close };
 
@@ -41435,7 +41788,8 @@ namespace detail {
 
 /// With the executor of the three policies in the place of the parallelism.
 template <class M, class Inner, class Comm, class Parallel, class Fault>
-using trainer_of = basic_trainer<M, Inner, Comm, executor_of<Parallel, Comm, Fault>, Fault>;
+using trainer_of = basic_trainer<M, Inner, typename policy_for<Comm, executor_of<Parallel, Comm, Fault>>::type,
+                                 executor_of<Parallel, Comm, Fault>, Fault>;
 
 }  // namespace detail
 

@@ -11,8 +11,8 @@
 #include <causeway/membership/state_image.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/block_moves.hpp>
-#include <causeway/policy/concepts.hpp>
 #include <causeway/policy/executor.hpp>
+#include <causeway/policy/traits.hpp>
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/parameter_window.hpp>

@@ -197,6 +197,12 @@ class Sites(Program):
             grown = bool(more)
         return [int(pid) for pid, _, args in rows if int(pid) in below and args.startswith(PROGRAM)]
 
+    def running(self, ranks):
+        """Those of `ranks` that have not ended, whoever is their parent now."""
+        out = subprocess.run(["ps", "-e", "-o", "pid=,args="], capture_output=True, text=True).stdout
+        rows = [line.split(None, 1) for line in out.splitlines()]
+        return [int(row[0]) for row in rows if int(row[0]) in ranks and row[-1].startswith(PROGRAM)]
+
     def test_a_killed_rank_ends_its_site_alone_and_the_site_comes_back(self):
         chance, port = random.Random(7), free_port()
         kills = int(os.environ.get("CAUSEWAY_SITE_KILLS", "2"))
@@ -211,9 +217,11 @@ class Sites(Program):
             if kill == kills:
                 break
             until(lambda at=seen + chance.randrange(1, 6): self.last("there") > at, there)
-            os.kill(chance.choice(self.ranks_of(there)), signal.SIGKILL)
+            ranks = self.ranks_of(there)
+            self.assertEqual(self.running(ranks), ranks)
+            os.kill(chance.choice(ranks), signal.SIGKILL)
             self.assertNotEqual(there.wait(timeout=60), 0)
-            self.assertEqual(self.ranks_of(there), [])
+            self.assertEqual(self.running(ranks), [])
             before = self.last("here")
             until(lambda: self.last("here") > before + 1, here)  # the other site commits on
         until(lambda: min(self.last("here"), self.last("there")) > before + 3, there)

@@ -85,7 +85,7 @@ class elastic_pipeline {
                                           .shares_gradient = true,
                                           .gathers_together = true,
                                           .cut_apart = stage::cut_apart<Recovery>,
-                                          .has_segments = !stage::Rerouting<Recovery>};
+                                          .rows_in_parts = stage::cut_apart<Recovery> && !stage::Rerouting<Recovery>};
   static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},

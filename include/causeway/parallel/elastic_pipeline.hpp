@@ -318,7 +318,7 @@ class elastic_pipeline {
     if (!ready) gradient_.forget();
     CAUSEWAY_TRY(
         peer_.fetch(blocks, inventory, ready, meetings_.number(), stage::made_up_by(recovery_, inventory.snapshot)));
-    if (by_policy()) CAUSEWAY_TRY(policy_.take_segments(peer_, ctx.model().blocks()));
+    if (by_policy()) CAUSEWAY_TRY(policy_.take_segments(ctx, peer_));
     if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);

@@ -275,7 +275,7 @@ struct pipeline_peer {
   /// of all who hold any. `last`: the run ends with it.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(bool last = false) const;
   /// The same with these peers, this one among them.
-  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(stage_holders with, bool last) const;
+  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(row_shares with, bool last) const;
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;

@@ -35,7 +35,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -88,14 +87,12 @@ class elastic_pipeline {
                                           .rows_in_parts = stage::cut_apart<Recovery> && !stage::Rerouting<Recovery>};
   static constexpr std::uint32_t state_version = 5;
 
-  explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
-                            Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : peer_{std::move(peers)},
-        options_{std::move(options)},
+  explicit elastic_pipeline(elastic_pipeline_options options = {}, Recovery recovery = Recovery{},
+                            Schedule schedule = Schedule{}, Codec codec = Codec{})
+      : options_{std::move(options)},
         recovery_{std::move(recovery)},
         order_{std::move(schedule)},
         codec_{std::move(codec)} {}
-  void join(std::shared_ptr<step_group> peers) { peer_.group = std::move(peers); }  ///< before `start`
 
   result<void> start(auto& ctx) {
     if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);

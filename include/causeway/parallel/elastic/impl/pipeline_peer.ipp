@@ -13,9 +13,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elastic, std::int64_t micro_batches,
+CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, std::int64_t micro_batches,
                                                 std::uint32_t chunks) const {
-  if (group == nullptr || !elastic) {
+  if (group == nullptr) {
     return fail(errc::invalid_argument, std::string{who},
                 "it needs a membership: let environment::group be a member of all peers (train/member.hpp)");
   }

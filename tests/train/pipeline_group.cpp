@@ -12,7 +12,7 @@ namespace causeway {
 namespace {
 
 /// A membership that does what it is told and notes what it is asked.
-struct scripted_members final : elastic_group {
+struct scripted_members final : run_group {
   [[nodiscard]] std::uint64_t identity() const override { return 5; }
   result<void> open(shared_state state, thread_pool&) override {
     shared = std::move(state);

@@ -18,7 +18,7 @@ namespace causeway {
 namespace {
 
 /// A membership of one peer that notes what is asked of it.
-struct lone_stage final : elastic_group {
+struct lone_stage final : run_group {
   [[nodiscard]] std::uint64_t identity() const override { return 1; }
   result<void> open(shared_state state, thread_pool&) override {
     held = std::move(state);

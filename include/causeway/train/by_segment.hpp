@@ -14,8 +14,8 @@
 #include <causeway/policy/executor.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/tensor/parameters.hpp>
-#include <causeway/train/elastic_group.hpp>
 #include <causeway/train/parameter_window.hpp>
+#include <causeway/train/run_group.hpp>
 
 #include <algorithm>
 #include <cstddef>

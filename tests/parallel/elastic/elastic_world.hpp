@@ -61,8 +61,8 @@ struct elastic_world_options {
 
 /// The peer of such a run, on any network. Without `group` the trainer makes its own, over the environment's.
 template <class Pipeline, class Comm = causeway::comm::every_step<>, class Inner = causeway::optim::adamw>
-auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::elastic_group> group,
-                     causeway::environment env, Pipeline pipeline, Comm comm = Comm{},
+auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::run_group> group, causeway::environment env,
+                     Pipeline pipeline, Comm comm = Comm{},
                      const causeway::nn::model_part& part = causeway::nn::model_part{{0, 1}}, Inner inner = Inner{}) {
   using namespace causeway;
   if (group) env.group = std::move(group);

@@ -12,7 +12,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<elastic_group> below)
+CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<run_group> below)
     : below_{std::move(below)} {}
 
 CAUSEWAY_LAZY basic_pipeline_group<Whole>::~basic_pipeline_group() { below_->close(below_.use_count() > 1); }

@@ -12,11 +12,11 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<run_group> stage,
                                                           std::shared_ptr<parallel::swarm_round> swarm)
     : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
 
-CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<run_group> stage,
                                                           std::shared_ptr<parallel::swarm_round> swarm,
                                                           io::any_storage disk, const std::string& folder)
     : basic_swarm_group{std::move(stage), std::move(swarm)} {

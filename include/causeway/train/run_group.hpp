@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+#ifndef CAUSEWAY_TRAIN_RUN_GROUP_HPP
+#define CAUSEWAY_TRAIN_RUN_GROUP_HPP
 
 // Who is there, as the context asks it: a membership that changes during a run (train/member.hpp, over net::fabric), or a
 // fixed set of peers (train/fixed_group.hpp).
@@ -149,9 +149,9 @@ struct round_entry {
 };
 
 /// Thread safety: all calls from the trainer's thread.
-class elastic_group {
+class run_group {
  public:
-  virtual ~elastic_group() = default;
+  virtual ~run_group() = default;
 
   /// A number that stays the same for this peer across restarts.
   [[nodiscard]] virtual std::uint64_t identity() const = 0;
@@ -260,8 +260,7 @@ class opened_group {
  public:
   opened_group() = default;
   /// `holders`: of the group, among those that go with this object; without it.
-  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
-      : group_{std::move(group)}, holders_{holders + 1} {}
+  explicit opened_group(std::shared_ptr<run_group> group, long holders) : group_{std::move(group)}, holders_{holders + 1} {}
   opened_group(opened_group&&) noexcept = default;
   opened_group& operator=(opened_group&& other) noexcept {
     std::swap(group_, other.group_);
@@ -273,10 +272,10 @@ class opened_group {
   }
 
  private:
-  std::shared_ptr<elastic_group> group_;
+  std::shared_ptr<run_group> group_;
   long holders_ = 0;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
 
-#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+#endif  // CAUSEWAY_TRAIN_RUN_GROUP_HPP

@@ -2,7 +2,6 @@
 #include <causeway/presets/elastic_pipelines.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "parallel/elastic/elastic_world.hpp"

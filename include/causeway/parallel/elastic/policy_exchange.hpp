@@ -96,7 +96,7 @@ class policy_exchange {
 
   /// Who did not take part in the run's last step takes what the policy keeps alike. errc::not_found: nobody has it.
   result<void> bring_up(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
-                        std::span<const exchange_share> all, const exchange_share& own) {
+                        const std::vector<exchange_share>& all, const exchange_share& own) {
     const std::uint64_t state = peer.record().state;
     const auto has = [state](const exchange_share& s) { return s.state == state; };
     if (std::all_of(all.begin(), all.end(), has)) return {};
@@ -113,7 +113,7 @@ class policy_exchange {
   /// The policy may begin. What an exchange remembers counts where all who compute a segment have the same. Gives the loss
   /// of all.
   result<double> begin(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
-                       std::span<const exchange_share> all) {
+                       const std::vector<exchange_share>& all) {
     CAUSEWAY_TRY(compare_memories(ctx, peer, meetings));
     double loss = 0;
     for (const exchange_share& s : all) loss += s.loss;

@@ -27,7 +27,7 @@ inline std::vector<std::uint64_t> led_by(std::uint64_t first, const std::vector<
 }
 
 // Who exchanges the table for the peers of a pipeline: its first stage, or of the first stages one with a part of its last.
-inline std::uint64_t exchanges_table(std::span<const table_part> parts, const stage::replica& r, std::int64_t layers) {
+inline std::uint64_t exchanges_table(const std::vector<table_part>& parts, const stage::replica& r, std::int64_t layers) {
   const std::uint64_t first = computer_of(r, 0), last = computer_of(r, layers - 1);
   if (first != stage::nobody) return first;
   const auto with = std::find_if(parts.begin(), parts.end(), [last](const table_part& p) { return p.last == last; });

@@ -290,7 +290,7 @@ TEST_CASE("swarm group: of a policy's means all that came of an exchange is on d
   thread_pool pool{1};
   std::vector<float> parameters(2);
   shared_state state{{std::as_writable_bytes(std::span{parameters})}, [](std::span<const float>) {}};
-  state.divide = [](std::span<const parameter_segment>) { return result<void>{}; };
+  state.exchange.divide = [](std::span<const parameter_segment>) { return result<void>{}; };
   {
     swarm_group group{stage, swarm, disk, "stage-0"};
     REQUIRE(group.open(state, pool));

@@ -135,7 +135,7 @@ class basic_swarm_group final : public run_group {
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
   bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
-  std::function<std::optional<bool>()> row_waits_;  // shared_state's
+  std::function<std::optional<bool>()> row_waits_;  // exchange_state's
   // Where rows are exchanged:
   std::vector<float> rows_;               // of the exchange entered last, and what else came of it
   std::uint64_t samples_ = 0;             // behind this peer's

@@ -38,12 +38,12 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
   swarm_->meanwhile(std::move(state.meanwhile));
-  if (steps_alone() && state.batch_parts > 0) {
-    CAUSEWAY_TRY(swarm_->shares_paths(state.paths, state.follow, state.parameters_of));
+  if (steps_alone() && state.exchange.batch_parts > 0) {
+    CAUSEWAY_TRY(swarm_->shares_paths(state.exchange.paths, state.exchange.follow, state.exchange.parameters_of));
   }
-  averages_ = !steps_alone() && state.divide;
-  row_waits_ = std::move(state.row_waits);
-  auto place = std::exchange(state.compute, nullptr);
+  averages_ = !steps_alone() && state.exchange.divide;
+  row_waits_ = std::move(state.exchange.row_waits);
+  auto place = std::exchange(state.exchange.compute, nullptr);
   if (averages_) CAUSEWAY_TRY(swarm_->exchange_means(row_waits_ && row_waits_(), std::move(place)));
   if (state.stage_sums > 0 || steps_alone()) state.parts.push_back(swarm_->decision(state.stage_sums));
   parts_ = state.parts;

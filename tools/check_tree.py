@@ -79,7 +79,7 @@ TESTED_THROUGH = [
      "tests/membership/protocol.cpp"),
     (r"train/(inner_steps|mean_exchange|model_arithmetic)\.hpp", "tests/train/context.cpp"),
     (r"train/(round_attendance|shared_state_of)\.hpp", "tests/train/member.cpp"),
-    (r"train/(elastic_group|held_round|member_control)\.hpp", "tests/train/member.cpp"),
+    (r"train/(run_group|held_round|member_control)\.hpp", "tests/train/member.cpp"),
 ]
 
 # (pattern, where it is banned, why). The code is searched without its comments and string literals.

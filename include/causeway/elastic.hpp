@@ -47,7 +47,6 @@
 #include <causeway/train/common_cut.hpp>
 #include <causeway/train/context.hpp>
 #include <causeway/train/contribution.hpp>
-#include <causeway/train/elastic_group.hpp>
 #include <causeway/train/entered_attempt.hpp>
 #include <causeway/train/environment.hpp>
 #include <causeway/train/fixed_group.hpp>
@@ -65,6 +64,7 @@
 #include <causeway/train/pipeline_group.hpp>
 #include <causeway/train/refound.hpp>
 #include <causeway/train/round_attendance.hpp>
+#include <causeway/train/run_group.hpp>
 #include <causeway/train/shared_state_of.hpp>
 #include <causeway/train/site_model.hpp>
 #include <causeway/train/stage_peers.hpp>

@@ -13,7 +13,6 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,8 +49,8 @@ struct means_of_parameters {
 
 /// Three stages, the first of which has four micro-batches in flight, and goes back with the parameters of then.
 struct deep : presets::diloco_options {
-  static auto pipelines(std::shared_ptr<pipeline_group> group, parallel::local_pipeline_options po) {
-    return parallel::local_async_pipeline<>{std::move(group), std::move(po), stage::recovery::regroup{3},
+  static auto pipelines(parallel::local_pipeline_options po) {
+    return parallel::local_async_pipeline<>{std::move(po), stage::recovery::regroup{3},
                                             parallel::streamed_steps{{.stashing = false, .ahead = 1}}};
   }
 };

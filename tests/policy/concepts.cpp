@@ -111,6 +111,6 @@ TEST_CASE("concepts: each trait with hooks of its own is no policy without them"
   STATIC_REQUIRE(needs_hooks<comm_traits{.draws_peers = true}>);
   STATIC_REQUIRE(needs_hooks<comm_traits{.divides_batches = true}>);
   STATIC_REQUIRE(needs_hooks<comm_traits{.talks_between = true}>);
-  STATIC_REQUIRE(needs_hooks<comm_traits{.by_segment = true}>);
+  STATIC_REQUIRE(needs_hooks<comm_traits{.exchanges_gradients = true, .rows_in_parts = true}>);
   STATIC_REQUIRE(needs_hooks<comm_traits{.takes_turns = true}>);
 }

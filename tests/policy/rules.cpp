@@ -57,8 +57,8 @@ TEST_CASE("rules: rows of a stage are of the same blocks at all its holders", "[
   STATIC_REQUIRE(rules::c8({}, {}));
   STATIC_REQUIRE(!rules::c8({.exchanges_gradients = true, .moves_with_blocks = true}, {.cut_apart = true}));
   STATIC_REQUIRE(!rules::c8({.moves_with_blocks = true}, {.moves_blocks = true, .cut_apart = true}));
-  constexpr comm_traits rows{.exchanges_gradients = true, .moves_with_blocks = true, .by_segment = true};
-  STATIC_REQUIRE(rules::c8(rows, {.cut_apart = true, .has_segments = true}));
+  constexpr comm_traits rows{.exchanges_gradients = true, .moves_with_blocks = true, .rows_in_parts = true};
+  STATIC_REQUIRE(rules::c8(rows, {.cut_apart = true, .rows_in_parts = true}));
   STATIC_REQUIRE(!rules::c8(rows, {.cut_apart = true}));  // micro-batches that go through other pipelines
   STATIC_REQUIRE(rules::c8({.exchanges_gradients = true, .sums_gradients = true}, {.cut_apart = true}));
   STATIC_REQUIRE(!rules::c8({.moves_with_blocks = true}, {.moves_blocks = true, .detours = true}));

@@ -2,7 +2,6 @@
 #include <causeway/presets/elastic_pipelines.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "parallel/elastic/elastic_world.hpp"
@@ -21,7 +20,7 @@ void check_survives(std::uint32_t victim, Change change) {
   o.layers = 6;
   o.victim = victim;
   o.dies_at = 220;
-  const auto make = [&](const std::shared_ptr<pipeline_group>&, const parallel::elastic_pipeline_options& e) {
+  const auto make = [&](const parallel::elastic_pipeline_options& e) {
     Options options;
     options.micro_batches = e.micro_batches;
     change(options);

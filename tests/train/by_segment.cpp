@@ -30,7 +30,7 @@ using blocks = nn::block_range;
 /// A policy that adds the number of its steps, and where it began, to what it sees of the gradients.
 struct adding {
   static constexpr std::string_view name = "adding";
-  static constexpr comm_traits traits{.exchanges_gradients = true, .moves_with_blocks = true, .by_segment = true};
+  static constexpr comm_traits traits{.exchanges_gradients = true, .moves_with_blocks = true, .rows_in_parts = true};
   static constexpr std::uint32_t state_version = 1;
 
   result<void> start(auto&) { return {}; }
@@ -63,7 +63,7 @@ struct adding {
 };
 
 struct apart {
-  static constexpr parallel_traits traits{.cut_apart = true, .has_segments = true};
+  static constexpr parallel_traits traits{.shares_gradient = true, .cut_apart = true, .rows_in_parts = true};
 };
 struct alike {
   static constexpr parallel_traits traits{};

@@ -12,7 +12,7 @@ namespace causeway {
 namespace {
 
 /// A membership that does what it is told and notes what it is asked.
-struct scripted_members final : elastic_group {
+struct scripted_members final : run_group {
   [[nodiscard]] std::uint64_t identity() const override { return 5; }
   result<void> open(shared_state state, thread_pool&) override {
     shared = std::move(state);
@@ -137,11 +137,11 @@ TEST_CASE("pipeline group: what is alike on all peers is neither of their blocks
   shared_state state{{bytes(parameters), bytes(velocity), std::as_writable_bytes(std::span{&rounds, 1}), bytes(factors)},
                      [](std::span<const float>) {}};
   state.of_model = 1;
-  state.rows = [&] {
+  state.exchange.rows = [&] {
     return std::vector<parameter_row>{{{std::span{velocity}.first(60), std::span{velocity}.subspan(60)}}};
   };
-  state.divide = [](std::span<const parameter_segment>) { return result<void>{}; };
-  state.memory = [&](std::size_t) { return std::vector<std::span<std::byte>>{bytes(factors)}; };
+  state.exchange.divide = [](std::span<const parameter_segment>) { return result<void>{}; };
+  state.exchange.memory = [&](std::size_t) { return std::vector<std::span<std::byte>>{bytes(factors)}; };
   REQUIRE(group.open(std::move(state), pool));
   REQUIRE(group.state().alike.size() == 1);
   CHECK(group.state().alike[0].data() == reinterpret_cast<std::byte*>(&rounds));

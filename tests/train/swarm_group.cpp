@@ -18,7 +18,7 @@ namespace causeway {
 namespace {
 
 /// A membership of one peer that notes what is asked of it.
-struct lone_stage final : elastic_group {
+struct lone_stage final : run_group {
   [[nodiscard]] std::uint64_t identity() const override { return 1; }
   result<void> open(shared_state state, thread_pool&) override {
     held = std::move(state);
@@ -290,7 +290,7 @@ TEST_CASE("swarm group: of a policy's means all that came of an exchange is on d
   thread_pool pool{1};
   std::vector<float> parameters(2);
   shared_state state{{std::as_writable_bytes(std::span{parameters})}, [](std::span<const float>) {}};
-  state.divide = [](std::span<const parameter_segment>) { return result<void>{}; };
+  state.exchange.divide = [](std::span<const parameter_segment>) { return result<void>{}; };
   {
     swarm_group group{stage, swarm, disk, "stage-0"};
     REQUIRE(group.open(state, pool));

@@ -65,7 +65,7 @@ template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
   if constexpr (F::single && requires { ctx.membership().rows_by_block(), ctx.model().blocks(); }) {
-    if (ctx.elastic() && ctx.membership().rows_by_block()) {
+    if (ctx.membership().rows_by_block()) {
       return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
     }
   }

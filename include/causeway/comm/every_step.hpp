@@ -38,8 +38,8 @@ class every_step {
                                       .exchanges_gradients = true,
                                       .sums_gradients = std::is_same_v<Codec, compress::none>,
                                       .moves_with_blocks = !std::is_same_v<Codec, compress::none>,
-                                      .replays = true,
-                                      .by_segment = !std::is_same_v<Codec, compress::none>};
+                                      .rows_in_parts = !std::is_same_v<Codec, compress::none>,
+                                      .replays = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}

@@ -157,17 +157,15 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
-/// Whether a peer may have several, for gradients of some blocks each. Gaps: those that are gathered, or taken ahead.
-constexpr bool by_segment(round_mix m, bool keeps_factors) {
-  return m.before_inner_step && moves_with_blocks(m, keeps_factors) && !m.accumulates && !m.tells && !by_path(m);
-}
-
-/// And whether each block can be a row of its own, exchanged among its holders, where these hold different blocks: all
-/// parameters at once, by pseudo-gradients of which all that is kept is kept for each parameter, or is a row's residual.
-constexpr bool rows_by_block(round_mix m, bool keeps_factors) {
-  const bool plain = m.single && m.anchored && !m.before_inner_step && !m.sends_anchor && !m.residual_in_parameters;
-  return moves_with_blocks(m, keeps_factors) && plain && m.everybody && m.always && m.waits_at_once && !m.own_is_fresh &&
-         !m.trigger_talks && !m.tells && !m.watches_movement && !m.meets;
+/// And whether rows can be of ranges of blocks, where those who exchange one hold different others. Gradients: unless they
+/// are gathered, or taken ahead (gaps). Local steps: all parameters at once, by pseudo-gradients of which all that is kept
+/// is kept for each parameter, or is a row's residual.
+constexpr bool rows_in_parts(round_mix m, bool keeps_factors) {
+  if (!moves_with_blocks(m, keeps_factors) || m.tells) return false;
+  if (m.before_inner_step) return !m.accumulates && !by_path(m);
+  const bool plain = m.single && m.anchored && !m.sends_anchor && !m.residual_in_parameters;
+  return plain && m.everybody && m.always && m.waits_at_once && !m.own_is_fresh && !m.trigger_talks &&
+         !m.watches_movement && !m.meets;
 }
 
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.

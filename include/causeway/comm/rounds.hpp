@@ -62,7 +62,7 @@ class rounds : round_rules<Axes...> {
                                       .rounds_over_stages = !laws::mix.meets,
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
-                                      .rows_by_block = rules::rows_by_block(laws::mix, core_type::keeps_factors),
+                                      .rows_in_parts = core_type::rows_in_parts,
                                       .own_parameters = laws::own_parameters,
                                       .trains_paths = core_type::by_path,
                                       .gathers_samples = accumulates,
@@ -70,7 +70,6 @@ class rounds : round_rules<Axes...> {
                                       .looks_ahead = core_type::looks_ahead,
                                       .draws_peers = core_type::draws_peers,
                                       .divides_batches = laws::mix.tells && !laws::mix.meets,
-                                      .by_segment = core_type::exchanges_segments,
                                       .takes_turns = rules::takes_turns(laws::mix),
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
@@ -253,7 +252,7 @@ class rounds : round_rules<Axes...> {
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
-  [[nodiscard]] rounds another() const requires(traits.by_segment) { return rounds{core_.axes()}; }  ///< as it was given
+  [[nodiscard]] rounds another() const requires(traits.rows_in_parts) { return rounds{core_.axes()}; }  ///< as it was given
   [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }

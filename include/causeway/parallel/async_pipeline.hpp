@@ -153,12 +153,8 @@ class async_pipeline {
   using stream_type = async_stream<std::remove_cvref_t<decltype(std::declval<Context&>().model())>, Codec>;
 
   result<void> begin(auto& ctx) {
-    if (ctx.elastic()) {
-      return fail(errc::unsupported, "async_pipeline",
-                  "peers that come and go need parallel::local_async_pipeline; use fault::fail_stop here");
-    }
     CAUSEWAY_TRY(check_options());
-    CAUSEWAY_ASSIGN(place_, place_in(options_.cut, ctx.world().self(), ctx.world().size()));
+    CAUSEWAY_ASSIGN(place_, place_in(options_.cut, ctx.world().self(), ctx.numbered_peers()));
     if (place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held) {
       return fail(errc::unsupported, "async_pipeline",
                   "first and last stage share a token table, whose gradients would be of different batches; build the "

@@ -35,7 +35,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -85,17 +84,15 @@ class elastic_pipeline {
                                           .shares_gradient = true,
                                           .gathers_together = true,
                                           .cut_apart = stage::cut_apart<Recovery>,
-                                          .has_segments = !stage::Rerouting<Recovery>};
+                                          .rows_in_parts = stage::cut_apart<Recovery> && !stage::Rerouting<Recovery>};
   static constexpr std::uint32_t state_version = 5;
 
-  explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
-                            Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : peer_{std::move(peers)},
-        options_{std::move(options)},
+  explicit elastic_pipeline(elastic_pipeline_options options = {}, Recovery recovery = Recovery{},
+                            Schedule schedule = Schedule{}, Codec codec = Codec{})
+      : options_{std::move(options)},
         recovery_{std::move(recovery)},
         order_{std::move(schedule)},
         codec_{std::move(codec)} {}
-  void join(std::shared_ptr<step_group> peers) { peer_.group = std::move(peers); }  ///< before `start`
 
   result<void> start(auto& ctx) {
     if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
@@ -318,7 +315,7 @@ class elastic_pipeline {
     if (!ready) gradient_.forget();
     CAUSEWAY_TRY(
         peer_.fetch(blocks, inventory, ready, meetings_.number(), stage::made_up_by(recovery_, inventory.snapshot)));
-    if (by_policy()) CAUSEWAY_TRY(policy_.take_segments(peer_, ctx.model().blocks()));
+    if (by_policy()) CAUSEWAY_TRY(policy_.take_segments(ctx, peer_));
     if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);

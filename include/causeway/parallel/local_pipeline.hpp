@@ -35,7 +35,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -67,9 +66,9 @@ struct local_pipeline_options {
 /// none is whole, the round begins anew, laid out for who is there.
 ///
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
-/// begins anew. Needs an environment whose group is a pipeline_group, the same object here, fault::quorum, an inner
+/// begins anew. Needs an environment whose group is a member or a pipeline_group, fault::quorum, an inner
 /// optimizer whose state can be divided (optim::Divisible), and a policy with comm_traits::moves_with_blocks (rule C7);
-/// with `rows_by_block` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it is then.
+/// with `rows_in_parts` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it is then.
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
@@ -89,13 +88,13 @@ class local_pipeline {
                                           .sums_over_stages = true,
                                           .moves_blocks = true,
                                           .cut_apart = stage::cut_apart<Recovery>,
-                                          .rows_by_block = exchanges_blocks<Recovery, steps_type>,
+                                          .rows_in_parts = exchanges_blocks<Recovery, steps_type>,
                                           .detours = stage::Rerouting<Recovery>};
   static constexpr std::uint32_t state_version = 4;
 
-  explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
-                          Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : peer_{.group = std::move(peers), .by_block = stage::cut_apart<Recovery>},
+  explicit local_pipeline(local_pipeline_options options = {}, Recovery recovery = Recovery{},
+                          Schedule schedule = Schedule{}, Codec codec = Codec{})
+      : peer_{.by_block = stage::cut_apart<Recovery>},
         options_{std::move(options)},
         recovery_{std::move(recovery)},
         steps_{std::move(schedule)},

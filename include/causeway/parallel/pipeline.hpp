@@ -142,10 +142,7 @@ class pipeline {
   static constexpr std::uint32_t evaluation_channel = first_channel + 2;
 
   result<void> begin(auto& ctx) {
-    if (ctx.elastic()) {
-      return fail(errc::unsupported, "pipeline", "peers that come and go need fault::quorum; use fault::fail_stop here");
-    }
-    CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
+    CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.numbered_peers()));
     CAUSEWAY_TRY(make_schedule());
     CAUSEWAY_ASSIGN(chunks_, chunks_in(ctx.model()));
     ctx.form_group(place_.group);

@@ -137,9 +137,9 @@ concept MovesWithBlocks = requires(P& p, Context& ctx, std::span<const parameter
   { p.row_waits() } -> std::same_as<std::optional<bool>>;
 };
 
-/// With comm_traits::by_segment. `another`: one like it that has not begun, for other blocks.
+/// Of gradients, with comm_traits::rows_in_parts. `another`: one like it that has not begun, for other blocks.
 template <class P>
-concept BySegment = requires(const P& p) {
+concept InParts = requires(const P& p) {
   { p.another() } -> std::same_as<P>;
 };
 
@@ -169,8 +169,8 @@ struct hooks_of_traits {
   static constexpr bool trains_paths = !t.trains_paths || TrainsPaths<P>;
   static constexpr bool in_regions = !t.in_regions || InRegions<P>;
   static constexpr bool moves_with_blocks = !t.moves_with_blocks || MovesWithBlocks<P>;
-  static constexpr bool by_segment = !t.by_segment || BySegment<P>;
-  static constexpr bool all = by_segment && elastic && looks_ahead && replays && draws_peers && divides_batches &&
+  static constexpr bool in_parts = !t.rows_in_parts || !t.exchanges_gradients || InParts<P>;
+  static constexpr bool all = in_parts && elastic && looks_ahead && replays && draws_peers && divides_batches &&
                               talks_between && takes_turns && trains_paths && in_regions && moves_with_blocks;
 };
 
@@ -210,8 +210,9 @@ struct promised<P, true> {
   static_assert(has::moves_with_blocks,
                 "causeway-P11: the traits of this communication policy say `moves_with_blocks`, but it lacks "
                 "`block_rows`, `divide`, `memory`, `forget`, `exchanges_next` or `row_waits`. docs/reference/rules.md#p11");
-  static_assert(has::by_segment,
-                "causeway-P11: the traits of this communication policy say `by_segment`, but it lacks `another`. "
+  static_assert(has::in_parts,
+                "causeway-P11: the traits of this communication policy say `exchanges_gradients` and `rows_in_parts`, but "
+                "it lacks `another`. "
                 "docs/reference/rules.md#p11");
 };
 

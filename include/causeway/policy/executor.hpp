@@ -30,10 +30,11 @@ using executor_of = typename executor<Parallel, Comm, Fault>::type;
 
 namespace detail {
 
-/// Whether a peer has one `Policy` for each range of blocks that it exchanges.
+/// Whether a peer has one `Policy` for each range of blocks whose gradients it exchanges.
 template <class Policy, class Parallel>
 concept InSegments = requires {
-  requires Policy::traits.by_segment&& Parallel::traits.cut_apart&& Parallel::traits.has_segments;
+  requires Policy::traits.rows_in_parts&& Policy::traits.exchanges_gradients;
+  requires Parallel::traits.rows_in_parts&& Parallel::traits.shares_gradient;
 };
 
 /// What a trainer has in the place of `Policy`.

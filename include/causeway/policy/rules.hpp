@@ -46,8 +46,7 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
 /// A mean of rows is of the same parameters in each: where peers have other blocks, there is a row for each range of them.
 /// And a gradient is of one loss only if its micro-batch met one replica's parameters.
 constexpr bool c8(comm_traits c, parallel_traits p) {
-  const bool in_parts = (p.has_segments && c.by_segment) || (p.rows_by_block && c.rows_by_block);
-  return (!p.cut_apart || c.sums_gradients || in_parts) && !p.detours;
+  return (!p.cut_apart || c.sums_gradients || (p.rows_in_parts && c.rows_in_parts)) && !p.detours;
 }
 
 }  // namespace rules

@@ -32,7 +32,7 @@ struct comm_traits {
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
-  bool rows_by_block = false;    ///< then: each block can be a row of its own, among peers that hold different blocks
+  bool rows_in_parts = false;    ///< then: in rows of ranges of blocks, among peers each of which holds others besides
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
   bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
@@ -43,7 +43,6 @@ struct comm_traits {
   bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
   bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
   bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
-  bool by_segment = false;       ///< a peer may have one for each range of blocks that it exchanges (`another`)
   bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
@@ -58,9 +57,8 @@ struct parallel_traits {
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
-  bool rows_by_block = false;     ///< but each block is exchanged by itself, by its holders, where the policy can do that
+  bool rows_in_parts = false;     ///< but ranges of them are exchanged one by one, where the policy can do that
   bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
-  bool has_segments = false;      ///< gradients of these are exchanged range by range, among those who compute it
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 

@@ -175,7 +175,8 @@ template <Recovery R>
 }
 
 /// Lost blocks in a row that are not all made up; empty where there are none.
-CAUSEWAY_DECL [[nodiscard]] nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made);
+CAUSEWAY_DECL [[nodiscard]] nn::block_range lost_for_good(const cluster_snapshot& g,
+                                                          const std::vector<made_up_block>& made);
 
 /// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the
 /// greatest overlap, ties to whoever was assigned it, then by the order of rows and ids. Precondition: at least as many

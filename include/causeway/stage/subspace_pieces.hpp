@@ -14,7 +14,6 @@
 #include <causeway/tensor/parameters.hpp>
 
 #include <cstddef>
-#include <span>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
@@ -25,7 +24,7 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<confined_pieces> residual_writers();
 
 /// Puts the confined pieces of `parameters` into the subspace; tables stay as they are. Before training, on every peer.
 CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
-                           std::span<const confined_pieces> pieces);
+                           const std::vector<confined_pieces>& pieces);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
 

@@ -14,8 +14,8 @@
 #include <causeway/policy/executor.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/tensor/parameters.hpp>
-#include <causeway/train/elastic_group.hpp>
 #include <causeway/train/parameter_window.hpp>
+#include <causeway/train/run_group.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -204,7 +204,7 @@ class by_segment {
 
 /// What pipelines ask of it: of each segment what they ask of one policy.
 template <class Policy, class Context>
-void move_with_blocks(shared_state& state, by_segment<Policy>& comm, Context& ctx) {
+void move_with_blocks(parallel::exchange_state& state, by_segment<Policy>& comm, Context& ctx) {
   causeway::move_with_blocks(state, comm, ctx);
   state.memory = [&comm](std::size_t segment) { return comm.memory_of(segment); };
   state.forget = [&comm, &ctx](std::size_t segment) { return comm.forget_segment(ctx, segment); };

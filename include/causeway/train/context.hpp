@@ -23,7 +23,6 @@
 #include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/contribution.hpp>
-#include <causeway/train/elastic_group.hpp>
 #include <causeway/train/environment.hpp>
 #include <causeway/train/fixed_group.hpp>
 #include <causeway/train/inner_steps.hpp>
@@ -32,6 +31,7 @@
 #include <causeway/train/model_arithmetic.hpp>
 #include <causeway/train/parameter_window.hpp>
 #include <causeway/train/round_attendance.hpp>
+#include <causeway/train/run_group.hpp>
 #include <causeway/train/shared_state_of.hpp>
 #include <causeway/train/stage_peers.hpp>
 
@@ -148,7 +148,7 @@ class training_context {
     fixed_->form(std::move(members));
     attendance_.look();
   }
-  [[nodiscard]] elastic_group& membership() noexcept { return env_.group ? *env_.group : *fixed_; }  ///< who is there
+  [[nodiscard]] run_group& membership() noexcept { return env_.group ? *env_.group : *fixed_; }  ///< who is there
   [[nodiscard]] stage_peers& stages() noexcept { return stages_; }  ///< of the model that this peer holds one of
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
@@ -370,7 +370,7 @@ class training_context {
     return {};
   }
 
-  [[nodiscard]] const elastic_group& group() const noexcept { return env_.group ? *env_.group : *fixed_; }
+  [[nodiscard]] const run_group& group() const noexcept { return env_.group ? *env_.group : *fixed_; }
 
   M model_;
   detail::inner_steps<Inner> inner_;

@@ -14,8 +14,8 @@
 #include <causeway/net/fabric.hpp>
 #include <causeway/net/link_transport.hpp>
 #include <causeway/net/transport.hpp>
-#include <causeway/train/elastic_group.hpp>
 #include <causeway/train/member_control.hpp>
+#include <causeway/train/run_group.hpp>
 
 #include <chrono>
 #include <cstddef>

@@ -9,7 +9,7 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/optim/schedule.hpp>
-#include <causeway/train/elastic_group.hpp>
+#include <causeway/train/run_group.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -25,7 +25,7 @@ struct environment {
   log_sink log{};
   collective::collective_options exchange{};
   /// Peers that come and go, for fault::quorum; `transport` is not used then. train/member.hpp makes one.
-  std::shared_ptr<elastic_group> group{};
+  std::shared_ptr<run_group> group{};
 };
 
 struct trainer_options {

@@ -12,7 +12,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/policy/traits.hpp>
-#include <causeway/train/elastic_group.hpp>
+#include <causeway/train/run_group.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -23,8 +23,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
-/// Not copied or moved: transports refer to each other. Threading: as elastic_group.
-class fixed_group final : public elastic_group {
+/// Not copied or moved: transports refer to each other. Threading: as run_group.
+class fixed_group final : public run_group {
  public:
   /// `deadline`: of each exchange, on the transport's clock.
   CAUSEWAY_DECL fixed_group(net::any_transport world, time_point deadline);

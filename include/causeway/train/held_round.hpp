@@ -15,9 +15,9 @@
 #include <causeway/membership/round_store.hpp>
 #include <causeway/membership/state_image.hpp>
 #include <causeway/net/fabric.hpp>
-#include <causeway/train/elastic_group.hpp>
 #include <causeway/train/member_control.hpp>
 #include <causeway/train/member_waits.hpp>
+#include <causeway/train/run_group.hpp>
 
 #include <cstddef>
 #include <cstdint>

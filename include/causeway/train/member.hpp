@@ -15,11 +15,11 @@
 #include <causeway/membership/state_image.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
-#include <causeway/train/elastic_group.hpp>
 #include <causeway/train/entered_attempt.hpp>
 #include <causeway/train/held_round.hpp>
 #include <causeway/train/member_control.hpp>
 #include <causeway/train/member_waits.hpp>
+#include <causeway/train/run_group.hpp>
 #include <causeway/train/state_fetch.hpp>
 #include <causeway/train/unusable_rows.hpp>
 
@@ -42,13 +42,13 @@ using member = basic_member<void>;
 
 /// Models what training_context asks of a group, over any fabric. One per process and run. Made by `make`, before the
 /// trainer; it must outlive the trainer's use of it, and may outlive the trainer: it then gives the result of the run to
-/// those who come late. Threading: elastic_group's members from the trainer's thread; `describe` and `rejected` from any.
+/// those who come late. Threading: run_group's members from the trainer's thread; `describe` and `rejected` from any.
 ///
 /// Memory: one staging copy of the shared state while state is fetched; while others fetch it for longer than a round, see
 /// membership::kept_states; another one where it outlives the trainer. Disk: the shared state of two rounds, and a record
 /// of a few hundred bytes.
 template <class Whole>
-class basic_member final : public elastic_group {
+class basic_member final : public run_group {
  public:
   using situation = membership::situation;
 

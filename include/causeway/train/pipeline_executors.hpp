@@ -30,13 +30,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 
 namespace detail {
 
-/// The group of elastic pipelines over `env.group`, which takes its place there. One that is given already stays.
-inline std::shared_ptr<parallel::step_group> step_group_in(auto& env) {
-  if (!env.group) return nullptr;  // the executor says so when it starts
-  if (parallel::step_group* const given = env.group->steps()) return {env.group, given};
-  auto made = std::make_shared<pipeline_group>(std::move(env.group));
-  env.group = made;
-  return made;
+/// The group of elastic pipelines over `env.group` takes its place there. One that is given already stays.
+void make_step_group(auto& env) {
+  const bool wanted = env.group && env.group->steps() == nullptr;  // without any, the executor says so when it starts
+  if (wanted) env.group = std::make_shared<pipeline_group>(std::move(env.group));
 }
 
 /// What lays pipelines out. Where no recovery was given they regroup, in pipeline_options::ranks stages (0: 2).
@@ -86,20 +83,33 @@ struct executor<parallel::pipeline<Schedule, Codec>, Comm, fault::quorum<Recover
     return detail::check_cut<Recovery>(p.options());
   }
   static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
+    detail::make_step_group(env);
     const auto& o = p.options();
-    return type{detail::step_group_in(env), detail::options_of<options_type>(o.micro_batches, f.options),
-                detail::recovery_from(f.recovery, o), std::move(p.order()), std::move(p.codec())};
+    return type{detail::options_of<options_type>(o.micro_batches, f.options), detail::recovery_from(f.recovery, o),
+                std::move(p.order()), std::move(p.codec())};
   }
 };
 
+namespace detail {
+
+template <class Parallel>
+inline constexpr bool is_laid_out_anew = false;
+template <class Layout, class Schedule, class Codec>
+inline constexpr bool is_laid_out_anew<parallel::elastic_pipeline<Layout, Schedule, Codec>> = true;
+template <class Layout, class Order, class Codec>
+inline constexpr bool is_laid_out_anew<parallel::local_pipeline<Layout, Order, Codec>> = true;
+
+}  // namespace detail
+
 /// Made by its own name, as presets do, it runs itself, over `environment::group` as above.
-template <class Layout, class Schedule, class Codec, class Comm, class Recovery>
-struct executor<parallel::elastic_pipeline<Layout, Schedule, Codec>, Comm, fault::quorum<Recovery>> {
-  using type = parallel::elastic_pipeline<Layout, Schedule, Codec>;
+template <class Parallel, class Comm, class Recovery>
+  requires detail::is_laid_out_anew<Parallel>
+struct executor<Parallel, Comm, fault::quorum<Recovery>> {
+  using type = Parallel;
 
   static result<void> check(const type&, const fault::quorum<Recovery>&) { return {}; }
   static type make(type&& p, fault::quorum<Recovery>&, auto& env) {
-    p.join(detail::step_group_in(env));
+    detail::make_step_group(env);
     return std::move(p);
   }
 };
@@ -114,9 +124,9 @@ struct executor<parallel::async_pipeline<Codec>, Comm, fault::quorum<Recovery>> 
     return detail::check_cut<Recovery>(p.options().cut);
   }
   static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
+    detail::make_step_group(env);
     const auto& o = p.options();
-    return type{detail::step_group_in(env),
-                detail::options_of<parallel::local_pipeline_options>(o.cut.micro_batches, f.options),
+    return type{detail::options_of<parallel::local_pipeline_options>(o.cut.micro_batches, f.options),
                 detail::recovery_from(f.recovery, o.cut),
                 parallel::streamed_steps{{.stashing = o.stashing, .ahead = o.ahead}}, std::move(p.codec())};
   }

@@ -14,7 +14,7 @@
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/train/by_segment.hpp>
-#include <causeway/train/elastic_group.hpp>
+#include <causeway/train/run_group.hpp>
 
 #include <cstdint>
 #include <deque>
@@ -32,13 +32,13 @@ using pipeline_group = basic_pipeline_group<void>;
 
 /// environment::group and the policy's step_group in one. The communication policy sees a peer that is alone, where the
 /// pipelines sum the gradients; where it is to exchange them, or replicas take steps of their own, the holders of the same
-/// blocks. Threading: as elastic_group.
+/// blocks. Threading: as run_group.
 template <class Whole>
-class basic_pipeline_group final : public elastic_group, public parallel::step_group {
+class basic_pipeline_group final : public run_group, public parallel::step_group {
  public:
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
   /// member_options::enters_afresh must be set.
-  explicit basic_pipeline_group(std::shared_ptr<elastic_group> below);
+  explicit basic_pipeline_group(std::shared_ptr<run_group> below);
   /// What the peers vote on is in here, not in the trainer: so the membership is closed here.
   ~basic_pipeline_group() override;
   basic_pipeline_group(const basic_pipeline_group&) = delete;
@@ -98,7 +98,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   /// invalid argument, too, and may be others in the next.)
   [[nodiscard]] static bool is_final(const error& why);
 
-  std::shared_ptr<elastic_group> below_;
+  std::shared_ptr<run_group> below_;
   parallel::step_record record_;
   net::any_transport alone_{};
   std::deque<net::any_transport> exchanges_;  // what the communication policy began with them may outlive the pipelines

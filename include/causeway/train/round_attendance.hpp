@@ -8,7 +8,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/train/contribution.hpp>
-#include <causeway/train/elastic_group.hpp>
+#include <causeway/train/run_group.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 class round_attendance {
  public:
-  explicit round_attendance(elastic_group& group) : group_{&group} { look(); }
+  explicit round_attendance(run_group& group) : group_{&group} { look(); }
 
   /// Before anything was entered: what there is to see of the group, which may be another one than before.
   void look() { entry_ = group_->view(); }
@@ -42,7 +42,7 @@ class round_attendance {
   CAUSEWAY_DECL result<void> enter();
   /// The exchange is of so many, and over with the last.
   void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
-  /// `counts`: how many peers each value came from, where that matters. `where`: see elastic_group::received.
+  /// `counts`: how many peers each value came from, where that matters. `where`: see run_group::received.
   CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {},
                                        const std::vector<index_range>* where = nullptr);
   /// Another exchange of the attempt, while what one came to is given to `exchanged`: that one is over once this is.
@@ -51,7 +51,7 @@ class round_attendance {
   CAUSEWAY_DECL void take_known(std::span<float> row);
 
   /// The shared state is that of a round which is not decided on yet, or needs no decision. `hash`: see
-  /// elastic_group::made.
+  /// run_group::made.
   void is_candidate(const std::function<std::uint64_t(std::uint64_t)>& hash) {
     candidate_ = true;
     group_->made(hash);
@@ -63,7 +63,7 @@ class round_attendance {
   [[nodiscard]] bool gave_up() const noexcept { return gave_up_; }
 
  private:
-  elastic_group* group_;
+  run_group* group_;
   round_entry entry_;
   std::size_t known_at_ = 0;  // in its result
   contribution contribution_;

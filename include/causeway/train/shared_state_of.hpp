@@ -8,7 +8,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/membership/state_image.hpp>
-#include <causeway/train/elastic_group.hpp>
+#include <causeway/train/run_group.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -58,8 +58,8 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
     }
   }
   if constexpr (Comm::traits.talks_between) state.meanwhile = comm.meanwhile(ctx);
-  if constexpr (Comm::traits.trains_paths) share_paths(state, comm, ctx);
-  if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, ctx);
+  if constexpr (Comm::traits.trains_paths) share_paths(state.exchange, comm, ctx);
+  if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state.exchange, comm, ctx);
   return state;
 }
 

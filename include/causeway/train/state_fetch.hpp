@@ -10,9 +10,9 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/membership/state_image.hpp>
-#include <causeway/train/elastic_group.hpp>
 #include <causeway/train/member_control.hpp>
 #include <causeway/train/member_waits.hpp>
+#include <causeway/train/run_group.hpp>
 
 #include <chrono>
 #include <cstdint>

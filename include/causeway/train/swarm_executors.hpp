@@ -12,7 +12,7 @@
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm/swarm_options.hpp>
 #include <causeway/policy/executor.hpp>
-#include <causeway/train/elastic_group.hpp>
+#include <causeway/train/run_group.hpp>
 #include <causeway/train/swarm_group.hpp>
 
 #include <memory>
@@ -23,9 +23,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 
 namespace detail {
 
-inline std::shared_ptr<elastic_group> group_of_stage(std::shared_ptr<elastic_group> stage,
-                                                     const std::shared_ptr<parallel::swarm_round>& peer,
-                                                     const fault::quorum_options& o) {
+inline std::shared_ptr<run_group> group_of_stage(std::shared_ptr<run_group> stage,
+                                                 const std::shared_ptr<parallel::swarm_round>& peer,
+                                                 const fault::quorum_options& o) {
   if (!o.storage) return std::make_shared<swarm_group>(std::move(stage), peer);
   return std::make_shared<swarm_group>(std::move(stage), peer, *o.storage, o.folder);
 }

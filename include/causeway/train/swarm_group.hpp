@@ -20,7 +20,7 @@
 #include <causeway/parallel/swarm/swarm_options.hpp>
 #include <causeway/parallel/swarm/swarm_shares.hpp>
 #include <causeway/policy/traits.hpp>
-#include <causeway/train/elastic_group.hpp>
+#include <causeway/train/run_group.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -39,17 +39,17 @@ template <class Whole>
 class basic_swarm_group;
 using swarm_group = basic_swarm_group<void>;
 
-/// Threading: as elastic_group.
+/// Threading: as run_group.
 template <class Whole>
-class basic_swarm_group final : public elastic_group {
+class basic_swarm_group final : public run_group {
  public:
   /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
   /// handed out by it.
-  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
+  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
   /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
   /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
-  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
-                    io::any_storage disk, const std::string& folder);
+  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
+                    const std::string& folder);
 
   [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
   [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
@@ -125,7 +125,7 @@ class basic_swarm_group final : public elastic_group {
   static constexpr std::uint32_t most_spoilt = 3;
   static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 4) + 20000;
 
-  std::shared_ptr<elastic_group> stage_;
+  std::shared_ptr<run_group> stage_;
   std::shared_ptr<parallel::swarm_round> swarm_;
   std::optional<membership::round_store> sums_;
   std::optional<membership::round_store> states_;        // as the membership keeps them
@@ -135,7 +135,7 @@ class basic_swarm_group final : public elastic_group {
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
   bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
-  std::function<std::optional<bool>()> row_waits_;  // shared_state's
+  std::function<std::optional<bool>()> row_waits_;  // exchange_state's
   // Where rows are exchanged:
   std::vector<float> rows_;               // of the exchange entered last, and what else came of it
   std::uint64_t samples_ = 0;             // behind this peer's

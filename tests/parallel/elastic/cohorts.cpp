@@ -140,7 +140,7 @@ TEST_CASE("cohorts: where micro-batches take detours, holders exchange by those 
           "[parallel][fast]") {
   const stage::layout l{
       {{{{1, {0, 2}}, {2, {2, 4}}}, 2}, {{{3, {0, 2}}, {stage::nobody, {2, 4}}}, 2}, {{{4, {0, 2}}, {5, {2, 4}}}, 1}}};
-  const auto first = parallel::holders_of_stage(l, 0), last = parallel::holders_of_stage(l, 1);
+  const auto first = parallel::computers_of(l, 0), last = parallel::computers_of(l, 3);
   CHECK(first.peers == std::vector<std::uint64_t>{1, 3, 4});
   CHECK(first.shares == std::vector<double>{0.4, 0.4, 0.2});
   CHECK(last.peers == std::vector<std::uint64_t>{2, 5});
@@ -151,7 +151,7 @@ TEST_CASE("cohorts: the holders of a stage exchange by their replicas' micro-bat
           "[parallel][fast]") {
   round_of round{4};
   round.lose(31);
-  const auto of = parallel::holders_of_stage(round.arranged().layout, 1);
+  const auto of = parallel::computers_of(round.arranged().layout, 2);
   CHECK(of.peers == std::vector<std::uint64_t>{11, 21, 41});
   CHECK(of.shares == std::vector<double>{0.4, 0.4, 0.2});  // of 2, 2, 1 and 1 the third is missing
 }

@@ -140,10 +140,12 @@ TEST_CASE("leaving: a proactive pipeline plans and forecasts without who leaves"
     }
   };
   const auto recovery = support::two_block_proactive(2);
-  elastic_world w{o, [&](std::shared_ptr<pipeline_group> group, parallel::elastic_pipeline_options options) {
-                    groups.push_back(group);
-                    return with(recovery)(std::move(group), std::move(options));
-                  }};
+  support::any_elastic_world w{
+      o, [&](const auto& world, const auto& group, environment env, parallel::elastic_pipeline_options options) {
+        groups.push_back(group);
+        auto trainer = support::elastic_trainer(world, group, std::move(env), with(recovery)(std::move(options)));
+        return std::make_unique<support::elastic_peer_of<decltype(trainer)>>(std::move(trainer));
+      }};
   w.wanted = 4;
   w.boot();
   w.run();

@@ -58,7 +58,7 @@ std::vector<tcp_peer> train_over_tcp(const support::elastic_world_options& o, co
   const auto train = [&](std::uint32_t p, std::shared_ptr<net::fabric> fabric) -> result<void> {
     CAUSEWAY_ASSIGN(auto below, member::make(std::move(fabric), io::any_storage{io::posix_storage{}}, members[p]));
     const auto group = std::make_shared<pipeline_group>(std::move(below));
-    auto t = support::elastic_trainer(o, group, {}, support::with(recovery)(group, {o.micro_batches}));
+    auto t = support::elastic_trainer(o, group, {}, support::with(recovery)({o.micro_batches}));
     CAUSEWAY_TRY(t.start());
     while (t.context().step() < o.steps) {
       const std::uint64_t step = t.context().step();

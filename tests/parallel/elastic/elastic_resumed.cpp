@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +26,7 @@ using support::founded;
 
 // Pipelines of three stages, as the preset makes them.
 auto bamboo() {
-  return [](const std::shared_ptr<pipeline_group>&, const parallel::elastic_pipeline_options& o) {
+  return [](const parallel::elastic_pipeline_options& o) {
     return presets::make(
         presets::bamboo_options{.micro_batches = o.micro_batches, .stages = 3, .storage = o.storage, .store_every = 1});
   };

@@ -63,7 +63,7 @@ auto confined_peers(Recovery recovery, std::uint64_t odd_seed = 0) {
     auto trainer = make_trainer(std::move(model), std::move(env), quiet_rate(), comm::every_step<>{}, std::move(inner),
                                 fault::quorum{},
                                 parallel::elastic_pipeline<Recovery, stage::one_f_one_b, stage::subspace<>>{
-                                    group, std::move(po), recovery, stage::one_f_one_b{}, coordinates()});
+                                    std::move(po), recovery, stage::one_f_one_b{}, coordinates()});
     return std::make_unique<support::elastic_peer_of<decltype(trainer)>>(std::move(trainer));
   };
 }
@@ -78,7 +78,6 @@ std::unique_ptr<support::elastic_peer> lone_pipeline(const elastic_world_options
   auto trainer = make_trainer(std::move(model), std::move(env), quiet_rate(),
                               make(presets::local_sgd_options{.local_steps = 2}), std::move(inner), fault::quorum{},
                               parallel::local_pipeline<stage::recovery::regroup, stage::one_f_one_b, stage::subspace<>>{
-                                  group,
                                   {e.micro_batches, e.storage, e.folder, e.store_every, o.steps},
                                   stage::recovery::regroup{2},
                                   stage::one_f_one_b{},

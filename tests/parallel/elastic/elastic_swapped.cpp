@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -243,8 +242,8 @@ TEST_CASE("elastic rings: model, recovery and schedule must go together", "[para
   o.joined_ends = false;
   CHECK_THAT(outcome_of(o, support::with(swapped_neighbours{})), Catch::Matchers::Contains("set joined_ends"));
   o.joined_ends = true;
-  const auto gpipe = [](std::shared_ptr<pipeline_group> group, parallel::elastic_pipeline_options options) {
-    return parallel::elastic_pipeline<swapped_neighbours, stage::gpipe>{std::move(group), std::move(options)};
+  const auto gpipe = [](parallel::elastic_pipeline_options options) {
+    return parallel::elastic_pipeline<swapped_neighbours, stage::gpipe>{std::move(options)};
   };
   CHECK_THAT(outcome_of(o, gpipe), Catch::Matchers::Contains("an order of its own"));
 }

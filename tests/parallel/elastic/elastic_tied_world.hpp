@@ -147,7 +147,7 @@ class tied_world : public support::any_elastic_world {
     to.clip_norm = o.clip_norm;
     auto model = nn::gpt::create(tied_gpt(o.layers), kernels::cpu_backend{1}, nn::model_part{{0, 1}});
     auto trainer = make_trainer(std::move(*model), std::move(env), to, comm(), optim::adamw{}, fault::quorum{},
-                                parallel::elastic_pipeline<Recovery>{group, std::move(p), recovery});
+                                parallel::elastic_pipeline<Recovery>{std::move(p), recovery});
     return std::make_unique<noting_peer<decltype(trainer)>>(std::move(trainer), group, notes);
   }
 

@@ -61,8 +61,8 @@ struct elastic_world_options {
 
 /// The peer of such a run, on any network. Without `group` the trainer makes its own, over the environment's.
 template <class Pipeline, class Comm = causeway::comm::every_step<>, class Inner = causeway::optim::adamw>
-auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::elastic_group> group,
-                     causeway::environment env, Pipeline pipeline, Comm comm = Comm{},
+auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::run_group> group, causeway::environment env,
+                     Pipeline pipeline, Comm comm = Comm{},
                      const causeway::nn::model_part& part = causeway::nn::model_part{{0, 1}}, Inner inner = Inner{}) {
   using namespace causeway;
   if (group) env.group = std::move(group);
@@ -79,8 +79,8 @@ auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::e
 /// Pipelines with that recovery, for elastic_world.
 template <class Recovery>
 auto with(Recovery recovery) {
-  return [recovery](std::shared_ptr<causeway::pipeline_group> group, causeway::parallel::elastic_pipeline_options o) {
-    return causeway::parallel::elastic_pipeline<Recovery>{std::move(group), std::move(o), recovery};
+  return [recovery](causeway::parallel::elastic_pipeline_options o) {
+    return causeway::parallel::elastic_pipeline<Recovery>{std::move(o), recovery};
   };
 }
 
@@ -184,7 +184,7 @@ class any_elastic_world {
   causeway::sim::world world_;  // last: its processes refer to the rest
 };
 
-/// `make(group, options)` gives a peer's pipeline.
+/// `make(options)` gives a peer's pipeline.
 template <class Make>
 class elastic_world : public any_elastic_world {
  public:
@@ -192,7 +192,7 @@ class elastic_world : public any_elastic_world {
       : any_elastic_world{std::move(options),
                           [make](const elastic_world_options& o, const std::shared_ptr<causeway::pipeline_group>& group,
                                  causeway::environment env, causeway::parallel::elastic_pipeline_options pipeline) {
-                            auto trainer = elastic_trainer(o, group, std::move(env), make(group, std::move(pipeline)));
+                            auto trainer = elastic_trainer(o, group, std::move(env), make(std::move(pipeline)));
                             return std::make_unique<elastic_peer_of<decltype(trainer)>>(std::move(trainer));
                           }} {}
 };

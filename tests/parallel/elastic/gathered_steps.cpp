@@ -2,7 +2,6 @@
 #include <causeway/parallel/elastic/gathered_steps.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -31,16 +30,16 @@ struct lone_group final : parallel::step_group {
 
 struct one_peer {
   one_peer() {
-    group->kept.round_samples = 10;
-    group->kept.begin_anew = [this] { ++given_up; };
-    peer.group = group;
+    group.kept.round_samples = 10;
+    group.kept.begin_anew = [this] { ++given_up; };
+    peer.group = &group;
     peer.layout = {{{{{5, {0, 2}}, {7, {2, 4}}}, 4}}};
   }
   [[nodiscard]] std::vector<exchange_share> said(const gathered_steps& by) const {
-    return {exchange_share{.gathered = by.name(group->now)}};
+    return {exchange_share{.gathered = by.name(group.now)}};
   }
 
-  std::shared_ptr<lone_group> group = std::make_shared<lone_group>();
+  lone_group group;
   parallel::pipeline_peer peer{};
   int given_up = 0;
 };
@@ -50,21 +49,21 @@ struct one_peer {
 TEST_CASE("gathered steps: a round has as many as bring the samples to the target", "[parallel][fast]") {
   one_peer p;
   gathered_steps g;
-  CHECK(g.next(p.group->now) == 6);
-  CHECK(g.name(p.group->now) == 0);
+  CHECK(g.next(p.group.now) == 6);
+  CHECK(g.name(p.group.now) == 0);
   CHECK_FALSE(g.enough_with(p.peer, 4, false));
-  CHECK(g.next(p.group->now) == 7);
+  CHECK(g.next(p.group.now) == 7);
   CHECK_FALSE(g.enough_with(p.peer, 5, false));
-  CHECK(g.next(p.group->now) == 8);
-  const auto before = g.name(p.group->now);
+  CHECK(g.next(p.group.now) == 8);
+  const auto before = g.name(p.group.now);
   CHECK(g.enough_with(p.peer, 1, false));
   CHECK(g.enough_with(p.peer, 1, false));  // asked again when the exchange is tried again
-  CHECK(g.next(p.group->now) == 8);
-  CHECK(g.name(p.group->now) != before);  // the policy has this step, too
+  CHECK(g.next(p.group.now) == 8);
+  CHECK(g.name(p.group.now) != before);  // the policy has this step, too
 
   gathered_steps ends;
   CHECK(ends.enough_with(p.peer, 4, true));
-  p.group->kept.round_samples = 0;  // every step
+  p.group.kept.round_samples = 0;  // every step
   CHECK(ends.enough_with(p.peer, 4, false));
 }
 
@@ -86,7 +85,7 @@ TEST_CASE("gathered steps: peers go on if all have the same sum, of the layout t
   CHECK(none.goes_on(p.peer, p.said(none)));
   g.give_up(p.peer);
   CHECK(p.given_up == 1);
-  CHECK(g.next(p.group->now) == 6);
+  CHECK(g.next(p.group.now) == 6);
   g.give_up(p.peer);
   CHECK(p.given_up == 1);
 
@@ -103,29 +102,29 @@ TEST_CASE("gathered steps: on top of another state they are none", "[parallel][f
   one_peer p;
   gathered_steps g;
   CHECK_FALSE(g.enough_with(p.peer, 9, false));
-  p.group->now = {.step = 8, .state = 61, .updates = 3};
-  CHECK(g.next(p.group->now) == 8);
-  CHECK(g.name(p.group->now) == 0);
+  p.group.now = {.step = 8, .state = 61, .updates = 3};
+  CHECK(g.next(p.group.now) == 8);
+  CHECK(g.name(p.group.now) == 0);
   CHECK_FALSE(g.enough_with(p.peer, 9, false));  // the first of another round
-  CHECK(g.next(p.group->now) == 9);
+  CHECK(g.next(p.group.now) == 9);
 }
 
 TEST_CASE("gathered steps: a state is saved where a round passes a multiple of the interval", "[parallel][fast]") {
   one_peer p;
   gathered_steps g;
   const auto after_round_of = [&](std::uint64_t steps, std::uint64_t last) {
-    p.group->now = {.step = last - steps, .state = last, .updates = 2};
+    p.group.now = {.step = last - steps, .state = last, .updates = 2};
     for (std::uint64_t s = 1; s < steps; ++s) CHECK_FALSE(g.enough_with(p.peer, 1, false));
-    p.group->now = {.step = last, .state = last + 100, .updates = 3};
+    p.group.now = {.step = last, .state = last + 100, .updates = 3};
     g.taken();
-    return g.is_due(p.group->now, last, 4);
+    return g.is_due(p.group.now, last, 4);
   };
   CHECK(after_round_of(3, 9));         // 8
   CHECK_FALSE(after_round_of(2, 11));  // 10, 11
   CHECK(after_round_of(1, 12));
   CHECK_FALSE(after_round_of(1, 13));
-  CHECK_FALSE(g.is_due(p.group->now, 14, 4));  // gathered
-  CHECK_FALSE(g.is_due(p.group->now, 13, 0));
-  p.group->now.updates = 1;
-  CHECK(g.is_due(p.group->now, 13, 4));
+  CHECK_FALSE(g.is_due(p.group.now, 14, 4));  // gathered
+  CHECK_FALSE(g.is_due(p.group.now, 13, 0));
+  p.group.now.updates = 1;
+  CHECK(g.is_due(p.group.now, 13, 4));
 }

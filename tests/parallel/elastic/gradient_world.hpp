@@ -42,7 +42,7 @@ class gradient_world : public any_elastic_world {
                           causeway::environment env, causeway::parallel::elastic_pipeline_options po) {
               po.steps = o.steps;
               auto recovery = recovery_of<Policy>();
-              causeway::parallel::elastic_pipeline<decltype(recovery)> pipeline{group, std::move(po), std::move(recovery)};
+              causeway::parallel::elastic_pipeline<decltype(recovery)> pipeline{std::move(po), std::move(recovery)};
               return peer(o, group, std::move(env), std::move(pipeline), checkpoints);
             }} {}
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -29,8 +28,8 @@ using halos = streamed<support::halos>;
 
 /// Three stages, the first of which has four micro-batches in flight, and goes back with the parameters of then.
 struct deep : support::async_local_sgd {
-  static auto pipelines(std::shared_ptr<pipeline_group> group, parallel::local_pipeline_options po) {
-    return parallel::local_async_pipeline<>{std::move(group), std::move(po), stage::recovery::regroup{3},
+  static auto pipelines(parallel::local_pipeline_options po) {
+    return parallel::local_async_pipeline<>{std::move(po), stage::recovery::regroup{3},
                                             parallel::streamed_steps{{.stashing = false, .ahead = 1}}};
   }
 };

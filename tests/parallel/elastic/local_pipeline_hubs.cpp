@@ -233,8 +233,7 @@ TEST_CASE("local pipeline: who comes to another region begins where that is", "[
       o, [&](const auto& world, const auto& group, environment env, const parallel::elastic_pipeline_options& e) {
         auto trainer = support::local_trainer(
             world, group, std::move(env), regions_apart(),
-            parallel::local_pipeline<>{
-                group, {.micro_batches = e.micro_batches, .steps = o.steps}, stage::recovery::regroup{2}});
+            parallel::local_pipeline<>{{.micro_batches = e.micro_batches, .steps = o.steps}, stage::recovery::regroup{2}});
         return std::make_unique<support::local_peer_of<decltype(trainer)>>(std::move(trainer), look);
       }};
   come = [&] {

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -44,8 +43,8 @@ class slow_boundary : public stage::plain {
 template <class Order = stage::one_f_one_b, std::uint32_t Steps = support::steps_of_round, std::uint32_t Parts = 12>
 struct dlion {
   [[nodiscard]] static auto policy() { return make(presets::dlion_options{.local_steps = Steps, .sequences = Parts}); }
-  static auto pipelines(std::shared_ptr<pipeline_group> group, parallel::local_pipeline_options po) {
-    return parallel::local_pipeline<stage::recovery::regroup, Order, slow_boundary>{std::move(group), std::move(po),
+  static auto pipelines(parallel::local_pipeline_options po) {
+    return parallel::local_pipeline<stage::recovery::regroup, Order, slow_boundary>{std::move(po),
                                                                                     stage::recovery::regroup{2}};
   }
   static void met(sim::world& world) {

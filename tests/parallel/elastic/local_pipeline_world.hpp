@@ -51,15 +51,15 @@ auto recovery_of() {
 
 /// The pipelines that a policy is tried with: of two stages each, as its options say, or what these make themselves.
 template <class Options>
-auto pipelines_with(std::shared_ptr<causeway::pipeline_group> group, causeway::parallel::local_pipeline_options po) {
+auto pipelines_with(causeway::parallel::local_pipeline_options po) {
   using namespace causeway;
-  if constexpr (requires { Options::pipelines(group, po); }) {
-    return Options::pipelines(std::move(group), std::move(po));
+  if constexpr (requires { Options::pipelines(po); }) {
+    return Options::pipelines(std::move(po));
   } else if constexpr (requires { typename Options::pipeline; }) {
-    return typename Options::pipeline{std::move(group), std::move(po), stage::recovery::regroup{2}};
+    return typename Options::pipeline{std::move(po), stage::recovery::regroup{2}};
   } else {
     auto recovery = recovery_of<Options>();
-    return parallel::local_pipeline<decltype(recovery)>{std::move(group), std::move(po), std::move(recovery)};
+    return parallel::local_pipeline<decltype(recovery)>{std::move(po), std::move(recovery)};
   }
 }
 
@@ -147,9 +147,8 @@ class local_world : public any_elastic_world {
                                             local_checkpoints* checkpoints) {
     const std::uint64_t id = group->identity();
     const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
-    auto trainer =
-        local_trainer(o, group, std::move(env), policy_of<Options>(), pipelines_with<Options>(group, std::move(po)),
-                      saved ? &checkpoints->by_peer.at(id) : nullptr);
+    auto trainer = local_trainer(o, group, std::move(env), policy_of<Options>(), pipelines_with<Options>(std::move(po)),
+                                 saved ? &checkpoints->by_peer.at(id) : nullptr);
     const auto note = [checkpoints, id](auto& t) {
       if (checkpoints == nullptr || t.context().step() != checkpoints->after) return;
       checkpoints->by_peer[id] = {t.model().part(), save(t)};

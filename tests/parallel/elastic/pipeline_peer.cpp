@@ -7,7 +7,6 @@
 #include <causeway/train/trainer.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,12 +53,11 @@ auto small_trainer() {
 
 TEST_CASE("pipeline peer: without a membership, or with a schedule of several chunks, it says what to give it",
           "[parallel][fast]") {
-  const auto group = std::make_shared<lone_group>();
-  CHECK(pipeline_peer{group}.check("it", true, 4, 1));
-  CHECK(pipeline_peer{nullptr}.check("it", true, 4, 1).error().text().find("a member of all peers") != std::string::npos);
-  CHECK(pipeline_peer{group}.check("it", false, 4, 1).error().code == errc::invalid_argument);
-  CHECK(pipeline_peer{group}.check("it", true, 0, 1).error().code == errc::invalid_argument);
-  CHECK(pipeline_peer{group}.check("it", true, 4, 2).error().code == errc::unsupported);
+  lone_group group;
+  CHECK(pipeline_peer{&group}.check("it", 4, 1));
+  CHECK(pipeline_peer{}.check("it", 4, 1).error().text().find("a member of all peers") != std::string::npos);
+  CHECK(pipeline_peer{&group}.check("it", 0, 1).error().code == errc::invalid_argument);
+  CHECK(pipeline_peer{&group}.check("it", 4, 2).error().code == errc::unsupported);
   CHECK(pipeline_peer::check_ends("it", true, true));
   CHECK(pipeline_peer::check_ends("it", false, false));
   CHECK(pipeline_peer::check_ends("it", true, false).error().code == errc::invalid_argument);
@@ -68,16 +66,16 @@ TEST_CASE("pipeline peer: without a membership, or with a schedule of several ch
 
 TEST_CASE("pipeline peer: where replicas take steps of their own, what counts of a block is how far an exchange moved it",
           "[parallel][fast]") {
-  const auto group = std::make_shared<lone_group>();
+  lone_group group;
   auto t = small_trainer();
   std::vector<float> shared(t.context().parameters().size(), 3.0F);
-  group->kept.rows = [&] { return std::vector<parameter_row>{{{shared}}}; };
-  pipeline_peer peer{group};
+  group.kept.rows = [&] { return std::vector<parameter_row>{{{shared}}}; };
+  pipeline_peer peer{&group};
   peer.begin(t.model().part(), 2, {}, "blocks");
-  group->now = {.step = 3, .state = 30};
+  group.now = {.step = 3, .state = 30};
   peer.held.assigned({0, 2}, 0);
   peer.held.moved_to(30, {});
-  const auto squares = [&] { return peer.held.described(group->now, 2).squares; };
+  const auto squares = [&] { return peer.held.described(group.now, 2).squares; };
   CHECK(squares() == std::vector<double>{0, 0});
   peer.note_shared(t.context());
   for (float& v : parallel::blocks_in(std::span{shared}, t.model().parameters().segments(), {1, 2}, 2)) v += 0.5F;
@@ -91,13 +89,13 @@ TEST_CASE("pipeline peer: where replicas take steps of their own, what counts of
 }
 
 TEST_CASE("pipeline peer: it knows another attempt from the one that is under way", "[parallel][fast]") {
-  const auto group = std::make_shared<lone_group>();
-  pipeline_peer peer{group};
+  lone_group group;
+  pipeline_peer peer{&group};
   CHECK(peer.begin_attempt().value());
   CHECK_FALSE(peer.begin_attempt().value());
-  ++group->next.attempt;
+  ++group.next.attempt;
   CHECK(peer.begin_attempt().value());
-  ++group->next.round;
+  ++group.next.round;
   CHECK(peer.begin_attempt().value());
   peer.sums = 2;
   CHECK_FALSE(peer.begin_attempt().value());
@@ -108,7 +106,8 @@ TEST_CASE("pipeline peer: it knows another attempt from the one that is under wa
 }
 
 TEST_CASE("pipeline peer: it waits for what more peers would mend, and says so once", "[parallel][fast]") {
-  pipeline_peer peer{std::make_shared<lone_group>()};
+  lone_group group;
+  pipeline_peer peer{&group};
   std::vector<std::string> lines;
   const log_sink log{[&](severity level, std::string_view text) {
     CHECK(level == severity::waiting);  // by which the launcher knows it
@@ -124,14 +123,14 @@ TEST_CASE("pipeline peer: it waits for what more peers would mend, and says so o
 
 TEST_CASE("pipeline peer: it is ready for an assignment whose blocks it holds at the state of the run",
           "[parallel][fast]") {
-  const auto group = std::make_shared<lone_group>();
-  pipeline_peer peer{group};
+  lone_group group;
+  pipeline_peer peer{&group};
   peer.begin(nn::model_part{{0, 2}}, 2, {}, "");
   peer.layout = alone;
   CHECK(peer.take_assignment(2, nn::model_part{{0, 2}}));
   REQUIRE(peer.assignment != nullptr);
   CHECK_FALSE(peer.take_assignment(2, nn::model_part{{0, 1}}));
-  group->now = {.step = 1, .state = 8};  // the run has taken a step without it
+  group.now = {.step = 1, .state = 8};  // the run has taken a step without it
   CHECK_FALSE(peer.take_assignment(2, nn::model_part{{0, 2}}));
   peer.layout = {};
   CHECK(peer.take_assignment(2, nn::model_part{{0, 1}}));  // spare
@@ -139,13 +138,13 @@ TEST_CASE("pipeline peer: it is ready for an assignment whose blocks it holds at
 }
 
 TEST_CASE("pipeline peer: a run whose blocks nobody has goes back to what is saved", "[parallel][fast]") {
-  const auto group = std::make_shared<lone_group>();
+  lone_group group;
   auto t = small_trainer();
   auto& ctx = t.context();
   const io::memory_storage disk;
   std::uint64_t due = 30;
-  if (GENERATE(false, true)) group->kept.alike = {std::as_writable_bytes(std::span{&due, 1})};
-  pipeline_peer peer{group};
+  if (GENERATE(false, true)) group.kept.alike = {std::as_writable_bytes(std::span{&due, 1})};
+  pipeline_peer peer{&group};
   peer.begin(nn::model_part{{0, 2}}, 2, io::any_storage{disk}, "blocks");
   REQUIRE(peer.begin_attempt());
   const auto own = peer.described(2, log_sink{});
@@ -157,17 +156,17 @@ TEST_CASE("pipeline peer: a run whose blocks nobody has goes back to what is sav
   REQUIRE_FALSE(none);
   CHECK(none.error().code == errc::cancelled);  // nothing is saved: it waits
 
-  group->now = {.step = 3, .state = 77};
+  group.now = {.step = 3, .state = 77};
   peer.held.assigned({0, 2}, 0);
   peer.held.moved_to(77, {});
   REQUIRE(peer.save_blocks(ctx));
-  const auto saved = group->now;
-  group->now = {.step = 5, .state = 99};
+  const auto saved = group.now;
+  group.now = {.step = 5, .state = 99};
   due = 1;
   const auto alike = peer.go_back(ctx, "step 6", parallel::missing({0, 2}));
   REQUIRE(alike);
-  CHECK(*alike == !group->kept.alike.empty());
+  CHECK(*alike == !group.kept.alike.empty());
   CHECK(due == (*alike ? 30 : 1));
-  CHECK(group->now == saved);
-  CHECK(peer.held.described(group->now, 2).holds_all({0, 2}));
+  CHECK(group.now == saved);
+  CHECK(peer.held.described(group.now, 2).holds_all({0, 2}));
 }

@@ -80,9 +80,9 @@ void run_timed_pipelines(const timed_pipelines_options& o, const Recovery& recov
       if (o.hangs && o.hangs(p.host(), computed)) p.sleep(std::chrono::hours{10});
     };
     timed_stages model{o.stages, 4, nn::model_part{{0, 1}}, block_seconds{o.unit, o.unit, o.unit, spend}};
-    auto trainer = make_trainer(std::move(model), std::move(env), trainer_options{}, comm::every_step<>{}, optim::adamw{},
-                                fault::quorum{},
-                                parallel::elastic_pipeline<Recovery>{group, {.micro_batches = o.micro_batches}, recovery});
+    auto trainer =
+        make_trainer(std::move(model), std::move(env), trainer_options{}, comm::every_step<>{}, optim::adamw{},
+                     fault::quorum{}, parallel::elastic_pipeline<Recovery>{{.micro_batches = o.micro_batches}, recovery});
     if (!trainer.start()) throw std::runtime_error{"start"};
     live(world, p, trainer, id, std::as_const(computed));
     if (++done == o.wanted) world.end_run();

@@ -53,6 +53,7 @@ TEST_CASE("pipeline place: placements that leave somebody out or in twice are re
   CHECK_THAT(refused(place_in({.placement = {{0, 1}}}, 0, 3)), Contains("exactly one place"));
   CHECK_THAT(refused(place_in({.placement = {{0, 1}, {1, 2}}}, 0, 4)), Contains("exactly one place"));
   CHECK_THAT(refused(place_in({.placement = {{0, 7}}}, 0, 2)), Contains("exactly one place"));
+  CHECK_THAT(refused(place_in({}, 0, 0)), Contains("peers that come and go"));
 }
 
 TEST_CASE("pipeline part: blocks are spread evenly, or cut where asked", "[parallel][fast]") {

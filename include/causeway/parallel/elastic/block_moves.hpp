@@ -49,7 +49,7 @@ using block_contents = std::vector<float>;
 /// place p. `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a
 /// peer sent what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
 CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
-                                       std::span<const block_move> moves, net::peer_index self,
+                                       const std::vector<block_move>& moves, net::peer_index self,
                                        std::span<const net::peer_index> index_of,
                                        const std::map<std::int64_t, block_contents>& outward,
                                        std::map<std::int64_t, block_contents>& inward);

@@ -21,14 +21,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// Who computes a block in one pipeline. Where nobody is in the place of its stage, another who keeps it does; if there is
-/// none, stage::nobody: micro-batches take detours.
-CAUSEWAY_DECL [[nodiscard]] std::uint64_t computer_of(const stage::replica& r, std::int64_t block);
-
 /// Blocks that no pipeline cuts, and who computes them.
 struct block_segment {
   nn::block_range blocks;
-  stage_holders computers;  ///< at most one in each pipeline, by how much of a batch goes through it
+  row_shares computers;
 
   CAUSEWAY_DECL [[nodiscard]] bool is_computed_by(std::uint64_t peer) const;
 };

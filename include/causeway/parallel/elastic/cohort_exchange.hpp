@@ -49,11 +49,11 @@ CAUSEWAY_DECL [[nodiscard]] std::uint64_t name_of_memory(const exchange_state& k
 
 /// The exchange of rows of the step before, among the same holders: each counts by what is behind its row, or for nothing.
 /// `all`: what everybody says.
-CAUSEWAY_DECL [[nodiscard]] exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all);
+CAUSEWAY_DECL [[nodiscard]] exchange_entry of_step_before(exchange_entry entry, const std::vector<exchange_share>& all);
 /// Whether somebody has such a row of every segment.
-CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(std::span<const block_segment> segments,
+CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(const std::vector<block_segment>& segments,
                                                const std::map<std::uint64_t, net::peer_index>& index_of,
-                                               std::span<const exchange_share> all);
+                                               const std::vector<exchange_share>& all);
 
 /// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
 /// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.

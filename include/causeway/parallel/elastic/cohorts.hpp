@@ -56,17 +56,21 @@ CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_
 CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery,
                                                      bool detours = false);
 
-/// Those who hold the same stage, and how much each has in what they exchange: of all micro-batches the part that goes
-/// through it.
-struct stage_holders {
+/// Who computes a block in one pipeline. Where nobody is in the place of its stage, another who keeps it does; if there is
+/// none, stage::nobody: micro-batches take detours.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t computer_of(const stage::replica& r, std::int64_t block);
+
+/// Peers that exchange, and how much each has in what they exchange.
+struct row_shares {
   std::vector<std::uint64_t> peers;
   std::vector<double> shares;
 };
-CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
+/// Those who compute a block, at most one in each pipeline: of all micro-batches the part that goes through each.
+CAUSEWAY_DECL [[nodiscard]] row_shares computers_of(const stage::layout& l, std::int64_t block);
 
 /// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; and of each
 /// block those of them who hold it.
-CAUSEWAY_DECL [[nodiscard]] stage_holders all_holders(const stage::layout& l);
+CAUSEWAY_DECL [[nodiscard]] row_shares all_holders(const stage::layout& l);
 CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l);
 
 namespace detail {

@@ -14,7 +14,7 @@
 #include <causeway/stage/layout.hpp>
 
 #include <cstdint>
-#include <span>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -28,7 +28,7 @@ class gathered_steps {
 
   /// Whether a step that is made in the layout of `peer` can be added, on all peers of the attempt alike: all have the same
   /// sum, or none, by what they say.
-  CAUSEWAY_DECL [[nodiscard]] bool goes_on(const pipeline_peer& peer, std::span<const exchange_share> all) const;
+  CAUSEWAY_DECL [[nodiscard]] bool goes_on(const pipeline_peer& peer, const std::vector<exchange_share>& all) const;
   /// The policy has added the step that is under way, of `samples`: whether there are enough, or the run ends with it. Else
   /// that step is over: call once.
   CAUSEWAY_DECL [[nodiscard]] bool enough_with(const pipeline_peer& peer, std::uint64_t samples, bool ends);

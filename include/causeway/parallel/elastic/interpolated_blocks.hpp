@@ -20,7 +20,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
-CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> sources_of(std::span<const stage::made_up_block> lost,
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> sources_of(const std::vector<stage::made_up_block>& lost,
                                                                const stage::layout& to, const stage::cluster_snapshot& g);
 
 /// A block's `count` parameters, from those of the blocks that it is made of. The first and the last block have more than

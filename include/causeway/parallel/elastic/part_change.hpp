@@ -124,8 +124,8 @@ class part_change {
     return static_cast<std::size_t>(ctx.model().block_length(block));
   }
 
-  CAUSEWAY_DECL result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
-                                      by_block& inward);
+  CAUSEWAY_DECL result<void> exchange(const net::message_id& id, const std::vector<block_move>& moves,
+                                      const by_block& outward, by_block& inward);
 
   block_ownership& held_;
   const step_record& record_;

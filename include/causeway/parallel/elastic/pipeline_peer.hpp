@@ -41,7 +41,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -68,7 +67,7 @@ struct pipeline_peer {
     memory_channel = 16
   };
 
-  std::shared_ptr<step_group> group;
+  step_group* group = nullptr;  ///< the trainer's, from when it starts
   block_ownership held{};
   saved_rounds saved{};
   step_attempt attempt{};  ///< the one under way
@@ -96,15 +95,15 @@ struct pipeline_peer {
 
   // ---- attempts ---------------------------------------------------------------------------------------------------------
 
-  /// `elastic`: the trainer's environment has a membership. `chunks`: the schedule's.
-  CAUSEWAY_DECL result<void> check(std::string_view who, bool elastic, std::int64_t micro_batches,
-                                   std::uint32_t chunks) const;
+  /// `chunks`: the schedule's.
+  CAUSEWAY_DECL result<void> check(std::string_view who, std::int64_t micro_batches, std::uint32_t chunks) const;
   /// Whether the model's ends are one block, and have to be.
   CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
-  /// All of these, and whether the schedule is one that the recovery policy can do with.
+  /// The trainer starts: all of these, and whether the schedule is one that the recovery policy can do with.
   template <class Recovery, class Schedule>
-  result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) const {
-    CAUSEWAY_TRY(check(who, ctx.elastic(), micro_batches, chunks));
+  result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) {
+    group = ctx.membership().steps();
+    CAUSEWAY_TRY(check(who, micro_batches, chunks));
     CAUSEWAY_TRY(check_ends(who, ctx.model().joined_ends(), Recovery::traits.joined_ends));
     const bool has_order = Recovery::traits.keeps_work || Recovery::traits.joined_ends;
     if (!has_order || std::is_same_v<Schedule, stage::one_f_one_b>) return {};
@@ -275,7 +274,7 @@ struct pipeline_peer {
   /// of all who hold any. `last`: the run ends with it.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(bool last = false) const;
   /// The same with these peers, this one among them.
-  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(stage_holders with, bool last) const;
+  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(row_shares with, bool last) const;
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;

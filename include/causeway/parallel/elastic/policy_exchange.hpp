@@ -65,8 +65,11 @@ class policy_exchange {
   void forget() noexcept { computed_ = false; }
 
   /// The layout is another, or may be: which segments this peer has to exchange.
-  result<void> take_segments(const pipeline_peer& peer, std::int64_t layers) {
+  result<void> take_segments(auto& ctx, const pipeline_peer& peer) {
+    const std::int64_t layers = ctx.model().blocks();
+    const bool tied = !table_in(ctx.model(), ctx.model().parameters().values()).empty();
     segments_ = segments_of(peer.layout, layers);
+    kept_ = peer.assignment != nullptr ? kept_runs(peer.layout, peer.place.replica, layers, tied) : std::vector<kept_run>{};
     own_.clear();
     std::vector<nn::block_range> ranges;
     for (std::size_t s = 0; s < segments_.size(); ++s) {
@@ -93,7 +96,7 @@ class policy_exchange {
 
   /// Who did not take part in the run's last step takes what the policy keeps alike. errc::not_found: nobody has it.
   result<void> bring_up(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
-                        std::span<const exchange_share> all, const exchange_share& own) {
+                        const std::vector<exchange_share>& all, const exchange_share& own) {
     const std::uint64_t state = peer.record().state;
     const auto has = [state](const exchange_share& s) { return s.state == state; };
     if (std::all_of(all.begin(), all.end(), has)) return {};
@@ -110,7 +113,7 @@ class policy_exchange {
   /// The policy may begin. What an exchange remembers counts where all who compute a segment have the same. Gives the loss
   /// of all.
   result<double> begin(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
-                       std::span<const exchange_share> all) {
+                       const std::vector<exchange_share>& all) {
     CAUSEWAY_TRY(compare_memories(ctx, peer, meetings));
     double loss = 0;
     for (const exchange_share& s : all) loss += s.loss;
@@ -160,7 +163,7 @@ class policy_exchange {
   /// Who holds blocks without computing them gets it, in f32, from who does.
   result<void> share_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
     std::uint64_t number = 0;
-    for (const kept_run& run : runs_of(ctx, peer)) {
+    for (const kept_run& run : kept_) {
       net::message_id id = meetings.named(peer, pipeline_peer::here_channel);
       id.step = mix(id.step, ++number);
       if (!takes_part(run, peer)) continue;
@@ -175,7 +178,7 @@ class policy_exchange {
   /// That part of it, into the gradient that the policy has left. Where that is none, no step is made of it.
   void complete_gradient(auto& ctx, const pipeline_peer& peer) {
     if (!moves_) return ctx.skip_inner_step();
-    for (const kept_run& run : runs_of(ctx, peer)) {
+    for (const kept_run& run : kept_) {
       if (!takes_part(run, peer) || run.peers.front() == peer.identity()) continue;
       const auto from = place_of(run, ctx.model(), std::span{mean_});
       std::copy(from.begin(), from.end(), place_of(run, ctx.model(), ctx.gradients()).begin());
@@ -196,11 +199,6 @@ class policy_exchange {
   }
   [[nodiscard]] std::span<float> place_of_segment(auto& model, std::span<float> flat) const {
     return blocks_in(flat, model.parameters().segments(), segments_[own_[at_]].blocks, model.blocks());
-  }
-  [[nodiscard]] static std::vector<kept_run> runs_of(auto& ctx, const pipeline_peer& peer) {
-    if (peer.assignment == nullptr) return {};
-    const bool tied = !table_in(ctx.model(), ctx.model().parameters().values()).empty();
-    return kept_runs(peer.layout, peer.place.replica, ctx.model().blocks(), tied);
   }
   [[nodiscard]] static bool takes_part(const kept_run& run, const pipeline_peer& peer) {
     return std::find(run.peers.begin(), run.peers.end(), peer.identity()) != run.peers.end();
@@ -261,6 +259,7 @@ class policy_exchange {
   std::vector<block_segment> segments_;  // of the layout
   std::vector<std::size_t> own_;         // which of them this peer computes
   std::size_t at_ = 0;                   // the next of these
+  std::vector<kept_run> kept_;           // in its pipeline
   std::vector<exchange_share> rows_;     // where these wait, what is behind them
   gathered_steps gathered_;
   std::vector<float> mean_;

@@ -100,11 +100,15 @@ struct block_holders {
   time_point deadline = no_deadline;
 };
 
-/// What the communication policy keeps from round to round.
+/// What the communication policy keeps from round to round, and does for who has a part of the model. The group sets
+/// `alike`, `begin_anew`, and what is as shared_state's.
 struct exchange_state {
-  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
-  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  std::vector<std::span<std::byte>> alike{};  ///< equal on all peers, whatever blocks they hold
+  /// For each parameter, the shared parameters first, in one piece; where the pieces lie changes with `divide`. None: it
+  /// cannot be divided.
+  std::function<std::vector<parameter_row>()> rows{};
+  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
   /// segment of that number, where this peer has several.
   std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
@@ -114,13 +118,16 @@ struct exchange_state {
   std::function<result<void>(std::span<const nn::block_range>)> take_segments{};
   /// Exchanges the segment of that number, while the one before it is about to end.
   std::function<result<void>(std::size_t segment)> exchange_segment{};
-  std::function<bool()> exchanges_next{};                                                ///< after the step under way
-  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
-  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
+  std::function<bool()> exchanges_next{};  ///< after the step under way
+  /// Results are a round late: whether a row waits for the next exchange.
+  std::function<std::optional<bool>()> row_waits{};
+  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
   std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
-  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
-  std::uint64_t round_samples = 0;                                   ///< as shared_state's
-  bool by_pace = false;                                              ///< likewise
+  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
+  std::function<result<void>(const block_holders&)> meet_holders{};
+  std::uint64_t round_samples = 0;  ///< as shared_state's
+  bool by_pace = false;             ///< likewise
   /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
   /// same.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 #include <limits>
-#include <span>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -41,10 +41,10 @@ class step_turns {
 };
 
 /// The turn of those who are furthest.
-CAUSEWAY_DECL [[nodiscard]] std::uint32_t furthest(std::span<const step_turn> all) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t furthest(const std::vector<step_turn>& all) noexcept;
 
 /// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
-CAUSEWAY_DECL [[nodiscard]] double missed(const step_turn& own, std::span<const step_turn> all) noexcept;
+CAUSEWAY_DECL [[nodiscard]] double missed(const step_turn& own, const std::vector<step_turn>& all) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 

@@ -45,7 +45,8 @@ struct pipeline_place {
   [[nodiscard]] std::uint32_t replicas() const noexcept { return static_cast<std::uint32_t>(group.size()); }
 };
 
-/// Where `self` of `peers` peers is.
+/// Where `self` of `peers` peers is. errc::unsupported: of none, since peers that come and go have no numbers; any other
+/// error: the options do not fit them.
 CAUSEWAY_DECL [[nodiscard]] result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
                                                             std::uint32_t peers);
 

@@ -61,7 +61,7 @@ CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const cluster_snapshot& g) 
   return runs;
 }
 
-CAUSEWAY_DECL nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made) {
+CAUSEWAY_DECL nn::block_range lost_for_good(const cluster_snapshot& g, const std::vector<made_up_block>& made) {
   for (const nn::block_range& lost : lost_runs(g)) {
     for (std::int64_t b = lost.first; b < lost.last; ++b) {
       if (std::none_of(made.begin(), made.end(), [&](const made_up_block& m) { return m.block == b; })) return lost;

@@ -17,7 +17,7 @@ CAUSEWAY_DECL std::vector<confined_pieces> residual_writers() {
 }
 
 CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
-                           std::span<const confined_pieces> pieces) {
+                           const std::vector<confined_pieces>& pieces) {
   for (std::size_t s = 0; s < parameters.segments().size(); ++s) {
     const parameter_segment& segment = parameters.segments()[s];
     const std::span<float> values{parameters.value(s), static_cast<std::size_t>(segment.size())};

@@ -12,7 +12,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<elastic_group> below)
+CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<run_group> below)
     : below_{std::move(below)} {}
 
 CAUSEWAY_LAZY basic_pipeline_group<Whole>::~basic_pipeline_group() { below_->close(below_.use_count() > 1); }
@@ -22,9 +22,10 @@ CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::
 }
 
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
-  if (state.divide) {
-    auto of_blocks = state.memory ? state.memory(0) : std::vector<std::span<std::byte>>{};
-    for (const parameter_row& row : state.rows()) {
+  state_ = std::move(state.exchange);
+  if (state_.divide) {
+    auto of_blocks = state_.memory ? state_.memory(0) : std::vector<std::span<std::byte>>{};
+    for (const parameter_row& row : state_.rows()) {
       for (const std::span<float> piece : row.pieces) of_blocks.push_back(std::as_writable_bytes(piece));
     }
     for (const std::span<std::byte> part : std::span{state.parts}.subspan(state.of_model)) {
@@ -34,23 +35,8 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
       if (std::none_of(of_blocks.begin(), of_blocks.end(), lies_there)) state_.alike.push_back(part);
     }
   }
-  state_.rows = std::move(state.rows);
-  state_.memory = std::move(state.memory);
-  state_.forget = std::move(state.forget);
-  state_.take_segments = std::move(state.take_segments);
-  state_.exchange_segment = std::move(state.exchange_segment);
-  state_.divide = std::move(state.divide);
-  state_.exchanges_next = std::move(state.exchanges_next);
-  state_.paths = state.paths;
-  state_.batch_parts = state.batch_parts;
-  state_.follow = std::move(state.follow);
-  state_.parameters_of = std::move(state.parameters_of);
-  state_.row_waits = std::move(state.row_waits);
-  state_.compute = std::move(state.compute);
-  state_.meet_holders = std::move(state.meet_holders);
   state_.round_samples = state.round_samples;
   state_.by_pace = state.by_pace;
-  state_.parts_for = std::move(state.parts_for);
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }

@@ -12,11 +12,11 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<run_group> stage,
                                                           std::shared_ptr<parallel::swarm_round> swarm)
     : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
 
-CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<run_group> stage,
                                                           std::shared_ptr<parallel::swarm_round> swarm,
                                                           io::any_storage disk, const std::string& folder)
     : basic_swarm_group{std::move(stage), std::move(swarm)} {
@@ -38,12 +38,12 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
   swarm_->meanwhile(std::move(state.meanwhile));
-  if (steps_alone() && state.batch_parts > 0) {
-    CAUSEWAY_TRY(swarm_->shares_paths(state.paths, state.follow, state.parameters_of));
+  if (steps_alone() && state.exchange.batch_parts > 0) {
+    CAUSEWAY_TRY(swarm_->shares_paths(state.exchange.paths, state.exchange.follow, state.exchange.parameters_of));
   }
-  averages_ = !steps_alone() && state.divide;
-  row_waits_ = std::move(state.row_waits);
-  auto place = std::exchange(state.compute, nullptr);
+  averages_ = !steps_alone() && state.exchange.divide;
+  row_waits_ = std::move(state.exchange.row_waits);
+  auto place = std::exchange(state.exchange.compute, nullptr);
   if (averages_) CAUSEWAY_TRY(swarm_->exchange_means(row_waits_ && row_waits_(), std::move(place)));
   if (state.stage_sums > 0 || steps_alone()) state.parts.push_back(swarm_->decision(state.stage_sums));
   parts_ = state.parts;

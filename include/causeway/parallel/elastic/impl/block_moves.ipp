@@ -45,7 +45,7 @@ CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const 
 }
 
 CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
-                                       std::span<const block_move> moves, net::peer_index self,
+                                       const std::vector<block_move>& moves, net::peer_index self,
                                        std::span<const net::peer_index> index_of,
                                        const std::map<std::int64_t, block_contents>& outward,
                                        std::map<std::int64_t, block_contents>& inward) {

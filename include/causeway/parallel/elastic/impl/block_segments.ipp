@@ -11,35 +11,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
-// Of its stage. Where micro-batches take detours, that is the same in all pipelines.
-inline std::size_t rank_of(const stage::replica& r, std::int64_t block) {
-  const auto has = [block](const stage::assignment& s) { return s.computes.first <= block && block < s.computes.last; };
-  return static_cast<std::size_t>(std::find_if(r.assignments.begin(), r.assignments.end(), has) - r.assignments.begin());
-}
-
-inline stage_holders computers_of(const stage::layout& l, std::int64_t block) {
-  stage_holders all;
-  double sum = 0;
-  const auto micro_batches = l.micro_batches_at(rank_of(l.replicas.front(), block));
-  for (std::size_t r = 0; r < l.replicas.size(); ++r) {
-    const std::uint64_t peer = computer_of(l.replicas[r], block);
-    if (peer == stage::nobody) continue;
-    all.peers.push_back(peer);
-    all.shares.push_back(micro_batches[r]);
-    sum += micro_batches[r];
-  }
-  for (double& share : all.shares) share /= sum;
-  return all;
-}
-
 inline bool begins_stage(const stage::layout& l, std::int64_t block) {
   const auto at = [block](const stage::assignment& s) { return s.computes.first == block; };
   return std::any_of(l.replicas.begin(), l.replicas.end(),
                      [&](const stage::replica& r) { return std::any_of(r.assignments.begin(), r.assignments.end(), at); });
-}
-
-inline std::vector<std::uint64_t> holders_in(const stage::replica& r, std::int64_t block) {
-  return stage::layout{{r}}.holders(block);
 }
 
 // `first`, then the others of these.
@@ -52,26 +27,16 @@ inline std::vector<std::uint64_t> led_by(std::uint64_t first, const std::vector<
 }
 
 // Who exchanges the table for the peers of a pipeline: its first stage, or of the first stages one with a part of its last.
-inline std::uint64_t exchanges_table(const stage::layout& l, const stage::replica& r, std::int64_t layers) {
+inline std::uint64_t exchanges_table(const std::vector<table_part>& parts, const stage::replica& r, std::int64_t layers) {
   const std::uint64_t first = computer_of(r, 0), last = computer_of(r, layers - 1);
   if (first != stage::nobody) return first;
-  for (const table_part& part : table_parts(l, layers)) {
-    if (part.last == last) return part.first;
-  }
-  return last;
+  const auto with = std::find_if(parts.begin(), parts.end(), [last](const table_part& p) { return p.last == last; });
+  return with != parts.end() ? with->first : last;
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::uint64_t computer_of(const stage::replica& r, std::int64_t block) {
-  for (const stage::assignment& s : r.assignments) {
-    if (s.peer != stage::nobody && s.computes.first <= block && block < s.computes.last) return s.peer;
-  }
-  const auto others = detail::holders_in(r, block);
-  return others.empty() ? stage::nobody : others.front();
-}
 
 CAUSEWAY_DECL bool block_segment::is_computed_by(std::uint64_t peer) const {
   return std::find(computers.peers.begin(), computers.peers.end(), peer) != computers.peers.end();
@@ -80,7 +45,7 @@ CAUSEWAY_DECL bool block_segment::is_computed_by(std::uint64_t peer) const {
 CAUSEWAY_DECL std::vector<block_segment> segments_of(const stage::layout& l, std::int64_t layers) {
   std::vector<block_segment> all;
   for (std::int64_t b = 0; b < layers; ++b) {
-    if (b == 0 || detail::begins_stage(l, b)) all.push_back({{b, b}, detail::computers_of(l, b)});
+    if (b == 0 || detail::begins_stage(l, b)) all.push_back({{b, b}, computers_of(l, b)});
     all.back().blocks.last = b + 1;
   }
   return all;
@@ -111,15 +76,15 @@ CAUSEWAY_DECL std::vector<table_part> table_parts(const stage::layout& l, std::i
 
 CAUSEWAY_DECL std::vector<kept_run> kept_runs(const stage::layout& l, std::size_t replica, std::int64_t layers, bool tied) {
   std::vector<kept_run> all;
-  for (const stage::replica& each : l.replicas) {
-    auto peers =
-        tied ? detail::led_by(detail::exchanges_table(l, each, layers), holders_of_table(stage::layout{{each}}, layers))
-             : std::vector<std::uint64_t>{};
+  const auto parts = tied ? table_parts(l, layers) : std::vector<table_part>{};
+  for (std::size_t each = 0; tied && each < l.replicas.size(); ++each) {
+    const std::uint64_t first = detail::exchanges_table(parts, l.replicas[each], layers);
+    auto peers = detail::led_by(first, holders_of_table(stage::layout{{l.replicas[each]}}, layers));
     if (peers.size() > 1) all.push_back({{}, true, std::move(peers)});
   }
   const stage::replica& r = l.replicas[replica];
   for (std::int64_t b = 0; b < layers; ++b) {
-    auto peers = detail::led_by(computer_of(r, b), detail::holders_in(r, b));
+    auto peers = detail::led_by(computer_of(r, b), stage::layout{{r}}.holders(b));
     if (peers.size() < 2) continue;
     const bool goes_on = !all.empty() && !all.back().table && all.back().blocks.last == b && all.back().peers == peers;
     if (!goes_on) all.push_back({{b, b}, false, std::move(peers)});

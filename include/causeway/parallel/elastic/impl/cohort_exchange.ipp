@@ -19,16 +19,16 @@ CAUSEWAY_DECL std::uint64_t name_of_memory(const exchange_state& kept, std::size
   return h.finish();
 }
 
-CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all) {
+CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, const std::vector<exchange_share>& all) {
   double sum = 0;
   for (const net::peer_index holder : entry.holders) sum += all[holder].row;
   for (std::size_t i = 0; i < entry.shares.size(); ++i) entry.shares[i] = sum > 0 ? all[entry.holders[i]].row / sum : 0;
   return entry;
 }
 
-CAUSEWAY_DECL bool have_all_rows(std::span<const block_segment> segments,
+CAUSEWAY_DECL bool have_all_rows(const std::vector<block_segment>& segments,
                                  const std::map<std::uint64_t, net::peer_index>& index_of,
-                                 std::span<const exchange_share> all) {
+                                 const std::vector<exchange_share>& all) {
   const auto has_row = [&](std::uint64_t id) { return all[index_of.at(id)].row > 0; };
   return std::all_of(segments.begin(), segments.end(), [&](const block_segment& s) {
     return std::any_of(s.computers.peers.begin(), s.computers.peers.end(), has_row);

@@ -19,6 +19,12 @@ CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
   return cut;
 }
 
+/// Of a block's stage. Where micro-batches take detours, that is the same in all pipelines.
+CAUSEWAY_DECL std::size_t rank_of(const stage::replica& r, std::int64_t block) {
+  const auto has = [block](const stage::assignment& s) { return s.computes.first <= block && block < s.computes.last; };
+  return static_cast<std::size_t>(std::find_if(r.assignments.begin(), r.assignments.end(), has) - r.assignments.begin());
+}
+
 /// The speed of the slowest of a replica's peers that know theirs; 0: none does.
 CAUSEWAY_DECL double slowest_of(const stage::replica& r, const stage::cluster_snapshot& g,
                                 std::span<const cohort_member> members) {
@@ -156,14 +162,22 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
   return fits ? made : cohort_layout{};
 }
 
-CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
-  stage_holders all;
+CAUSEWAY_DECL std::uint64_t computer_of(const stage::replica& r, std::int64_t block) {
+  for (const stage::assignment& s : r.assignments) {
+    if (s.peer != stage::nobody && s.computes.first <= block && block < s.computes.last) return s.peer;
+  }
+  const auto others = stage::layout{{r}}.holders(block);
+  return others.empty() ? stage::nobody : others.front();
+}
+
+CAUSEWAY_DECL row_shares computers_of(const stage::layout& l, std::int64_t block) {
+  row_shares all;
   double sum = 0;
-  const auto micro_batches = l.micro_batches_at(rank);
+  const auto micro_batches = l.micro_batches_at(detail::rank_of(l.replicas.front(), block));
   for (std::size_t r = 0; r < l.replicas.size(); ++r) {
-    const auto& assignments = l.replicas[r].assignments;
-    if (assignments.empty() || assignments[rank].peer == stage::nobody) continue;
-    all.peers.push_back(assignments[rank].peer);
+    const std::uint64_t peer = computer_of(l.replicas[r], block);
+    if (peer == stage::nobody) continue;
+    all.peers.push_back(peer);
     all.shares.push_back(micro_batches[r]);
     sum += micro_batches[r];
   }
@@ -171,15 +185,16 @@ CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t
   return all;
 }
 
-CAUSEWAY_DECL stage_holders all_holders(const stage::layout& l) {
-  stage_holders all;
-  double sum = 0;
-  for (const stage::replica& r : l.replicas) sum += r.assignments.empty() ? 0 : r.micro_batches;
+CAUSEWAY_DECL row_shares all_holders(const stage::layout& l) {
+  row_shares all;
+  const auto firsts = computers_of(l, 0);
+  auto share = firsts.shares.begin();  // of each replica that somebody is in
   for (const stage::replica& r : l.replicas) {
     for (const stage::assignment& s : r.assignments) {
       all.peers.push_back(s.peer);
-      all.shares.push_back(r.micro_batches / sum);
+      all.shares.push_back(*share);
     }
+    if (!r.assignments.empty()) ++share;
   }
   return all;
 }

@@ -23,7 +23,7 @@ CAUSEWAY_DECL std::uint64_t gathered_steps::name(const step_record& now) const {
   return is_of(now) ? mix(mix(of_, layout_), mix(steps_, samples_), exchanges_) | 1U : 0;
 }
 
-CAUSEWAY_DECL bool gathered_steps::goes_on(const pipeline_peer& peer, std::span<const exchange_share> all) const {
+CAUSEWAY_DECL bool gathered_steps::goes_on(const pipeline_peer& peer, const std::vector<exchange_share>& all) const {
   const std::uint64_t ours = name(peer.record());
   const auto has_ours = [ours](const exchange_share& s) { return s.gathered == ours; };
   return std::all_of(all.begin(), all.end(), has_ours) && (ours == 0 || layout_ == name_of(peer.layout));

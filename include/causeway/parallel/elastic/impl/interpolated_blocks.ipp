@@ -10,7 +10,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const stage::made_up_block> lost, const stage::layout& to,
+CAUSEWAY_DECL std::vector<block_move> sources_of(const std::vector<stage::made_up_block>& lost, const stage::layout& to,
                                                  const stage::cluster_snapshot& g) {
   std::vector<block_move> moves;
   for (net::peer_index p = 0; p < g.peers.size(); ++p) {

@@ -19,7 +19,7 @@ CAUSEWAY_DECL part_change::part_change(block_ownership& held, const step_record&
       made_{std::move(made)},
       sources_{sources_of(made_, to, inventory.snapshot)} {}
 
-CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
+CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, const std::vector<block_move>& moves,
                                                  const by_block& outward, by_block& inward) {
   return move_blocks(roads_.transport, id, roads_.deadline, moves, inventory_.self, inventory_.index_of, outward, inward);
 }

@@ -13,9 +13,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elastic, std::int64_t micro_batches,
+CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, std::int64_t micro_batches,
                                                 std::uint32_t chunks) const {
-  if (group == nullptr || !elastic) {
+  if (group == nullptr) {
     return fail(errc::invalid_argument, std::string{who},
                 "it needs a membership: let environment::group be a member of all peers (train/member.hpp)");
   }
@@ -131,13 +131,13 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
   if (assignment == nullptr) return entry({{identity()}, {1.0}}, last);
-  if (!by_block) return entry(holders_of_stage(layout, place.rank), last);
+  if (!by_block) return entry(computers_of(layout, assignment->computes.first), last);
   exchange_entry all = entry(all_holders(layout), last);
   all.blocks = holders_of_blocks(layout);
   return all;
 }
 
-CAUSEWAY_DECL exchange_entry pipeline_peer::entry(stage_holders with, bool last) const {
+CAUSEWAY_DECL exchange_entry pipeline_peer::entry(row_shares with, bool last) const {
   exchange_entry entry{.attempt = attempt, .last = last};
   const auto& slots = layout.replicas;
   for (std::size_t s = 0; s < slots.size() && group->state().paths > 0; ++s) {
@@ -173,7 +173,7 @@ CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collecti
   options.deadline = attempt.deadline;
   std::vector<double> all(peers.size() * values.size());
   const auto own = std::span{all}.subspan(peers.self() * values.size(), values.size());
-  const bool counts = assignment != nullptr && holders_of_stage(layout, place.rank).peers.front() == identity();
+  const bool counts = assignment != nullptr && computers_of(layout, assignment->computes.first).peers.front() == identity();
   if (counts) std::copy(values.begin(), values.end(), own.begin());
   if (peers.size() > 1) {
     CAUSEWAY_TRY(collective::all_gather(peers, named(sums_channel, sums++), std::as_bytes(own),

@@ -27,13 +27,13 @@ CAUSEWAY_DECL void step_turns::came_to(double sum) noexcept {
   last_ = sum;
 }
 
-CAUSEWAY_DECL std::uint32_t furthest(std::span<const step_turn> all) noexcept {
+CAUSEWAY_DECL std::uint32_t furthest(const std::vector<step_turn>& all) noexcept {
   std::uint32_t most = 0;
   for (const step_turn& t : all) most = std::max(most, t.order());
   return most;
 }
 
-CAUSEWAY_DECL double missed(const step_turn& own, std::span<const step_turn> all) noexcept {
+CAUSEWAY_DECL double missed(const step_turn& own, const std::vector<step_turn>& all) noexcept {
   for (const step_turn& t : all) {
     if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
   }

@@ -42,6 +42,10 @@ CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::pe
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self, std::uint32_t peers) {
+  if (peers == 0) {
+    return fail(errc::unsupported, "pipeline",
+                "peers that come and go have no number here; use fault::quorum, or a fixed set");
+  }
   CAUSEWAY_ASSIGN(const auto rows, detail::placement_of(o, peers));
   CAUSEWAY_TRY(detail::check_placement(rows, peers));
   pipeline_place at;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+#ifndef CAUSEWAY_TRAIN_RUN_GROUP_HPP
+#define CAUSEWAY_TRAIN_RUN_GROUP_HPP
 
 // Who is there, as the context asks it: a membership that changes during a run (train/member.hpp, over net::fabric), or a
 // fixed set of peers (train/fixed_group.hpp).
@@ -43,30 +43,7 @@ struct shared_state {
   bool by_pace = false;  ///< they come when the quickest has done enough
   /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
-  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
-  /// with `divide`. None: it cannot be divided.
-  std::function<std::vector<parameter_row>()> rows{};
-  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
-  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it. Of the
-  /// segment of that number, where there are several.
-  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
-  std::function<result<void>(std::size_t segment)> forget{};
-  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};  ///< as exchange_state's
-  std::function<result<void>(std::size_t segment)> exchange_segment{};            ///< likewise
-  /// Where they may: whether an exchange comes after the step under way.
-  std::function<bool()> exchanges_next{};
-  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
-  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
-  std::uint32_t batch_parts = 0;  ///< as exchange_state's
-  std::function<bool(std::optional<std::uint32_t>)> follow{};
-  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
-  /// Results are a round late: whether a row waits for the next exchange.
-  std::function<std::optional<bool>()> row_waits{};
-  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
-  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
-  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
-  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
+  parallel::exchange_state exchange{};  ///< what the policy keeps, and does for who has a part of the model
   /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
   std::function<void()> meanwhile{};
   /// Once this peer is in, a round begins only after it has done its part, or others instead: so it never waits for one to
@@ -78,20 +55,20 @@ struct shared_state {
 
 /// What a policy of paths, or regions, does where its group says who is on which.
 template <class Comm, class Context>
-void follow_with(shared_state& state, Comm& comm, Context& ctx) {
+void follow_with(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
   state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
 }
 /// And one with comm_traits::trains_paths.
 template <class Comm, class Context>
-void share_paths(shared_state& state, Comm& comm, Context& ctx) {
+void share_paths(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
   follow_with(state, comm, ctx);
 }
 
 /// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
 template <class Comm, class Context>
-void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
+void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.rows = [&comm] { return comm.block_rows(); };
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
   state.memory = [&comm](std::size_t) { return comm.memory(); };
@@ -149,9 +126,9 @@ struct round_entry {
 };
 
 /// Thread safety: all calls from the trainer's thread.
-class elastic_group {
+class run_group {
  public:
-  virtual ~elastic_group() = default;
+  virtual ~run_group() = default;
 
   /// A number that stays the same for this peer across restarts.
   [[nodiscard]] virtual std::uint64_t identity() const = 0;
@@ -187,7 +164,7 @@ class elastic_group {
   [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
   /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
   [[nodiscard]] virtual bool run_ends() const { return false; }
-  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
+  /// Whether a peer's part of the model may change, with what the policy keeps for it (parallel::exchange_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
   /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
   [[nodiscard]] virtual bool rows_by_block() const { return false; }
@@ -260,8 +237,7 @@ class opened_group {
  public:
   opened_group() = default;
   /// `holders`: of the group, among those that go with this object; without it.
-  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
-      : group_{std::move(group)}, holders_{holders + 1} {}
+  explicit opened_group(std::shared_ptr<run_group> group, long holders) : group_{std::move(group)}, holders_{holders + 1} {}
   opened_group(opened_group&&) noexcept = default;
   opened_group& operator=(opened_group&& other) noexcept {
     std::swap(group_, other.group_);
@@ -273,10 +249,10 @@ class opened_group {
   }
 
  private:
-  std::shared_ptr<elastic_group> group_;
+  std::shared_ptr<run_group> group_;
   long holders_ = 0;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
 
-#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+#endif  // CAUSEWAY_TRAIN_RUN_GROUP_HPP

@@ -117,8 +117,6 @@ inline duration exponential(duration mean, rng& draws) { return from_seconds(-se
 
 CAUSEWAY_DECL duration between(duration least, duration most, rng& draws);
 
-CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws);
-
 /// Adds the faults of one profile to a plan. Each host and each kind of fault has draws of its own, so that another rate
 /// for one changes nothing for the others.
 class plan_writer {

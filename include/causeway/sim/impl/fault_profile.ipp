@@ -62,10 +62,6 @@ CAUSEWAY_DECL duration between(duration least, duration most, rng& draws) {
                    duration{static_cast<std::int64_t>(draws.below(static_cast<std::uint64_t>((most - least).count()) + 1))};
 }
 
-CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws) {
-  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draws.below(i)]);
-}
-
 CAUSEWAY_DECL plan_writer::plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon,
                                        std::uint64_t seed)
     : profile_{profile}, hosts_{hosts}, last_{horizon - duration{1}}, seed_{seed} {}
@@ -256,7 +252,7 @@ CAUSEWAY_DECL fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t h
   const duration step = length / (2 * count);
   fault_plan plan;
   const auto go_through = [&](fault_kind kind, time_point at) {
-    detail::shuffle(cut, draws);
+    shuffle(cut, draws);
     for (const std::uint32_t host : cut) {
       std::vector<std::uint32_t> others;
       for (std::uint32_t other = 0; other < hosts; ++other) {

@@ -31,17 +31,13 @@ CAUSEWAY_DECL fault_profile hostile_profile() {
           .scarce_most = seconds{10}};
 }
 
-CAUSEWAY_DECL fault_profile harsh_profile(lifetime life) {
-  return {.kill_every = std::chrono::minutes{20},
-          .life = life,
-          .partition_every = std::chrono::hours{1},
-          .stragglers = 0.05,
-          .slowdown = 3};
+CAUSEWAY_DECL fault_profile harsh_profile() {
+  return {
+      .kill_every = std::chrono::minutes{20}, .partition_every = std::chrono::hours{1}, .stragglers = 0.05, .slowdown = 3};
 }
 
-CAUSEWAY_DECL fault_profile datacentre_profile(lifetime life) {
+CAUSEWAY_DECL fault_profile datacentre_profile() {
   return {.kill_every = std::chrono::hours{24},
-          .life = life,
           .down_least = std::chrono::minutes{2},
           .down_most = std::chrono::minutes{10},
           .partition_every = std::chrono::hours{24},

@@ -28,7 +28,6 @@ struct mirror_core {
       sent{};  ///< since then, to the first audience, less what others told this peer for it: its own changes
   std::vector<mirror_audience> audiences = std::vector<mirror_audience>(1);
   std::uint64_t clock = 0;       ///< that it has told the others of
-  std::uint64_t barriers = 0;    ///< that it has sent since it was built
   bool outlives_others = false;  ///< who is lost is told no more, and no error
   bool passes_on = false;        ///< it was told what another audience does not know yet
 
@@ -153,7 +152,6 @@ struct mirror_core {
     CAUSEWAY_TRY(m.line->sweep());
     if (any && m.line->is_sending()) {
       m.say(mirror_word::barrier, clock + 1);
-      ++barriers;
     }
     m.line->send(message);
     return {};

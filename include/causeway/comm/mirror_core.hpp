@@ -150,9 +150,7 @@ struct mirror_core {
   // Where a line has not carried what went before, a barrier goes first.
   result<void> send(mirror& m, const std::vector<std::byte>& message, bool any) {
     CAUSEWAY_TRY(m.line->sweep());
-    if (any && m.line->is_sending()) {
-      m.say(mirror_word::barrier, clock + 1);
-    }
+    if (any && m.line->is_sending()) m.say(mirror_word::barrier, clock + 1);
     m.line->send(message);
     return {};
   }

@@ -27,7 +27,6 @@ result<void> measure_updates(meter& m) {
   CAUSEWAY_TRY(element("AdamW, bf16 copy", 30, cuda::adamw_body{p.data(), g.data(), u.data(), v.data(), how, copy.data()}));
   CAUSEWAY_TRY(element("Muon, momentum", 20, cuda::muon_momentum_body{v.data(), g.data(), u.data()}));
   CAUSEWAY_TRY(element("y = a y + b x", 12, cuda::blend_body{p.data(), 1.0F, g.data(), 0.0F}));
-  CAUSEWAY_TRY(element("lerp", 12, cuda::lerp_body{p.data(), g.data(), 0.0F}));
   CAUSEWAY_TRY(element("scale", 8, cuda::scale_body{p.data(), 1.0F}));
   CAUSEWAY_TRY(element("fill", 4, cuda::fill_body{v.data(), 0.0F}));
   CAUSEWAY_ASSIGN(auto norm, m.random<float>(2));

@@ -168,7 +168,7 @@ outcome train(const options& o, const text_windows& text, const any_activations&
         if (s % per_epoch == 0) {
           std::iota(order.begin(), order.end(), 0U);
           rng draw{seed, s};
-          for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+          causeway::shuffle(order, draw);
           last = 0;
         }
         const std::vector<std::uint64_t> ids{order.begin() + static_cast<std::ptrdiff_t>(s % per_epoch) * sequences,

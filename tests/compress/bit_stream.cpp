@@ -14,7 +14,9 @@ namespace {
 
 std::vector<std::byte> packed(const std::vector<std::uint32_t>& codes, unsigned bits) {
   std::vector<std::byte> bytes(bytes_of_bits(codes.size() * bits));
-  pack_codes(codes, bits, bytes);
+  bit_writer out{bytes};
+  for (const std::uint32_t code : codes) out.put(code, bits);
+  out.finish();
   return bytes;
 }
 
@@ -37,9 +39,10 @@ TEST_CASE("bit stream: numbers of every width come back, and fill no byte more t
       if (count > 0) codes.back() = static_cast<std::uint32_t>((std::uint64_t{1} << bits) - 1);
       const auto bytes = packed(codes, bits);
       CHECK(bytes.size() == (count * bits + 7) / 8);
-      unpack_codes(bytes, bits, back);
+      const bit_reader in{bytes};
+      for (std::size_t i = 0; i < count; ++i) back[i] = in.get(i * bits, bits);
       CHECK(back == codes);
-      CHECK(bit_reader{bytes}.zero_from(count * bits));
+      CHECK(in.zero_from(count * bits));
     }
   }
 }

@@ -95,7 +95,9 @@ TEST_CASE("index sets: indices that repeat, descend or leave the range are refus
   const index_layout packed = layout_of(index_form::packed, 3, 100);  // seven bits
   const auto reads = [&](const std::vector<std::uint32_t>& codes) {
     std::vector<std::byte> bytes(3);
-    pack_codes(codes, 7, bytes);
+    bit_writer out{bytes};
+    for (const std::uint32_t c : codes) out.put(c, 7);
+    out.finish();
     return read_indices(bit_reader{bytes}, 0, packed, room);
   };
   CHECK(reads({0, 50, 99}));

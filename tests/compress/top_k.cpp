@@ -170,7 +170,9 @@ TEST_CASE("top-k: indices no encoder writes are refused", "[compress][fast]") {
   std::vector<std::uint32_t> kept;
   const auto code = [&](const std::vector<std::uint32_t>& indices, unsigned last_byte = 0) {
     std::vector<std::byte> bytes(3);
-    pack_codes(indices, 7, bytes);
+    bit_writer out{bytes};
+    for (const std::uint32_t index : indices) out.put(index, 7);
+    out.finish();
     bytes[2] |= static_cast<std::byte>(last_byte);
     const auto outcome = sparsifier.read(ctx, bytes, 100, kept);
     return outcome ? errc{} : outcome.error().code;

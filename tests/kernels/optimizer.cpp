@@ -93,8 +93,8 @@ TEST_CASE("sgd, momentum and nesterov updates: are their equations, the same bit
     const auto plain = same_everywhere(size, [&](state& s, thread_pool& pool, simd_level level) {
       sgd_update(pool, s.p.data(), s.g.data(), s.count(), c, level);
     });
-    const auto momentum = same_everywhere(size, [&](state& s, thread_pool& pool, simd_level level) {
-      momentum_update(pool, s.p.data(), s.g.data(), s.m.data(), s.count(), c, level);
+    const auto momentum = same_everywhere(size, [&](state& s, thread_pool&, simd_level level) {
+      momentum_update(s.p.data(), s.g.data(), s.m.data(), s.count(), c, level);
     });
     const auto nesterov = same_everywhere(size, [&](state& s, thread_pool& pool, simd_level level) {
       nesterov_update(pool, s.p.data(), s.g.data(), s.m.data(), s.count(), c, level);

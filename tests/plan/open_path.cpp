@@ -57,7 +57,7 @@ TEST_CASE("with more places the way along a line is found, and random ones come 
   constexpr std::size_t n = 20;
   std::vector<std::size_t> at(n);
   std::iota(at.begin(), at.end(), std::size_t{0});
-  for (std::size_t i = n; i > 1; --i) std::swap(at[i - 1], at[draw.below(i)]);
+  shuffle(at, draw);
   std::vector<double> costs(n * n);
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) {

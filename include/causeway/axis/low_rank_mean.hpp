@@ -105,7 +105,6 @@ class low_rank_exchange {
   CAUSEWAY_DECL void expand_factors(const collective::exchange_row& row, thread_pool& pool);
   CAUSEWAY_DECL void expand_piece(const piece& p, std::span<float> row, thread_pool& pool);
   CAUSEWAY_DECL void note_factors();
-  CAUSEWAY_DECL void to_unit_length(std::span<float> factor, std::size_t length) const;
 
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
   CAUSEWAY_DECL void leave_residual(const collective::exchange_row& row);

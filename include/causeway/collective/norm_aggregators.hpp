@@ -51,8 +51,6 @@ std::vector<tensor_piece> tensors_of(const MessageContext auto& ctx, std::size_t
   return all;
 }
 
-CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x);
-
 CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x);
 
 inline constexpr double no_norm = -1;  ///< of a tensor that does not count
@@ -107,7 +105,7 @@ struct radial_directional {
       const std::span<float> sum = tensors[t].of(all.out);
       double factor = 1 / all.total_weight;
       if (!tensors[t].embedding) {
-        const double length = detail::norm_of(pool, sum);
+        const double length = kernels::euclidean_norm(pool, sum);
         factor = length > 0 ? radius[t] / all.total_weight / length : 0;
       }
       if (!detail::scale_finite(pool, sum, static_cast<float>(factor))) return refusal{all.peers, errc::non_finite};
@@ -125,7 +123,7 @@ struct radial_directional {
       detail::add_scaled(pool, t.of(all.out), weight, x);
       return 0;
     }
-    const double norm = detail::norm_of(pool, x);
+    const double norm = kernels::euclidean_norm(pool, x);
     const double factor = weight / norm;
     if (norm > 0 && factor <= double{std::numeric_limits<float>::max()}) detail::add_scaled(pool, t.of(all.out), factor, x);
     return weight * norm;
@@ -179,7 +177,7 @@ struct median_norm_clip {
       const bool decoded = !detail::decode_one(all, m, all.scratch);
       for (const detail::tensor_piece& t : tensors) {
         const std::span<const float> x = t.of(all.scratch);
-        const double norm = decoded ? detail::norm_of(pool, x) : dropped;
+        const double norm = decoded ? kernels::euclidean_norm(pool, x) : dropped;
         // No value can be larger than the norm: few tensors are looked at twice.
         norms.push_back(norm <= double{largest} || is_within(x) ? norm : dropped);
       }
@@ -239,7 +237,7 @@ struct clipped_contributor_mean {
     std::vector<double> norms;
     for (const peer_message& m : all.messages) {
       if (auto bad = detail::decode_weighted(all, m, 1.0F, row, {})) return bad;
-      for (const detail::tensor_piece& t : tensors) norms.push_back(detail::norm_of(all.context.pool, t.of(row)));
+      for (const detail::tensor_piece& t : tensors) norms.push_back(kernels::euclidean_norm(all.context.pool, t.of(row)));
     }
     const std::vector<double> limits = detail::median_norms(norms, tensors.size());
     auto own = norms.begin();

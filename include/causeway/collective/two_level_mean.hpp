@@ -83,7 +83,6 @@ class two_level_mean {
   /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
   void set_label(const region_label& label) { label_ = label, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
-  [[nodiscard]] Across& across() noexcept { return across_; }
 
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row,

@@ -96,7 +96,6 @@ class by_site {
   explicit by_site(by_site_options options = {}, Across across = Across{}, std::shared_ptr<collective::site> close = {})
       : options_{std::move(options)}, across_{std::move(across)}, close_{std::move(close)} {}
 
-  [[nodiscard]] Across& across() noexcept { return across_; }
   /// The peers of this site, after `start`.
   [[nodiscard]] const std::vector<net::peer_index>& members() const noexcept { return options_.sites[site_]; }
 

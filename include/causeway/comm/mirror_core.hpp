@@ -28,7 +28,6 @@ struct mirror_core {
       sent{};  ///< since then, to the first audience, less what others told this peer for it: its own changes
   std::vector<mirror_audience> audiences = std::vector<mirror_audience>(1);
   std::uint64_t clock = 0;       ///< that it has told the others of
-  std::uint64_t barriers = 0;    ///< that it has sent since it was built
   bool outlives_others = false;  ///< who is lost is told no more, and no error
   bool passes_on = false;        ///< it was told what another audience does not know yet
 
@@ -151,10 +150,7 @@ struct mirror_core {
   // Where a line has not carried what went before, a barrier goes first.
   result<void> send(mirror& m, const std::vector<std::byte>& message, bool any) {
     CAUSEWAY_TRY(m.line->sweep());
-    if (any && m.line->is_sending()) {
-      m.say(mirror_word::barrier, clock + 1);
-      ++barriers;
-    }
+    if (any && m.line->is_sending()) m.say(mirror_word::barrier, clock + 1);
     m.line->send(message);
     return {};
   }

@@ -155,8 +155,6 @@ class mirrors {
 
   /// Steps that this peer has told the others of.
   [[nodiscard]] std::uint64_t clock() const noexcept { return core_.clock; }
-  /// Barriers that it has sent since it was built.
-  [[nodiscard]] std::uint64_t barriers() const noexcept { return core_.barriers; }
   /// This peer's copy without what it has not sent; of a hub, to its group.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return core_.audiences[0].copy; }
 

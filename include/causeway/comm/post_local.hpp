@@ -5,7 +5,6 @@
 // Synchronous first steps before rounds of local ones: post-local SGD (Lin et al. 2018, arXiv 1808.07217), and the warm-up
 // steps of EDiT's authors' code.
 
-#include <causeway/comm/look_ahead.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/policy/concepts.hpp>

@@ -5,7 +5,6 @@
 // Two communication policies in one run, one after the other in every hook: SPARTA between the rounds of DiLoCo, a mean of
 // the inner optimizer's moments beside one of parameters.
 
-#include <causeway/comm/look_ahead.hpp>
 #include <causeway/comm/stacked_turns.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/policy/concepts.hpp>

@@ -94,23 +94,6 @@ class bit_reader {
   std::span<const std::byte> bytes_;
 };
 
-/// All of `codes`, `bits` each, in bytes_of_bits(codes.size() · bits) bytes.
-inline void pack_codes(std::span<const std::uint32_t> codes, unsigned bits, std::span<std::byte> room) {
-  bit_writer out{room};
-  for (const std::uint32_t code : codes) out.put(code, bits);
-  out.finish();
-}
-
-/// What pack_codes packed. Missing bytes read as zeros.
-inline void unpack_codes(std::span<const std::byte> bytes, unsigned bits, std::span<std::uint32_t> codes) {
-  const bit_reader in{bytes};
-  std::size_t at = 0;
-  for (std::uint32_t& code : codes) {
-    code = in.get(at, bits);
-    at += bits;
-  }
-}
-
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
 #endif  // CAUSEWAY_COMPRESS_BIT_STREAM_HPP

@@ -8,7 +8,6 @@
 // can have bits to spare, and those are zero.
 
 #include <causeway/kernels/simd_math.hpp>
-#include <causeway/kernels/targets.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -15,15 +15,12 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
-#include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>

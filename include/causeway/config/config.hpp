@@ -42,7 +42,6 @@
 #define CAUSEWAY_INLINE inline
 #endif
 
-#define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
 

@@ -8,7 +8,9 @@
 #include <causeway/config/config.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -76,6 +78,12 @@ class rng {
   std::uint64_t stream_;
   std::uint64_t position_ = 0;
 };
+
+/// Puts `items` into a random order, each equally likely.
+template <class Items>
+constexpr void shuffle(Items& items, rng& draw) {
+  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draw.below(i)]);
+}
 
 /// A stream number from a few integers, so that (purpose, epoch, peer) never collide by accident.
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) noexcept {

@@ -11,7 +11,6 @@
 #include <causeway/kernels/rows.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace cuda {

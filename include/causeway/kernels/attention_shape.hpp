@@ -26,6 +26,12 @@ struct attention_shape {
   float scale = 1.0F;
 };
 
+inline void expect_valid(const attention_shape& s) {
+  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
+  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
+  (void)s;
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
 #endif  // CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP

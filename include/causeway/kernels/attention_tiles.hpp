@@ -12,7 +12,6 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/kernels/cpu_features.hpp>
-#include <causeway/tensor/dtype.hpp>
 
 #include <algorithm>
 #include <bit>

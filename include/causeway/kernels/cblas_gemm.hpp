@@ -15,7 +15,6 @@
 #include <causeway/kernels/packed_gemm_blocking.hpp>
 #include <causeway/kernels/packed_gemm_finish.hpp>
 #include <causeway/kernels/targets.hpp>
-#include <causeway/tensor/dtype.hpp>
 #include <causeway/tensor/scratch.hpp>
 
 #if defined(CAUSEWAY_HAS_CBLAS)

@@ -13,7 +13,6 @@
 #include <causeway/kernels/targets.hpp>
 
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {

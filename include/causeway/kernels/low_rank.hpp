@@ -229,6 +229,16 @@ inline void low_rank_expand(thread_pool& pool, const low_rank_shape& shape, std:
                    });
 }
 
+/// Each vector of `length` values over its own length + epsilon, in place.
+inline void to_unit_length(std::span<float> vectors, std::size_t length, float epsilon) {
+  for (std::size_t at = 0; at < vectors.size(); at += length) {
+    double sum = 0;
+    for (std::size_t i = at; i < at + length; ++i) sum += double{vectors[i]} * double{vectors[i]};
+    const float over = static_cast<float>(std::sqrt(sum)) + epsilon;
+    for (std::size_t i = at; i < at + length; ++i) vectors[i] /= over;
+  }
+}
+
 /// Gram-Schmidt, twice, in place: `factor` becomes orthonormal vectors of `length` values that span what they spanned. A
 /// vector that adds nothing (a matrix of lower rank, a round of zeros) is replaced by a direction that all peers agree on,
 /// so that the next round can use it; without that a warm start would lose it for good. errc::non_finite when a value is

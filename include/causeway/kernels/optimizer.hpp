@@ -75,9 +75,6 @@ CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::
 CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
                                    simd_level level = detect_simd_level());
 
-CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
-
 /// PyTorch's Nesterov: g += wd·p; u = mu·u + g; p -= lr·(g + mu·u). Moves 20 bytes an element. On the calling thread.
 CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
                                    simd_level level = detect_simd_level());

@@ -8,7 +8,6 @@
 #include <causeway/config/config.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
-#include <causeway/tensor/dtype.hpp>
 
 #include <cstdint>
 

@@ -11,6 +11,7 @@
 #include <causeway/kernels/targets.hpp>
 
 #include <cstdint>
+#include <span>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
@@ -24,6 +25,9 @@ CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std:
 /// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
 CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
                                     simd_level level = detect_simd_level());
+
+/// The square root of `sum_of_squares`.
+CAUSEWAY_DECL double euclidean_norm(thread_pool& pool, std::span<const float> x);
 
 /// Whether no element is NaN or infinite. Reads 4 bytes an element.
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count,

@@ -110,7 +110,6 @@ class follower {
   [[nodiscard]] net::peer_id lost_leader() const noexcept { return lost_; }
   [[nodiscard]] time_point leaderless_since() const noexcept { return leaderless_since_; }
   [[nodiscard]] bool has_left() const noexcept { return left_; }
-  [[nodiscard]] bool leaving() const noexcept { return leaving_; }
   [[nodiscard]] bool is_ready() const noexcept { return ready_; }
   [[nodiscard]] const std::string& excluded() const noexcept { return excluded_; }
   [[nodiscard]] const heartbeat& last_beat() const noexcept { return beat_; }

@@ -7,7 +7,6 @@
 // mistake the other's messages, records or samples for its own. Its first record names the other's last as its parent.
 
 #include <causeway/core/clock.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/membership/acceptor.hpp>
 #include <causeway/membership/durable_record.hpp>
 #include <causeway/membership/history.hpp>

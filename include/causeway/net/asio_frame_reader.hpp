@@ -6,7 +6,6 @@
 // a frame means is the link's business. Pure bookkeeping: the link reads.
 
 #include <causeway/core/result.hpp>
-#include <causeway/net/asio_library.hpp>
 #include <causeway/net/asio_stream.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/inbox.hpp>

@@ -9,7 +9,6 @@
 #define ASIO_STANDALONE
 #endif
 
-#include <causeway/core/result.hpp>
 #include <causeway/net/endpoint.hpp>
 
 #include <asio/buffer.hpp>

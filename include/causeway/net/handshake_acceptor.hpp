@@ -84,8 +84,6 @@ class handshake_acceptor {
   /// Ends everything. Only when nobody runs the event loop any more.
   CAUSEWAY_DECL void lock_up();
 
-  [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
-
  private:
   /// A connection on its way to become a link or a stream.
   struct meeting {

@@ -84,7 +84,6 @@ class inbox {
   CAUSEWAY_DECL void refuse_before(std::uint32_t epoch);
 
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_; }
-  [[nodiscard]] bool wants_anything() const noexcept { return !open_.empty(); }
 
  private:
   static constexpr std::size_t remembered_cancels = 256;

@@ -32,8 +32,6 @@ class link_transport {
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
-  [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
-  [[nodiscard]] peer_index link_of(peer_index rank) const noexcept { return links_[rank]; }
 
   CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 

@@ -14,7 +14,6 @@
 #include <causeway/net/mpi_world.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -46,7 +46,6 @@ template <class Family, class BackendType = kernels::cpu_backend>
   requires kernels::Backend<BackendType>
 class language_model {
  public:
-  using family_type = Family;
   using options_type = typename Family::options_type;
   using backend_type = BackendType;
   using tape_type = autograd::tape<BackendType>;

@@ -5,7 +5,6 @@
 // What a model of modules sorts documents by (DiPaCo: Douillard et al. 2024, section 2.4): the mean of what the last block
 // of a model makes of a document's first tokens.
 
-#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/tensor/tensor.hpp>
 

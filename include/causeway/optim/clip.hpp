@@ -21,8 +21,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 /// The Euclidean norm of all gradients. Reads 4 bytes an element. NaN or infinite if a gradient is, or if the norm itself
 /// is beyond f32.
 inline float global_norm(thread_pool& pool, std::span<const float> gradients) {
-  const auto count = static_cast<std::int64_t>(gradients.size());
-  return static_cast<float>(std::sqrt(kernels::sum_of_squares(pool, gradients.data(), count)));
+  return static_cast<float>(kernels::euclidean_norm(pool, gradients));
 }
 
 /// The factor that brings `norm` down to `max_norm`: at most 1, and 1 where clipping is off (max_norm <= 0).

@@ -127,7 +127,7 @@ class dion {
     kernels::low_rank_right(pool, shape, b, left, right);
     kernels::low_rank_expand(pool, shape, left, right, x);
     kernels::axpy(pool, momentum, options_.momentum - 1.0F, x.data(), s.size());
-    to_unit_length(right, shape.columns);
+    kernels::to_unit_length(right, shape.columns, options_.epsilon);
     kernels::low_rank_expand(pool, shape, left, right, x);
     take(pool, view, s, x.data(), step);
   }
@@ -138,15 +138,6 @@ class dion {
     const float wide = std::sqrt(static_cast<float>(s.rows) / static_cast<float>(s.columns));
     kernels::sgd_update(pool, view.values.data() + s.offset, update, s.size(),
                         {step.learning_rate, 0.0F, options_.weight_decay, wide});
-  }
-
-  void to_unit_length(std::span<float> vectors, std::size_t length) const {
-    for (std::size_t at = 0; at < vectors.size(); at += length) {
-      double sum = 0;
-      for (std::size_t i = at; i < at + length; ++i) sum += double{vectors[i]} * double{vectors[i]};
-      const float over = static_cast<float>(std::sqrt(sum)) + options_.epsilon;
-      for (std::size_t i = at; i < at + length; ++i) vectors[i] /= over;
-    }
   }
 
   dion_options options_;

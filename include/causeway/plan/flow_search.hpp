@@ -14,7 +14,6 @@
 // before the next peer acts: there messages take milliseconds and peers act every two seconds.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/plan/link_matrix.hpp>
 

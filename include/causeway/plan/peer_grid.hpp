@@ -6,7 +6,6 @@
 // depth share it.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 
 #include <cstddef>
 #include <cstdint>

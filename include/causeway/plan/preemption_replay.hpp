@@ -8,7 +8,6 @@
 // once, and a checkpoint that is gone back to takes back what came after it.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/plan/preemption_trace.hpp>
 #include <causeway/plan/recovery.hpp>
 

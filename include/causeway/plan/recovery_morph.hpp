@@ -8,7 +8,6 @@
 // none.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/result.hpp>
 #include <causeway/plan/recovery.hpp>
 #include <causeway/plan/varuna_search.hpp>
 

@@ -11,7 +11,6 @@
 // (SkipPipe), and peers and the ways between them may differ: then they have their own seconds.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/stage_costs.hpp>
 

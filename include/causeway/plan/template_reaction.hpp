@@ -9,7 +9,6 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/plan/template_choice.hpp>
 #include <causeway/plan/templates.hpp>
 
 #include <cstddef>

@@ -7,7 +7,6 @@
 // uses).
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/plan/pipeline_clock.hpp>
 #include <causeway/plan/schedule.hpp>

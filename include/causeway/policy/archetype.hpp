@@ -6,7 +6,6 @@
 // error messages stay short and do not depend on the model. train/context.hpp has the real context; the comments are there.
 
 #include <causeway/core/clock.hpp>
-#include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>

@@ -85,11 +85,11 @@ CAUSEWAY_DECL [[nodiscard]] fault_profile hostile_profile();
 
 /// Volunteers' machines: each lives 20 minutes in the mean and is gone for 30 to 180 s, one in twenty is three times
 /// slower, and for two minutes an hour the cluster falls in two.
-CAUSEWAY_DECL [[nodiscard]] fault_profile harsh_profile(lifetime life = lifetime::memoryless);
+CAUSEWAY_DECL [[nodiscard]] fault_profile harsh_profile();
 
 /// Rented servers: each dies once a day and is back in 2 to 10 minutes, one in a hundred is half as slow again, and for
 /// half a minute a day a part of them cannot be reached.
-CAUSEWAY_DECL [[nodiscard]] fault_profile datacentre_profile(lifetime life = lifetime::memoryless);
+CAUSEWAY_DECL [[nodiscard]] fault_profile datacentre_profile();
 
 /// A plan for hosts 0 to `hosts` - 1. Faults begin and end within [0, horizon): afterwards all hosts run at their speed,
 /// all lines are open, and no disk is full.
@@ -116,8 +116,6 @@ inline double uniform(rng& draws) { return (static_cast<double>(draws.next() >> 
 inline duration exponential(duration mean, rng& draws) { return from_seconds(-seconds(mean) * std::log(uniform(draws))); }
 
 CAUSEWAY_DECL duration between(duration least, duration most, rng& draws);
-
-CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws);
 
 /// Adds the faults of one profile to a plan. Each host and each kind of fault has draws of its own, so that another rate
 /// for one changes nothing for the others.

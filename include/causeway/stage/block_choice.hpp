@@ -8,7 +8,6 @@
 // of what servers announce alone: who knows the same decides the same.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/nn/model_part.hpp>
 

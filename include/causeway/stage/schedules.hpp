@@ -46,23 +46,29 @@ template <Schedule S>
 }
 
 /// What orders have that are written once for all: so many chunks, in strict order, and no room beyond what it needs.
-template <std::uint32_t Chunks = 1>
+template <std::uint32_t Chunks>
 struct fixed_order {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return Chunks; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
 };
 
+/// One that `Write` gives for so many ranks and micro-batches.
+template <result<plan::schedule> (*Write)(std::uint32_t, std::uint32_t), std::uint32_t Chunks = 1>
+struct written_order : fixed_order<Chunks> {
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
+    return Write(ranks, micro_batches);
+  }
+};
+
 /// All forwards, then all backwards (Huang et al., NeurIPS 2019).
-struct gpipe : fixed_order<> {
+struct gpipe : written_order<plan::gpipe> {
   static constexpr std::string_view name = "gpipe";
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// One forward, one backward, with a flush (Narayanan et al., ICML 2021).
-struct one_f_one_b : fixed_order<> {
+struct one_f_one_b : written_order<plan::one_f_one_b> {
   static constexpr std::string_view name = "1f1b";
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// 1F1B with several chunks of the model on each rank (Narayanan et al., SC 2021). Micro-batches must be a multiple of the
@@ -76,40 +82,35 @@ struct interleaved : fixed_order<Chunks> {
 };
 
 /// ZB-H1: the weight gradients fill the bubble (Qi et al., ICLR 2024).
-struct zero_bubble : fixed_order<> {
+struct zero_bubble : written_order<plan::zero_bubble> {
   static constexpr std::string_view name = "zero_bubble";
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// ZB-H2: no bubble at all where forwards, input and weight gradients take the same time, for twice the activations (the
 /// same paper).
-struct zero_bubble_h2 : fixed_order<> {
+struct zero_bubble_h2 : written_order<plan::zero_bubble_h2> {
   static constexpr std::string_view name = "zero_bubble_h2";
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// ZB-V: no such bubble, for the activations of 1F1B: two chunks on each rank, so that the first has both ends of the model
 /// (the same paper).
-struct zero_bubble_v : fixed_order<2> {
+struct zero_bubble_v : written_order<plan::zero_bubble_v, 2> {
   static constexpr std::string_view name = "zero_bubble_v";
   [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::folded; }
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// Micro-batches from both ends at once: half of 1F1B's bubble, for twice the parameters (Li and Hoefler, SC 2021). An even
 /// number of ranks and of micro-batches.
-struct chimera : fixed_order<2> {
+struct chimera : written_order<plan::chimera, 2> {
   static constexpr std::string_view name = "chimera";
   [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// From both ends, too, with weight gradients that fill the end (DeepSeek-AI 2024). At least twice as many micro-batches as
 /// ranks.
-struct dual_pipe : fixed_order<2> {
+struct dual_pipe : written_order<plan::dual_pipe, 2> {
   static constexpr std::string_view name = "dual_pipe";
   [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 namespace detail {

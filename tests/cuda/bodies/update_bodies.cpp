@@ -94,22 +94,6 @@ TEST_CASE("cuda updates: SGD, momentum and Nesterov are the CPU's to the bit, wi
   }
 }
 
-TEST_CASE("cuda updates: delayed Nesterov is the CPU's to the bit", "[cuda][fast]") {
-  const kernels::delayed_nesterov_coefficients c{.share = 0.25F, .momentum_now = 0.9F, .gradient_scale = 0.9F};
-  state cpu, body;
-  for (int push = 0; push < 4; ++push) {
-    kernels::delayed_nesterov_update(cpu.p.data(), cpu.g.data(), cpu.m.data(), cpu.v.data(), count, push == 3, c);
-    if (push == 3) {
-      cuda::run_here(cuda::delayed_nesterov_body<true>{body.p.data(), body.g.data(), body.m.data(), body.v.data(), c},
-                     count);
-    } else {
-      cuda::run_here(cuda::delayed_nesterov_body<false>{body.p.data(), body.g.data(), body.m.data(), body.v.data(), c},
-                     count);
-    }
-  }
-  CHECK(differing_states(cpu, body) == 0);
-}
-
 TEST_CASE("cuda updates: the momentum of Muon is the CPU's to the bit", "[cuda][fast]") {
   thread_pool pool{1};
   state cpu, body;
@@ -126,10 +110,8 @@ TEST_CASE("cuda updates: vector arithmetic is the CPU's to the bit, packed or no
     const std::int64_t rest = count - offset;
     state cpu, body;
     kernels::axpy(pool, cpu.p.data() + offset, -0.3F, cpu.g.data() + offset, rest);
-    kernels::lerp(pool, cpu.m.data() + offset, cpu.g.data() + offset, 0.6F, rest);
     kernels::scale(pool, cpu.v.data() + offset, 1.7F, rest);
     cuda::run_here(cuda::blend_body{body.p.data() + offset, 1.0F, body.g.data() + offset, -0.3F}, rest);
-    cuda::run_here(cuda::lerp_body{body.m.data() + offset, body.g.data() + offset, 0.6F}, rest);
     cuda::run_here(cuda::scale_body{body.v.data() + offset, 1.7F}, rest);
     CHECK(differing_states(cpu, body) == 0);
     kernels::blend(cpu.p.data() + offset, 0.3F, cpu.g.data() + offset, 0.7F, rest);

@@ -93,13 +93,9 @@ causeway::result<comparisons> compare_exact_bodies() {
     return momentum_body<true>{x, x + all, x + 2 * all, c};
   }));
   CAUSEWAY_TRY(compare<float>(list, "sgd", all - 3, [&](float* x) { return sgd_body{x + 1, x + all, c}; }));
-  CAUSEWAY_TRY(compare<float>(list, "delayed nesterov", all, [](float* x) {
-    return delayed_nesterov_body<true>{x, x + all, x + 2 * all, x + 3 * all, {.share = 0.3F, .momentum_now = 0.9F}};
-  }));
   CAUSEWAY_TRY(compare<float>(list, "muon, momentum", all, [](float* x) {
     return muon_momentum_body{x, x + all, x + 2 * all, 0.95F, 0.3F};
   }));
-  CAUSEWAY_TRY(compare<float>(list, "lerp", all, [](float* x) { return lerp_body{x, x + all, 0.3F}; }));
   CAUSEWAY_TRY(compare<float>(list, "scale", all, [](float* x) { return scale_body{x + 3, 0.3F}; }));
   CAUSEWAY_TRY(compare<float>(list, "blend", all, [](float* x) { return blend_body{x, 0.3F, x + all, 0.7F}; }));
   CAUSEWAY_TRY(compare<float>(list, "compensate", all, [](float* x) {

@@ -14,7 +14,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace 
 CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
   std::vector<net::peer_index> order(peers);
   std::iota(order.begin(), order.end(), net::peer_index{0});
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  shuffle(order, draw);
   return order;
 }
 

@@ -7,7 +7,6 @@
 #include <causeway/axis/low_rank_mean.hpp>
 
 #include <algorithm>
-#include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
@@ -59,15 +58,6 @@ CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_
   return {};
 }
 
-CAUSEWAY_DECL void low_rank_exchange::to_unit_length(std::span<float> factor, std::size_t length) const {
-  for (std::size_t at = 0; at < factor.size(); at += length) {
-    double sum = 0;
-    for (std::size_t i = at; i < at + length; ++i) sum += double{factor[i]} * double{factor[i]};
-    const float over = static_cast<float>(std::sqrt(sum)) + use_.epsilon;
-    for (std::size_t i = at; i < at + length; ++i) factor[i] /= over;
-  }
-}
-
 CAUSEWAY_DECL void low_rank_exchange::adopt(std::vector<float> sent, const collective::exchange_row& row,
                                             thread_pool& pool) {
   std::copy_n(factors_.begin(), left_size_, first_.begin());
@@ -78,7 +68,7 @@ CAUSEWAY_DECL void low_rank_exchange::adopt(std::vector<float> sent, const colle
     leave_residual({.values = sent, .residual = row.residual, .weight = row.weight});
   }
   if (!use_.orthonormal) return;
-  for (const piece& p : pieces_) to_unit_length(right_of_next(p), p.shape.columns);
+  for (const piece& p : pieces_) kernels::to_unit_length(right_of_next(p), p.shape.columns, use_.epsilon);
 }
 
 CAUSEWAY_DECL void low_rank_exchange::note_factors() {
@@ -103,7 +93,7 @@ CAUSEWAY_DECL void low_rank_exchange::expand_factors(const collective::exchange_
   if (!row.residual.empty()) leave_residual(row);
   if (!use_.orthonormal) return;
   for (const piece& p : pieces_) {
-    to_unit_length(right_of_next(p), p.shape.columns);
+    kernels::to_unit_length(right_of_next(p), p.shape.columns, use_.epsilon);
     expand_piece(p, row.values, pool);
   }
 }

@@ -41,10 +41,6 @@ CAUSEWAY_DECL void outlier_detector::update(double value, const penalty_options&
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
-inline double length_of(thread_pool& pool, std::span<const float> x) {
-  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
-}
-
 CAUSEWAY_DECL penalised_exchange::penalised_exchange(penalty_options options) : options_{options} {}
 
 CAUSEWAY_DECL result<void> penalised_exchange::check() const {
@@ -59,7 +55,7 @@ CAUSEWAY_DECL result<bool> penalised_exchange::judge(const collective::exchange_
                                                      const compress::message_context& ctx) {
   CAUSEWAY_TRY(check());
   if (has_norm_ && round_ != ctx.round) detector_.update(norm_, options_);
-  norm_ = length_of(ctx.pool, row.values);
+  norm_ = kernels::euclidean_norm(ctx.pool, row.values);
   // What is not finite goes with its row, which all refuse; it is nothing to learn from.
   usable_ = norm_ <= double{std::numeric_limits<float>::max()};
   has_norm_ = usable_ && row.weight > 0;
@@ -69,7 +65,7 @@ CAUSEWAY_DECL result<bool> penalised_exchange::judge(const collective::exchange_
 
 CAUSEWAY_DECL void penalised_exchange::clip(std::span<float> row, thread_pool& pool) const {
   if (options_.clip == 0) return;
-  const double factor = std::min(1.0, options_.clip / (length_of(pool, row) + 1e-6));
+  const double factor = std::min(1.0, options_.clip / (kernels::euclidean_norm(pool, row) + 1e-6));
   kernels::scale(pool, row.data(), static_cast<float>(factor), static_cast<std::int64_t>(row.size()));
 }
 

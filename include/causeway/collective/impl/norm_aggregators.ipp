@@ -6,13 +6,7 @@
 
 #include <causeway/collective/norm_aggregators.hpp>
 
-#include <cmath>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
-
-CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x) {
-  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
-}
 
 CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x) {
   kernels::axpy(pool, sum.data(), static_cast<float>(factor), x.data(), static_cast<std::int64_t>(x.size()));

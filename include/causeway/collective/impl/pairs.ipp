@@ -13,7 +13,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
   std::vector<net::peer_index> order(peers);
   std::iota(order.begin(), order.end(), 0U);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  shuffle(order, draw);
   for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
     if (order[i] == self) return order[i + 1];
     if (order[i + 1] == self) return order[i];

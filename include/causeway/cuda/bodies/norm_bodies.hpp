@@ -12,7 +12,6 @@
 #include <causeway/cuda/bodies/pack.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 

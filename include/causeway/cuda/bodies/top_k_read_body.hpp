@@ -13,7 +13,6 @@
 #include <causeway/cuda/bodies/group.hpp>
 #include <causeway/cuda/bodies/mask_bodies.hpp>
 
-#include <cstddef>
 #include <cstdint>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace cuda {

@@ -162,40 +162,6 @@ struct sgd_body {
   }
 };
 
-/// One push of delayed Nesterov: kernels::delayed_nesterov_update.
-template <bool Refresh>
-struct delayed_nesterov_body {
-  float* p = nullptr;
-  const float* g = nullptr;
-  float* m = nullptr;
-  float* b = nullptr;
-  kernels::delayed_nesterov_coefficients c{};
-
-  [[nodiscard]] bool aligned() const { return detail::on_packs(p, m, b) && detail::on_packs(g); }
-  template <int N>
-  CAUSEWAY_HD void run(std::int64_t i) const {
-    using detail::times;
-    float value[N], push[N], momentum[N], buffer[N];
-    detail::load(value, p + i);
-    detail::load(push, g + i);
-    detail::load(momentum, m + i);
-    detail::load(buffer, b + i);
-    for (int k = 0; k < N; ++k) {
-      push[k] = times(push[k], c.gradient_scale);
-      buffer[k] += push[k];
-      if constexpr (Refresh) {
-        momentum[k] = times(c.beta, momentum[k]) + times(c.share, buffer[k]);
-        buffer[k] = 0.0F;
-      }
-      const float move = times(c.share, push[k]) + times(c.momentum_now, momentum[k]);
-      value[k] -= times(c.learning_rate, move);
-    }
-    if constexpr (Refresh) detail::store(m + i, momentum);
-    detail::store(b + i, buffer);
-    detail::store(p + i, value);
-  }
-};
-
 /// The first half of Muon's step: u = mu·u + g; x = g + mu·u: kernels::muon_momentum.
 struct muon_momentum_body {
   float* x = nullptr;
@@ -218,23 +184,6 @@ struct muon_momentum_body {
     }
     detail::store(u + i, velocity);
     detail::store(x + i, gradient);
-  }
-};
-
-/// y += weight · (x - y).
-struct lerp_body {
-  float* y = nullptr;
-  const float* x = nullptr;
-  float weight = 1.0F;
-
-  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(x); }
-  template <int N>
-  CAUSEWAY_HD void run(std::int64_t i) const {
-    float v[N], w[N];
-    detail::load(v, y + i);
-    detail::load(w, x + i);
-    for (int k = 0; k < N; ++k) v[k] += detail::times(weight, w[k] - v[k]);
-    detail::store(y + i, v);
   }
 };
 

@@ -12,7 +12,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -65,12 +64,9 @@ struct device_properties {
   int major = 0;  ///< compute capability: 9.0 is major 9, minor 0
   int minor = 0;
   int multiprocessors = 0;
-  std::size_t memory = 0;              ///< bytes
-  std::size_t shared_memory = 0;       ///< bytes, the most that one block can ask for
-  std::size_t second_level_cache = 0;  ///< bytes
-  int copy_engines = 0;                ///< 2: copies to and from the device run at once, beside kernels
-  int memory_bus = 0;                  ///< bits
-  bool integrated = false;             ///< shares the memory of the host
+  std::size_t memory = 0;         ///< bytes
+  std::size_t shared_memory = 0;  ///< bytes, the most that one block can ask for
+  bool integrated = false;        ///< shares the memory of the host
 };
 
 [[nodiscard]] inline result<device_properties> describe_device(int device = 0) {
@@ -82,9 +78,6 @@ struct device_properties {
                            .multiprocessors = p.multiProcessorCount,
                            .memory = p.totalGlobalMem,
                            .shared_memory = p.sharedMemPerBlockOptin,
-                           .second_level_cache = static_cast<std::size_t>(p.l2CacheSize),
-                           .copy_engines = p.asyncEngineCount,
-                           .memory_bus = p.memoryBusWidth,
                            .integrated = p.integrated != 0};
 }
 

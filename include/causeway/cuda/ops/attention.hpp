@@ -41,12 +41,6 @@ struct attention_tuning<128> {
 };
 inline constexpr int attention_blocks = 2;  // of a multiprocessor
 
-inline void expect_valid(const kernels::attention_shape& s) {
-  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
-  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
-  (void)s;
-}
-
 /// Whether the copies of 16 bytes can be made.
 template <class... T>
 result<void> expect_chunks(const kernels::attention_shape& s, const T*... p) {
@@ -72,7 +66,7 @@ result<void> with_head_size(std::int64_t size, F&& f) {
 template <Queue Q>
 [[nodiscard]] result<void> attention_forward(Q& on, const kernels::attention_shape& shape, const bf16* q, const bf16* k,
                                              const bf16* v, bf16* o, float* logsumexp) {
-  detail::expect_valid(shape);
+  kernels::expect_valid(shape);
   CAUSEWAY_TRY(detail::expect_chunks(shape, q, k, v, o));
   return detail::with_head_size(shape.head_size, [&]<class Tuning>(Tuning) {
     return on.template tiles<detail::attention_blocks>(typename Tuning::forward{shape, q, k, v, o, logsumexp});
@@ -81,7 +75,7 @@ template <Queue Q>
 template <Queue Q>
 [[nodiscard]] result<void> attention_forward(Q& on, const kernels::attention_shape& shape, const float* q, const float* k,
                                              const float* v, float* o, float* logsumexp) {
-  detail::expect_valid(shape);
+  kernels::expect_valid(shape);
   const attention_plain_forward_body body{shape, q, k, v, o, logsumexp};
   return on.groups(body.items(), body);
 }
@@ -92,7 +86,7 @@ template <Queue Q>
 [[nodiscard]] result<void> attention_backward(Q& on, const kernels::attention_shape& shape, const bf16* q, const bf16* k,
                                               const bf16* v, const bf16* o, const bf16* d_o, const float* logsumexp,
                                               bf16* dq, bf16* dk, bf16* dv) {
-  detail::expect_valid(shape);
+  kernels::expect_valid(shape);
   CAUSEWAY_TRY(detail::expect_chunks(shape, q, k, v, o, d_o, dq, dk, dv));
   return detail::with_head_size(shape.head_size, [&]<class Tuning>(Tuning) -> result<void> {
     const auto rows = static_cast<std::size_t>(shape.batch * shape.heads * shape.T);
@@ -108,7 +102,7 @@ template <Queue Q>
 [[nodiscard]] result<void> attention_backward(Q& on, const kernels::attention_shape& shape, const float* q, const float* k,
                                               const float* v, const float* o, const float* d_o, const float* logsumexp,
                                               float* dq, float* dk, float* dv) {
-  detail::expect_valid(shape);
+  kernels::expect_valid(shape);
   const auto rows = static_cast<std::size_t>(shape.batch * shape.heads * shape.T);
   CAUSEWAY_ASSIGN(const auto correction, on.template take<float>(rows));
   const attention_gradient_operands<float> x{q, k, v, o, d_o, logsumexp, correction.data()};

@@ -11,7 +11,6 @@
 #include <causeway/cuda/ops/products.hpp>
 #include <causeway/cuda/ops/queue.hpp>
 #include <causeway/cuda/ops/reductions.hpp>
-#include <causeway/tensor/dtype.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -15,7 +15,6 @@
 #include <causeway/tensor/dtype.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <type_traits>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace cuda {

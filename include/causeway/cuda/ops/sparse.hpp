@@ -11,7 +11,6 @@
 #include <causeway/compress/top_k.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/core/rng.hpp>
 #include <causeway/cuda/bodies/activation_bodies.hpp>
 #include <causeway/cuda/bodies/mask_bodies.hpp>
 #include <causeway/cuda/bodies/update_bodies.hpp>

@@ -30,12 +30,6 @@ void with_tiles(simd_level level, F&& f) {
   f(std::type_identity<portable_tiles<Act>>{});
 }
 
-inline void expect_valid(const attention_shape& s) {
-  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
-  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
-  (void)s;
-}
-
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
@@ -44,7 +38,7 @@ template <class Act>
   requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
 void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
                        const Act* v, Act* o, float* logsumexp, simd_level level) {
-  detail::expect_valid(shape);
+  expect_valid(shape);
   detail::with_tiles<Act>(level, [&](auto tiles) {
     detail::attention_forward_with<typename decltype(tiles)::type>(pool, memory, shape, q, k, v, o, logsumexp);
   });
@@ -55,7 +49,7 @@ template <class Act>
 void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
                         const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
                         simd_level level) {
-  detail::expect_valid(shape);
+  expect_valid(shape);
   const detail::backward_operands<Act> operands{q, k, v, o, d_o, logsumexp, dq, dk, dv};
   detail::with_tiles<Act>(level, [&](auto tiles) {
     detail::attention_backward_with<typename decltype(tiles)::type>(pool, memory, shape, operands);

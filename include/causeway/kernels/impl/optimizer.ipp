@@ -104,13 +104,6 @@ CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int6
   detail::dispatch<detail::momentum_kernel<false>>(level, p, g, u, count, c);
 }
 
-CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    momentum_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
-  });
-}
-
 CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
                                    simd_level level) {
   detail::dispatch<detail::momentum_kernel<true>>(level, p, g, u, count, c);

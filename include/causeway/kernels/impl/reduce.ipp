@@ -141,6 +141,10 @@ CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int6
   });
 }
 
+CAUSEWAY_DECL double euclidean_norm(thread_pool& pool, std::span<const float> x) {
+  return __builtin_sqrt(sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
+}
+
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
   return detail::look_for_finite(pool, level, count, x);
 }

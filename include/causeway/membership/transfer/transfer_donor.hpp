@@ -34,8 +34,7 @@ class donor {
 
   struct counts {
     std::uint64_t chunks_sent = 0;
-    std::uint64_t bytes_sent = 0;  ///< content of chunks and manifests
-    std::uint64_t gone_sent = 0;
+    std::uint64_t bytes_sent = 0;       ///< content of chunks and manifests
     std::uint64_t dropped = 0;          ///< requests beyond a limit, or asked twice
     std::uint64_t malformed = 0;        ///< requests for what no state has
     std::uint64_t unknown_tickets = 0;  ///< receipts for what was not sent

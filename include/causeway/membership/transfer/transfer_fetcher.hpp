@@ -39,7 +39,6 @@ struct fetch_progress {
   std::uint64_t bytes_total = 0;   ///< of the chunks that differ; 0 until the manifest is here
   std::uint64_t bytes_done = 0;    ///< of those, received and right
   std::uint64_t bytes_wasted = 0;  ///< content that was wrong, came twice or was not asked for
-  std::uint64_t duplicates = 0;
   std::uint64_t unasked = 0;
   std::uint64_t bad = 0;      ///< wrong chunks and manifests
   std::uint64_t overdue = 0;  ///< times that a holder was silent for too long

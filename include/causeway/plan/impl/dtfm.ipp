@@ -33,7 +33,7 @@ class dtfm_search {
     p.devices.resize(scorer_.devices());
     std::iota(p.devices.begin(), p.devices.end(), std::size_t{0});
     for (std::size_t i = 0; i < std::max<std::size_t>(2, options_.population); ++i) {
-      shuffle(p.devices);
+      shuffle(p.devices, draw_);
       if (i % 2 == 0) deal_neighbours(p.devices);
       scorer_.score(p);
       population_.push_back(p);
@@ -74,10 +74,6 @@ class dtfm_search {
     }
     dtfm_partition& worse = population_[population_[first].total > population_[second].total ? first : second];
     if (child.total < worse.total) worse = std::move(child);
-  }
-
-  CAUSEWAY_DECL void shuffle(std::vector<std::size_t>& list) {
-    for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[draw_.below(i)]);
   }
 
   /// The group of each device; `groups()` for spare ones.
@@ -128,13 +124,13 @@ class dtfm_search {
     std::vector<std::size_t> left_over;
     const auto capacity = [&](std::size_t g) { return g < groups() ? replicas() : label.size() - places(); };
     for (std::size_t g = 0; g <= groups(); ++g) {
-      shuffle(members[g]);
+      shuffle(members[g], draw_);
       while (members[g].size() > capacity(g)) {
         left_over.push_back(members[g].back());
         members[g].pop_back();
       }
     }
-    shuffle(left_over);
+    shuffle(left_over, draw_);
     dtfm_partition p;
     for (std::size_t g = 0; g <= groups(); ++g) {
       while (members[g].size() < capacity(g)) {
@@ -223,7 +219,7 @@ class dtfm_search {
     for (bool helped = true; helped && scorer_.evaluations() < options_.evaluations;) {
       helped = false;
       std::vector<std::size_t> order = one_of_each_kind(p);
-      shuffle(order);
+      shuffle(order, draw_);
       for (std::size_t i = 0; i < order.size(); ++i) {
         for (std::size_t j = 0; j < i; ++j) helped = try_swap(p, order[i], order[j]) || helped;
       }

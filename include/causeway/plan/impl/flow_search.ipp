@@ -44,7 +44,7 @@ CAUSEWAY_DECL void flow_search::period() {
   for (std::size_t p = 0; p < peers_.size(); ++p) {
     if (states_[p].here) order.push_back(p);
   }
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw_.below(i)]);
+  shuffle(order, draw_);
   for (const std::size_t p : order) act(p);
 }
 

@@ -74,7 +74,7 @@ CAUSEWAY_DECL placement placed_at_random(const pipeline_task& task, std::size_t 
   CAUSEWAY_EXPECT(devices >= task.replicas * task.stages);
   std::vector<std::size_t> all(devices);
   std::iota(all.begin(), all.end(), std::size_t{0});
-  for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[draw.below(i)]);
+  shuffle(all, draw);
   all.resize(task.replicas * task.stages);
   return {task.replicas, std::move(all)};
 }

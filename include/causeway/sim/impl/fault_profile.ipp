@@ -31,17 +31,13 @@ CAUSEWAY_DECL fault_profile hostile_profile() {
           .scarce_most = seconds{10}};
 }
 
-CAUSEWAY_DECL fault_profile harsh_profile(lifetime life) {
-  return {.kill_every = std::chrono::minutes{20},
-          .life = life,
-          .partition_every = std::chrono::hours{1},
-          .stragglers = 0.05,
-          .slowdown = 3};
+CAUSEWAY_DECL fault_profile harsh_profile() {
+  return {
+      .kill_every = std::chrono::minutes{20}, .partition_every = std::chrono::hours{1}, .stragglers = 0.05, .slowdown = 3};
 }
 
-CAUSEWAY_DECL fault_profile datacentre_profile(lifetime life) {
+CAUSEWAY_DECL fault_profile datacentre_profile() {
   return {.kill_every = std::chrono::hours{24},
-          .life = life,
           .down_least = std::chrono::minutes{2},
           .down_most = std::chrono::minutes{10},
           .partition_every = std::chrono::hours{24},
@@ -60,10 +56,6 @@ CAUSEWAY_DECL duration between(duration least, duration most, rng& draws) {
              ? least
              : least +
                    duration{static_cast<std::int64_t>(draws.below(static_cast<std::uint64_t>((most - least).count()) + 1))};
-}
-
-CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws) {
-  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draws.below(i)]);
 }
 
 CAUSEWAY_DECL plan_writer::plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon,
@@ -256,7 +248,7 @@ CAUSEWAY_DECL fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t h
   const duration step = length / (2 * count);
   fault_plan plan;
   const auto go_through = [&](fault_kind kind, time_point at) {
-    detail::shuffle(cut, draws);
+    shuffle(cut, draws);
     for (const std::uint32_t host : cut) {
       std::vector<std::uint32_t> others;
       for (std::uint32_t other = 0; other < hosts; ++other) {

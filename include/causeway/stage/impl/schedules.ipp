@@ -20,34 +20,6 @@ CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given,
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
-CAUSEWAY_DECL result<plan::schedule> gpipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::gpipe(ranks, micro_batches);
-}
-
-CAUSEWAY_DECL result<plan::schedule> one_f_one_b::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::one_f_one_b(ranks, micro_batches);
-}
-
-CAUSEWAY_DECL result<plan::schedule> zero_bubble::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::zero_bubble(ranks, micro_batches);
-}
-
-CAUSEWAY_DECL result<plan::schedule> zero_bubble_h2::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::zero_bubble_h2(ranks, micro_batches);
-}
-
-CAUSEWAY_DECL result<plan::schedule> zero_bubble_v::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::zero_bubble_v(ranks, micro_batches);
-}
-
-CAUSEWAY_DECL result<plan::schedule> chimera::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::chimera(ranks, micro_batches);
-}
-
-CAUSEWAY_DECL result<plan::schedule> dual_pipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::dual_pipe(ranks, micro_batches);
-}
-
 CAUSEWAY_DECL result<plan::schedule> varuna::make(std::uint32_t ranks, std::uint32_t micro_batches) const {
   CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
   return plan::varuna(known, micro_batches, stored_inputs == 0 ? 2 * ranks : stored_inputs);

@@ -74,7 +74,6 @@ CAUSEWAY_DECL result<void> donor::message(net::peer_id from, const transfer_mess
 }
 
 CAUSEWAY_DECL void donor::send_gone(net::peer_id to, const state_name& what) {
-  ++counts_.gone_sent;
   fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::gone, .what = what, .newest = newest_}));
 }
 

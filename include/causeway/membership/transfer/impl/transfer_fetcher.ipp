@@ -170,7 +170,6 @@ CAUSEWAY_DECL void fetcher::take_manifest(holder& h, const transfer_message& m, 
   const bool asked = m.index < manifest_bit && h.note_answer(m.index | manifest_bit, now).has_value();
   if (!asked) ++counts_.unasked;
   if (!asked || plan_ || h.id != manifest_from_ || m.index != manifest_.next_piece()) {
-    if (asked) ++counts_.duplicates;
     counts_.bytes_wasted += m.content.size();
     return;
   }
@@ -207,7 +206,6 @@ CAUSEWAY_DECL void fetcher::take_chunk(holder& h, const transfer_message& m, tim
   }
   holders_.observe(r->gap);
   if (!plan_->is_missing(m.index)) {
-    ++counts_.duplicates;
     counts_.bytes_wasted += m.content.size();
   } else if (const auto bytes = content_of(m); bytes.empty()) {
     counts_.bytes_wasted += m.content.size();

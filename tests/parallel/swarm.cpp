@@ -22,13 +22,14 @@ namespace {
 /// Kills `victim` at its network calls from, from + by, ...; started again after `back`, or never (0).
 void kill_at_every(std::uint32_t victim, std::uint64_t from, std::uint64_t by, duration back,
                    const support::swarm_world_options& calm = three_stages) {
-  for (std::uint64_t n = from;; n += by) {
+  support::swarm_world_options o = calm;
+  o.victim = victim;
+  o.back_after = back;
+  const bool dies_for_good = o.once_committed = back == 0s;
+  const auto calls = support::calls_of_victim<support::swarm_world<>>(o);
+  for (std::uint64_t n = from;; n = calls.after(n, by)) {
     INFO("host " << victim << " is killed at its network call " << n);
-    support::swarm_world_options o = calm;
-    o.victim = victim;
     o.dies_at = n;
-    o.back_after = back;
-    const bool dies_for_good = o.once_committed = back == 0s;
     support::swarm_world<> swarm{o};
     if (dies_for_good) swarm.wanted = swarm.hosts() - 1;
     swarm.boot();

@@ -134,6 +134,7 @@ struct elastic_check {
 
   struct short_run {
     std::uint64_t calls = 0;  ///< of the network, by the victim
+    support::distinct_calls distinct{};
     double loss = 0;
     time_point end;
   };
@@ -155,13 +156,14 @@ struct elastic_check {
     all_is_well(cluster, 3);
     found.end = world->now();
     found.loss = loss(cluster.parameters(0));
+    found.distinct = cluster.distinct(victim);
     if (calm != nullptr) trains_as_well(cluster, calm->loss);
     return found;
   }
   void at_every_call(std::uint32_t victim = 1) {
     const short_run calm = dies_at(victim, std::uint64_t(-1));
     const std::uint64_t stride = std::max<std::uint64_t>(1, calm.calls / 120);
-    for (std::uint64_t n = 0; n < calm.calls; n += stride) {
+    for (std::uint64_t n = 0; n < calm.calls; n = calm.distinct.after(n, stride)) {
       INFO("peer " << victim << " killed at call " << n << " of " << calm.calls);
       dies_at(victim, n, &calm);
     }
@@ -328,17 +330,13 @@ struct all_presets {
                                                     .most_batch = 2});
     };
     (*this).template operator()<support::blocky>("decoupled_diloco", policy, 4, 8);
-    if (what == how::at_every_call) {
-      check_of<support::blocky, optim::sgd>(policy, 4, 8).at_every_call(0);
-    }
+    if (what == how::at_every_call) check_of<support::blocky, optim::sgd>(policy, 4, 8).at_every_call(0);
     const auto waits = [] {
       return make(presets::async_local_sgd_options{
           .local_steps = 2, .period = 3, .outer_momentum = 0.5F, .percentile = 1, .record_samples = 24});
     };
     (*this)("async_local_sgd", waits, 200, 8);
-    if (what == how::at_every_call) {
-      check_of<support::quadratic, optim::sgd>(waits, 200, 8).at_every_call(0);
-    }
+    if (what == how::at_every_call) check_of<support::quadratic, optim::sgd>(waits, 200, 8).at_every_call(0);
   }
   void mirrors() {
     (*this)(

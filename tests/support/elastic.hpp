@@ -30,6 +30,7 @@
 
 #include "support/altered_fabric.hpp"
 #include "support/counted_fabric.hpp"
+#include "support/distinct_calls.hpp"
 #include "support/quadratic.hpp"
 
 namespace support {
@@ -134,6 +135,8 @@ class elastic_run {
 
   causeway::sim::world& world() { return world_; }
   causeway::sim::disk* disk(std::uint32_t host) { return &disks_[host]; }
+  /// Of its network calls; with dies_at_call.
+  const distinct_calls& distinct(std::uint32_t host) { return distinct_[host]; }
 
   /// Starts all peers.
   void boot() {
@@ -270,7 +273,8 @@ class elastic_run {
     const bool founds = p.host() == 0 && !disk.read("member/record");
     std::shared_ptr<net::fabric> fabric = p.make_fabric(id);
     fabrics_.push_back(fabric);
-    if (options_.dies_at_call) fabric = std::make_shared<counted_fabric>(fabric, [this, &p](fabric_call) { called(p); });
+    if (options_.dies_at_call)
+      fabric = std::make_shared<counted_fabric>(fabric, [this, &p](fabric_call call) { called(p, call); });
     if (options_.misbehaves) fabric = std::make_shared<altered_fabric>(fabric, options_.misbehaves(p));
     auto group = member::make(fabric, p.storage(), member_options(p, founds), p.log());
     if (!group) return note_error(p, group.error());
@@ -293,7 +297,8 @@ class elastic_run {
     p.sleep(std::chrono::hours{10});  // stays to help those who are behind
   }
 
-  void called(causeway::sim::process& p) {
+  void called(causeway::sim::process& p, fabric_call call) {
+    distinct_[p.host()].note(call, world_.running() == &p, world_.event_count(), disks_[p.host()].operations());
     if (!options_.dies_at_call(p.host())) return;
     world_.kill(p.host());
     if (world_.running() == &p) p.sleep(std::chrono::hours{1});
@@ -357,6 +362,7 @@ class elastic_run {
   causeway::time_point last_commit_;
   std::map<std::uint64_t, causeway::time_point> committed_at_;
   std::vector<std::shared_ptr<causeway::net::fabric>> fabrics_;
+  std::map<std::uint32_t, distinct_calls> distinct_;
   causeway::sim::world world_;  // last: its processes refer to the rest
 };
 

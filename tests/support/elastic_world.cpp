@@ -100,8 +100,12 @@ causeway::sim::world_options any_elastic_world::world_options() const {
 }
 
 std::shared_ptr<causeway::net::fabric> any_elastic_world::fabric(causeway::sim::process& p, std::uint64_t id) {
-  return std::make_shared<counted_fabric>(p.make_fabric(id), [this, &p](fabric_call) {
-    if (results_[p.host()].calls++ != options_.dies_at || p.host() != options_.victim) return;
+  return std::make_shared<counted_fabric>(p.make_fabric(id), [this, &p](fabric_call call) {
+    elastic_result& r = results_[p.host()];
+    // What is written in a storage that all share is not counted: then each call is a moment of its own.
+    const bool shares = options_.store_every > 0 && !options_.own_storages;
+    r.distinct.note(call, world_.running() == &p, world_.event_count(), shares ? r.calls : disks_[p.host()].operations());
+    if (r.calls++ != options_.dies_at || p.host() != options_.victim) return;
     world_.kill(p.host());
     if (options_.back_after > 0s) world_.after(options_.back_after, [this, h = p.host()] { world_.restart(h); });
     if (world_.running() == &p) p.sleep(1h);

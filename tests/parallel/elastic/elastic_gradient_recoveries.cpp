@@ -64,8 +64,8 @@ TEMPLATE_TEST_CASE("gradient recoveries: the run goes on, whoever is killed at w
   support::goes_on_by_gradients<TestType>(149);
 }
 
-TEMPLATE_TEST_CASE("gradient recoveries: whoever is killed, at network calls all over the run",
-                   "[parallel][elastic][every_call]", morphing, proactive, rerouting, two_neighbours) {
+TEMPLATE_TEST_CASE("gradient recoveries: whoever is killed, at network calls all over the run", "[parallel][elastic]",
+                   morphing, proactive, rerouting, two_neighbours) {
   support::goes_on_by_gradients<TestType>(41);
 }
 

@@ -153,9 +153,9 @@ TEMPLATE_TEST_CASE("gradient segments: with codecs the run goes on, whoever is k
   });
 }
 
-TEMPLATE_TEST_CASE("gradient segments: whoever is killed, at network calls all over the run",
-                   "[parallel][elastic][every_call]", with_redundant<largest_with_feedback>, with_redundant<low_rank>,
-                   with_redundant_forward<low_rank>, with_templates<largest_with_feedback>) {
+TEMPLATE_TEST_CASE("gradient segments: whoever is killed, at network calls all over the run", "[parallel][elastic]",
+                   with_redundant<largest_with_feedback>, with_redundant<low_rank>, with_redundant_forward<low_rank>,
+                   with_templates<largest_with_feedback>) {
   const auto quiet = world_of<TestType>();
   const double loss = support::held_out_loss(undisturbed_gradients<TestType>(quiet), quiet.layers);
   whoever_is_killed<TestType>(31, [&](auto& w, const elastic_world_options& o) {

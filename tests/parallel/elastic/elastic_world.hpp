@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/distinct_calls.hpp"
 #include "support/models.hpp"
 #include "support/pipelines.hpp"
 
@@ -101,6 +102,7 @@ struct elastic_result {
   std::uint64_t went_back = 0;
   std::uint64_t resumed = 0;  ///< attempts that went on with a step
   std::uint64_t calls = 0;    ///< of the network
+  distinct_calls distinct;
 };
 
 /// The peer of such a run, whatever the type of its trainer.

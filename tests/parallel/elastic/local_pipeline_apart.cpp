@@ -135,8 +135,8 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: the run goes on, whoever is kille
                    "[parallel][elastic][fast]", redundant, sparse_redundant, templates) {
   support::goes_on_whoever_is_killed<TestType>(97, 0.03, TestType::world());
 }
-TEMPLATE_TEST_CASE("local pipelines cut apart: whoever is killed, at network calls all over the run",
-                   "[parallel][elastic][every_call]", redundant, sparse_redundant, templates) {
+TEMPLATE_TEST_CASE("local pipelines cut apart: whoever is killed, at network calls all over the run", "[parallel][elastic]",
+                   redundant, sparse_redundant, templates) {
   support::goes_on_whoever_is_killed<TestType>(23, 0.03, TestType::world());
 }
 

@@ -82,7 +82,7 @@ TEMPLATE_TEST_CASE("local pipeline: rounds in fragments go on whoever is lost, a
 }
 
 TEMPLATE_TEST_CASE("local pipeline: and whoever is lost at every single network call",
-                   "[parallel][elastic][slow][every_call]", presets::edit_options, streaming) {
+                   "[parallel][elastic][local_pipeline][slow][every_call]", presets::edit_options, streaming) {
   support::goes_on_whoever_is_killed<TestType>(1, 0.03);
 }
 

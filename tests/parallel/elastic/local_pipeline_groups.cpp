@@ -58,7 +58,7 @@ TEMPLATE_TEST_CASE("local pipeline: replicas that meet in groups go on whoever i
 }
 
 TEMPLATE_TEST_CASE("local pipeline: replicas in groups and whoever is lost at every single network call",
-                   "[parallel][elastic][slow][every_call]", support::moshpit, presets::noloco_options,
+                   "[parallel][elastic][local_pipeline][slow][every_call]", support::moshpit, presets::noloco_options,
                    presets::bacombo_options) {
   support::goes_on_whoever_is_killed<TestType>(1, 0.03);
   support::goes_on_whoever_is_killed<TestType>(5, 0.03, four_pipelines());

@@ -254,12 +254,12 @@ TEST_CASE("local pipeline: hubs of hubs go on whoever of three pipelines is lost
 }
 
 TEST_CASE("local pipeline: and so they do whoever is lost at every single network call",
-          "[parallel][elastic][slow][every_call]") {
+          "[parallel][elastic][local_pipeline][slow][every_call]") {
   support::goes_on_whoever_is_killed<async_local_sgd>(1, 0.03);
 }
 
 TEST_CASE("local pipeline: hubs of hubs go on whoever is lost at every single network call",
-          "[parallel][elastic][slow][every_call]") {
+          "[parallel][elastic][local_pipeline][slow][every_call]") {
   auto o = support::two_pipelines();
   o.steps = 6;
   support::goes_on_whoever_is_killed<halos>(1, 0.03, o);

@@ -80,6 +80,6 @@ TEST_CASE("local pipeline: a spare peer takes part in results a round late", "[p
 }
 
 TEMPLATE_TEST_CASE("local pipeline: results a round late and whoever is lost at every single network call",
-                   "[parallel][elastic][slow][every_call]", eager, cocktail) {
+                   "[parallel][elastic][local_pipeline][slow][every_call]", eager, cocktail) {
   support::goes_on_whoever_is_killed<TestType>(1, 0.03);
 }

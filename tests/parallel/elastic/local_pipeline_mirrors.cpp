@@ -100,6 +100,7 @@ TEST_CASE("local pipeline: replicas that tell each other what they change go on 
   support::lost_stages_come_back<mirrored>(23);
 }
 
-TEST_CASE("local pipeline: and they do all along their network calls", "[parallel][elastic][slow][every_call]") {
+TEST_CASE("local pipeline: and they do all along their network calls",
+          "[parallel][elastic][local_pipeline][slow][every_call]") {
   support::goes_on_whoever_is_killed<mirrored>(2, 0.03);
 }

@@ -79,6 +79,6 @@ TEMPLATE_TEST_CASE("local pipeline: rounds that follow the model go on whoever i
 }
 
 TEST_CASE("local pipeline: and follow it whoever is lost at every single network call",
-          "[parallel][elastic][slow][every_call]") {
+          "[parallel][elastic][local_pipeline][slow][every_call]") {
   support::goes_on_whoever_is_killed<cocodc>(1, 0.03);
 }

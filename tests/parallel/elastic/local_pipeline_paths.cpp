@@ -88,7 +88,7 @@ TEMPLATE_TEST_CASE("local pipeline: paths go on whoever is lost, and let others 
 }
 
 TEST_CASE("local pipeline: paths and whoever is lost at every single network call",
-          "[parallel][elastic][slow][every_call]") {
+          "[parallel][elastic][local_pipeline][slow][every_call]") {
   support::goes_on_whoever_is_killed<two_paths>(1, 0.03);
   support::goes_on_whoever_is_killed<weighted>(7, 0.03);
 }

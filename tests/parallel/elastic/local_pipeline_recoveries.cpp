@@ -63,8 +63,8 @@ TEMPLATE_TEST_CASE("local pipeline recoveries: the run goes on, whoever is kille
   support::goes_on_whoever_is_killed<TestType>(97, 0.03);
 }
 
-TEMPLATE_TEST_CASE("local pipeline recoveries: whoever is killed, at network calls all over the run",
-                   "[parallel][elastic][every_call]", morphing, proactive, two_neighbours) {
+TEMPLATE_TEST_CASE("local pipeline recoveries: whoever is killed, at network calls all over the run", "[parallel][elastic]",
+                   morphing, proactive, two_neighbours) {
   support::goes_on_whoever_is_killed<TestType>(41, 0.03);
 }
 

@@ -69,6 +69,6 @@ TEST_CASE("local pipeline: replicas of each stage meet in regions, of those who 
 }
 
 TEST_CASE("local pipeline: replicas in regions and whoever is lost, all along its network calls",
-          "[parallel][elastic][slow][every_call]") {
+          "[parallel][elastic][local_pipeline][slow][every_call]") {
   support::goes_on_whoever_is_killed<regions>(3, 0.03);
 }

@@ -151,7 +151,7 @@ TEST_CASE("local pipeline: a spare peer takes a lost one's place, and that slot'
 }
 
 TEST_CASE("local pipeline: parts by speed, whoever is lost at every single network call",
-          "[parallel][elastic][slow][every_call]") {
+          "[parallel][elastic][local_pipeline][slow][every_call]") {
   support::goes_on_whoever_is_killed<four_parts>(3, 0.03);
 }
 

@@ -76,7 +76,7 @@ TEMPLATE_TEST_CASE("local pipeline: two policies at once go on whoever is lost, 
 }
 
 TEMPLATE_TEST_CASE("local pipeline: two policies at once and whoever is lost at every single network call",
-                   "[parallel][elastic][slow][every_call]", sparta_diloco, means_and_diloco) {
+                   "[parallel][elastic][local_pipeline][slow][every_call]", sparta_diloco, means_and_diloco) {
   support::goes_on_whoever_is_killed<TestType>(1, 0.03);
 }
 

@@ -234,31 +234,36 @@ inline elastic_world_options two_pipelines() {
   return o;
 }
 
+inline parameters undisturbed_in(any_elastic_world& w, std::uint32_t hosts) {
+  w.boot();
+  w.run();
+  CHECK(errors_of(w, hosts).empty());
+  REQUIRE(w.finished() == hosts);
+  return holders_agree(w, hosts);
+}
 template <class Options>
 parameters undisturbed(elastic_world_options o) {
   o.dies_at = UINT64_MAX;
   local_world<Options> w{o};
-  w.boot();
-  w.run();
-  CHECK(errors_of(w, o.hosts).empty());
-  REQUIRE(w.finished() == o.hosts);
-  return holders_agree(w, o.hosts);
+  return undisturbed_in(w, o.hosts);
 }
 
-/// The victim is killed at every `every`th call of its network, and comes back or does not. Where it is missed, its replica
-/// rests for the rest of the round, half of whose samples are then left out: `most` says how far the loss may be from that
-/// of a run without faults.
+/// The victim is killed at every `every`th call of its network, once in a moment, and comes back or does not in turn. Where
+/// it is missed, its replica rests for the rest of the round, half of whose samples are then left out: `most` says how far
+/// the loss may be from that of a run without faults.
 template <class Options>
 void goes_on_whoever_is_killed(std::uint64_t every, double most, elastic_world_options o = two_pipelines()) {
-  const parameters quiet = undisturbed<Options>(o);
-  const double loss = held_out_loss(quiet, o.layers);
+  o.dies_at = UINT64_MAX;
+  local_world<Options> calm{o};
+  const double loss = held_out_loss(undisturbed_in(calm, o.hosts), o.layers);
   for (const std::uint32_t victim : {0U, 1U, 2U, 3U}) {
+    bool comes_back = victim % 2 != 0;
     // Who founds the run is its only member until the first round is over.
-    for (std::uint64_t n = (victim == 0 ? 2 : 1) * founded + victim;; n += every) {
+    for (std::uint64_t n = (victim == 0 ? 2 : 1) * founded + victim;; n = calm.at(victim).distinct.after(n, every)) {
       INFO("host " << victim << " is killed at call " << n);
       o.victim = victim;
       o.dies_at = n;
-      o.back_after = n % 2 == 0 ? causeway::duration{0} : std::chrono::milliseconds{200};
+      o.back_after = std::exchange(comes_back, !comes_back) ? std::chrono::milliseconds{200} : causeway::duration{0};
       local_world<Options> w{o};
       w.wanted = o.hosts - 1;
       w.boot();

@@ -94,11 +94,13 @@ void trains_through_losses(double most, const swarm_world_options& with = two_st
   const auto quiet = undisturbed<Rounds>(with);
   const auto began = beginning();
   for (const auto& [victim, back] : {std::pair{1U, causeway::duration{0s}}, std::pair{4U, causeway::duration{1500ms}}}) {
-    for (std::uint64_t n = victim;; n += every) {
+    auto o = with;
+    o.victim = victim, o.back_after = back;
+    const bool for_good = o.once_committed = back == 0s;
+    const auto calls = calls_of_victim<local_swarm_of<Rounds>>(o);
+    for (std::uint64_t n = victim;; n = calls.after(n, every)) {
       INFO("host " << victim << " is killed at its network call " << n);
-      auto o = with;
-      o.victim = victim, o.dies_at = n, o.back_after = back;
-      const bool for_good = o.once_committed = back == 0s;
+      o.dies_at = n;
       local_swarm_of<Rounds> swarm{o};
       if (for_good) swarm.wanted = swarm.hosts() - 1;
       swarm.boot();

@@ -129,7 +129,7 @@ TEMPLATE_TEST_CASE("local swarm: rounds in fragments go on whoever is lost, and 
 }
 
 TEST_CASE("local swarm: rounds in fragments, and whoever is lost at every single network call",
-          "[parallel][slow][every_call]") {
+          "[parallel][local_swarm][slow][every_call]") {
   support::trains_through_losses<support::preset_rounds<presets::edit_options>>(by_a_lost_peer, support::two_stages(), 1);
   support::trains_through_losses<support::preset_rounds<streaming>>(by_a_lost_peer, rounds_of_six(), 1);
 }

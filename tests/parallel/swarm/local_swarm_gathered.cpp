@@ -106,7 +106,7 @@ TEST_CASE("local swarm gathered: so they are whoever is killed", "[parallel][loc
   comes_to_whole_rounds(eight_steps(), 37);
 }
 
-TEST_CASE("local swarm gathered: and at every single network call", "[parallel][slow][every_call]") {
+TEST_CASE("local swarm gathered: and at every single network call", "[parallel][local_swarm][slow][every_call]") {
   auto o = eight_steps();
   o.steps = 6;
   comes_to_whole_rounds(o, 1);

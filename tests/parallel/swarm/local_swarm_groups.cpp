@@ -168,6 +168,6 @@ TEMPLATE_TEST_CASE("local swarm: rows of groups that are set aside go on whoever
 }
 
 TEMPLATE_TEST_CASE("local swarm: peers in groups, and whoever is lost at every single network call",
-                   "[parallel][slow][every_call]", support::moshpit, presets::noloco_options, bacombo) {
+                   "[parallel][local_swarm][slow][every_call]", support::moshpit, presets::noloco_options, bacombo) {
   support::trains_through_losses<support::preset_rounds<TestType>>(2.0 / 9, support::two_stages(), 1);
 }

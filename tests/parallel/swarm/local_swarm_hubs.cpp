@@ -310,12 +310,12 @@ TEST_CASE("local swarm: hubs of hubs go on whoever is lost, and let others in", 
   support::goes_on_from_checkpoints<rounds>(0.6);
 }
 
-TEST_CASE("local swarm: hubs of hubs go on at every single network call", "[parallel][slow][every_call]") {
+TEST_CASE("local swarm: hubs of hubs go on at every single network call", "[parallel][local_swarm][slow][every_call]") {
   auto o = support::two_stages();
   o.steps = 5;
   support::trains_through_losses<support::preset_rounds<halos>>(0.6, o, 1);
 }
 
-TEST_CASE("local swarm: and at every single network call", "[parallel][slow][every_call]") {
+TEST_CASE("local swarm: and at every single network call", "[parallel][local_swarm][slow][every_call]") {
   support::trains_through_losses<support::preset_rounds<async_local_sgd>>(0.6, support::two_stages(), 5);
 }

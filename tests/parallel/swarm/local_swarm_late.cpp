@@ -114,7 +114,7 @@ TEST_CASE("local swarm: results a step late go on whoever is lost, and let other
 }
 
 TEST_CASE("local swarm: results that are late, and whoever is lost at every single network call",
-          "[parallel][slow][every_call]") {
+          "[parallel][local_swarm][slow][every_call]") {
   support::trains_through_losses<support::preset_rounds<eager>>(by_a_lost_peer, four_rounds(), 1);
   support::trains_through_losses<support::preset_rounds<cocktail>>(by_a_lost_peer, rounds_of(support::two_stages(), 1), 1);
 }

@@ -99,7 +99,7 @@ TEST_CASE("local swarm: peers that tell each other what they change go on whoeve
   support::goes_on_from_checkpoints<telling>(1.0 / 3);
 }
 
-TEST_CASE("local swarm: and they do at every single network call", "[parallel][slow][every_call]") {
+TEST_CASE("local swarm: and they do at every single network call", "[parallel][local_swarm][slow][every_call]") {
   support::trains_through_losses<telling>(1.0 / 3, support::two_stages(), 1);
   support::trains_through_losses<telling_all>(1.0 / 3, support::two_stages(), 5);
 }

@@ -157,11 +157,11 @@ TEMPLATE_TEST_CASE("local swarm: rounds that follow the model go on whoever is l
 }
 
 TEMPLATE_TEST_CASE("local swarm: and follow it whoever is lost at every single network call",
-                   "[parallel][slow][every_call]", co_learning, cocodc) {
+                   "[parallel][local_swarm][slow][every_call]", co_learning, cocodc) {
   support::trains_through_losses<support::preset_rounds<TestType>>(0.3, whole_rounds(6), 1);
 }
 
-TEMPLATE_TEST_CASE("local swarm: and decide alike whenever a whole stage is lost", "[parallel][slow][every_call]",
-                   co_learning, cocodc) {
+TEMPLATE_TEST_CASE("local swarm: and decide alike whenever a whole stage is lost",
+                   "[parallel][local_swarm][slow][every_call]", co_learning, cocodc) {
   stages_decide_alike_whenever<support::preset_rounds<TestType>>(1, whole_rounds(4));
 }

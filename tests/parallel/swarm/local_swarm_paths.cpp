@@ -203,7 +203,8 @@ TEMPLATE_TEST_CASE("local swarm: paths go on whoever is lost, and let others in"
   rests_whoever_is_lost<TestType>(41, 15s);
 }
 
-TEST_CASE("local swarm: paths, and whoever is lost at every single network call", "[parallel][slow][every_call]") {
+TEST_CASE("local swarm: paths, and whoever is lost at every single network call",
+          "[parallel][local_swarm][slow][every_call]") {
   support::trains_through_losses<rounds<support::two_paths>>(2.0 / 9, support::two_stages(), 1);
   support::trains_through_losses<rounds<support::weighted_paths>>(2.0 / 9, support::two_stages(), 7);
   rests_whoever_is_lost<support::paths_apart>(3, 0s);

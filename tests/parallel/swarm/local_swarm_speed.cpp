@@ -75,6 +75,7 @@ TEST_CASE("local swarm: batches by speed go on whoever is lost, and let others i
   support::goes_on_from_checkpoints<rounds>(0.3);
 }
 
-TEST_CASE("local swarm: batches by speed, a peer lost at every single network call", "[parallel][slow][every_call]") {
+TEST_CASE("local swarm: batches by speed, a peer lost at every single network call",
+          "[parallel][local_swarm][slow][every_call]") {
   support::trains_through_losses<support::preset_rounds<dlion>>(0.3, support::two_stages(), 1);
 }

@@ -109,11 +109,12 @@ void kill_at_every(support::swarm_world_options o, std::uint32_t victim, std::ui
   o.victim = victim;
   o.die_with = with;
   o.back_after = back;
-  for (std::uint64_t n = from;; n += by) {
+  const bool for_good = o.once_committed = back == 0s;
+  const auto calls = support::calls_of_victim<tied_swarm<>>(o);
+  for (std::uint64_t n = from;; n = calls.after(n, by)) {
     INFO("host " << victim << " is killed at its network call " << n << ", with " << Catch::Detail::stringify(with));
     o.dies_at = n;
     noted_steps::notes = {};
-    const bool for_good = o.once_committed = back == 0s;
     tied_swarm<> swarm{o};
     swarm.wanted = swarm.hosts() - (for_good ? 1 : 0);
     swarm.boot();

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/distinct_calls.hpp"
 #include "support/named_paths.hpp"
 #include "support/swarm_seat.hpp"
 
@@ -106,7 +107,8 @@ class swarm_world {
     std::map<std::uint64_t, double> evaluated;  ///< before these steps, the last of several
     std::uint64_t missed = 0;                   ///< evaluations whose result was lost
     std::string error;
-    std::uint64_t calls = 0;      ///< of the network
+    std::uint64_t calls = 0;  ///< of the network
+    distinct_calls distinct;
     std::uint64_t blocks = 0;     ///< that it has computed, forward or a half of backward
     std::uint64_t bytes = 0;      ///< sent in the swarm: boundaries, and messages
     std::uint64_t exchanged = 0;  ///< bytes of gradients, or of what was moved, sent to the peers of the stage
@@ -153,9 +155,10 @@ class swarm_world {
     return o;
   }
   [[nodiscard]] std::shared_ptr<causeway::net::fabric> fabric(causeway::sim::process& p, std::uint64_t id) {
-    return std::make_shared<counted_fabric>(p.make_fabric(id), [this, &p](fabric_call) {
+    return std::make_shared<counted_fabric>(p.make_fabric(id), [this, &p](fabric_call call) {
       result_of_host& r = results_[p.host()];
       if (options_.once_committed && !all_committed()) return;
+      r.distinct.note(call, world_.running() == &p, world_.event_count(), disks_[p.host()].operations());
       if (r.calls++ == options_.dies_at && p.host() == options_.victim) kill(p);
     });
   }
@@ -343,6 +346,16 @@ void stages_agree(World& swarm, std::uint32_t except = nobody) {
     const std::uint32_t first = h / 3 * 3 == except ? except + 1 : h / 3 * 3;
     CHECK(swarm.at(h).parameters == swarm.at(first).parameters);
   }
+}
+
+/// The network calls that its victim makes in such a run when it is not killed.
+template <class World>
+distinct_calls calls_of_victim(swarm_world_options o) {
+  o.dies_at = UINT64_MAX;
+  World swarm{o};
+  swarm.boot();
+  swarm.run(2min);
+  return swarm.at(o.victim).distinct;
 }
 
 /// Of those between one step and the next.

@@ -103,6 +103,9 @@ class peer_directory {
   void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
 
  private:
+  CAUSEWAY_DECL static bool serves(const swarm_neighbour& p);
+  CAUSEWAY_DECL static bool beyond(const swarm_neighbour& p, std::uint64_t turn);
+
   using sums = std::map<std::uint64_t, swarm_wire::stage_sum>;  // by step
   CAUSEWAY_DECL static void remember(sums& known, const swarm_wire::stage_sum& sum);
   CAUSEWAY_DECL [[nodiscard]] static std::optional<swarm_wire::stage_sum> of(const sums& known, std::uint64_t step);

@@ -112,7 +112,7 @@ CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::total(std::ui
 
 CAUSEWAY_DECL bool peer_directory::left_behind(std::uint64_t step) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-    if (serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
+    if (serves(p.second) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
     return p.second.up && p.second.said && p.second.said->committed > step + 1;
   });
 }
@@ -126,26 +126,33 @@ CAUSEWAY_DECL bool peer_directory::has_sum(std::uint32_t stage, std::uint64_t st
   });
 }
 
+CAUSEWAY_DECL bool peer_directory::serves(const swarm_neighbour& p) { return p.up && p.said && p.said->serving != 0; }
+CAUSEWAY_DECL bool peer_directory::beyond(const swarm_neighbour& p, std::uint64_t turn) {
+  return serves(p) && p.said->turn > turn;
+}
+
 CAUSEWAY_DECL bool peer_directory::serves(net::peer_id id) const {
   const auto at = peers_.find(id);
-  return at != peers_.end() && at->second.up && at->second.said && at->second.said->serving != 0;
+  return at != peers_.end() && serves(at->second);
 }
 
 CAUSEWAY_DECL bool peer_directory::anybody_serves(std::uint32_t stage) const {
   return std::any_of(peers_.begin(), peers_.end(),
-                     [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
+                     [&](const auto& p) { return serves(p.second) && p.second.said->stage == stage; });
 }
 
 CAUSEWAY_DECL bool peer_directory::reached(net::peer_id id, std::uint64_t turn) const {
-  return serves(id) && peers_.at(id).said->turn >= turn;
+  const auto at = peers_.find(id);
+  return at != peers_.end() && serves(at->second) && at->second.said->turn >= turn;
 }
 
 CAUSEWAY_DECL bool peer_directory::beyond(net::peer_id id, std::uint64_t turn) const {
-  return serves(id) && peers_.at(id).said->turn > turn;
+  const auto at = peers_.find(id);
+  return at != peers_.end() && beyond(at->second, turn);
 }
 
 CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint64_t turn) const {
-  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.second, turn); });
 }
 
 CAUSEWAY_DECL bool peer_directory::anybody_through(std::uint64_t turn) const {
@@ -156,13 +163,13 @@ CAUSEWAY_DECL bool peer_directory::anybody_through(std::uint64_t turn) const {
 
 CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
   return std::any_of(peers_.begin(), peers_.end(),
-                     [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
+                     [&](const auto& p) { return beyond(p.second, turn) && p.second.said->stage == stage; });
 }
 
 CAUSEWAY_DECL auto peer_directory::coordinator(std::uint32_t own_term) const -> coordinator_choice {
   coordinator_choice best = own_term > 0 ? coordinator_choice{self_, own_term} : coordinator_choice{};
   for (const auto& [id, p] : peers_) {
-    if (!serves(id) || p.said->coordinates == 0 || p.said->term < best.term) continue;
+    if (!serves(p) || p.said->coordinates == 0 || p.said->term < best.term) continue;
     if (p.said->term > best.term || id < best.id) best = {id, p.said->term};
   }
   return best;
@@ -170,7 +177,7 @@ CAUSEWAY_DECL auto peer_directory::coordinator(std::uint32_t own_term) const -> 
 
 CAUSEWAY_DECL bool peer_directory::first_in_line() const {
   return std::none_of(peers_.begin(), peers_.end(),
-                      [this](const auto& p) { return p.first < self_ && serves(p.first) && p.second.said->stage == 0; });
+                      [this](const auto& p) { return p.first < self_ && serves(p.second) && p.second.said->stage == 0; });
 }
 
 CAUSEWAY_DECL net::peer_id peer_directory::at(net::peer_index link) const {

@@ -144,6 +144,21 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: a lost peer of redundant ones cos
   });
 }
 
+TEMPLATE_TEST_CASE("local pipelines cut apart: who is lost at any moment of an exchange leaves all rows alike",
+                   "[parallel][elastic][fast]", redundant, forward_redundant) {
+  auto o = TestType::world();
+  o.victim = 1;
+  for (o.dies_at = 200; o.dies_at < 230; ++o.dies_at) {  // the first round's exchange, and a step before it
+    INFO("call " << o.dies_at);
+    local_world<TestType> w{o};
+    w.wanted = o.hosts - 1;
+    w.boot();
+    w.run();
+    CHECK(w.finished() == o.hosts - 1);
+    support::holders_agree(w, o.hosts);
+  }
+}
+
 TEMPLATE_TEST_CASE("local pipelines cut apart: the run goes on, whoever is killed at whichever network call",
                    "[parallel][elastic][fast]", redundant, sparse_redundant, forward_redundant, sparse_forward_redundant,
                    templates) {

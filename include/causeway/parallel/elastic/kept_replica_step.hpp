@@ -41,11 +41,12 @@ class kept_replica_step {
     const auto index_of = places_in(s.replica());
     const step_exchange exchange{mates, index_of, peer.named(pipeline_peer::progress_channel, mates_channel), peer.how(ctx),
                                  peer.boundaries(ctx.step(), number)};
-    const std::uint32_t micro_batches = s.replica().micro_batches, first = peer.layout.first_micro_batch(peer.place.replica);
+    const std::uint32_t micro_batches = s.replica().micro_batches,
+                        first = peer.layout.first_micro_batch(peer.place.replica);
     const std::pair now{peer.attempt.round, peer.attempt.attempt};
     if (std::exchange(told_in_, now) != now) CAUSEWAY_TRY(kept_.resume(exchange, true, micro_batches));
     const auto dropout = pipeline_peer::dropout_of(ctx.step(), first, micro_batches);
-    const assigned_batch share{b,     static_cast<std::uint32_t>(s.micro_batches), peer.assignment->computes, scale, true,
+    const assigned_batch share{b,      static_cast<std::uint32_t>(s.micro_batches), peer.assignment->computes, scale, true,
                                dropout};
     return kept_.run(ctx, peer.layout, s.codec, share, exchange, s.recovery.repeats_all());
   }

@@ -57,6 +57,7 @@
 #include <causeway/parallel/elastic/gathered_steps.hpp>
 #include <causeway/parallel/elastic/interpolated_blocks.hpp>
 #include <causeway/parallel/elastic/kept_pass.hpp>
+#include <causeway/parallel/elastic/kept_replica_step.hpp>
 #include <causeway/parallel/elastic/part_change.hpp>
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>

@@ -186,14 +186,10 @@ constexpr recovery_row with(const char* why_not_rows = "", const char* why_not_s
           {why_not_rows, why_not_steps}};
 }
 
-constexpr const char* resumption =
-    "not built: `redundant` with another memory; a step that failed is begun again as a whole, and what is this policy's "
-    "own, "
-    "to go on in the middle of it, is of steps that all pipelines make together";
 constexpr recovery_row recoveries[] = {
     with<stage::recovery::regroup>(),
     with<stage::recovery::redundant>(),
-    with<stage::recovery::redundant_forward>("", resumption),
+    with<stage::recovery::redundant_forward>(),
     with<stage::recovery::templates>(),
     with<stage::recovery::morph>(),
     with<stage::recovery::proactive>(),

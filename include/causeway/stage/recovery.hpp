@@ -83,7 +83,7 @@ struct recovery_traits {
   bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
   bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
   /// All pipelines of a layout are cut alike, and each peer has one stage: so its holders can exchange one row each, of all
-  /// that they hold. Else each range of blocks has a row of its own, which steps of their own have not (rule C8). Some
+  /// that they hold. Else each range of blocks, or with local steps each block, has a row of its own (rule C8). Some
   /// stages may have nobody; see Rerouting.
   bool cut_alike = false;
 };

@@ -23,6 +23,9 @@
 // The result is that of the undisturbed step: each micro-batch counts once in each stage, and each stage adds its gradients
 // up in the same order. So f32 has the same bits in a run of one pipeline; with several, sums over fewer peers are rounded
 // otherwise. A norm to clip by is added up over peers, too, and a lossy codec does not act between two stages on one peer.
+//
+// Where replicas take steps of their own, a step is one replica's, and all are laid out anew after the next exchange: until
+// then the shadow makes both stages (docs/design/local_pipelines.md, A7).
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>

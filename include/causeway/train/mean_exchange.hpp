@@ -43,11 +43,12 @@ class mean_exchange {
     auto outcome = weighed_mean(ctx, codec, data, part, among);
     if (outcome && data.size() == ctx.parameters().size())
       outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
-    std::vector<float> kept = std::exchange(kept_, {});  // another exchange may come before this one is over
+    std::vector<float> kept = std::exchange(kept_, {});    // another exchange may come before this one is over
+    const bool stays = outcome && attendance.has_parts();  // of several rows the policy has what each came to still
     if (outcome) outcome = attendance.exchanged(data);
     std::swap(kept, kept_);
     if (outcome || !ctx.keeps_inputs()) return outcome;
-    std::copy(kept_.begin(), kept_.end(), data.begin());
+    if (!stays) std::copy(kept_.begin(), kept_.end(), data.begin());
     if (!is_refused(ctx, attendance, outcome.error())) return outcome;
     if (!collective::survives(codec, ctx.pool(), kept_)) return attendance.unusable(not_encodable);
     outcome.error().culprit = error::nobody;  // who says so is wrong, or spoilt it on its way

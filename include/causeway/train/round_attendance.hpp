@@ -42,6 +42,7 @@ class round_attendance {
   CAUSEWAY_DECL result<void> enter();
   /// The exchange is of so many, and over with the last.
   void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
+  [[nodiscard]] bool has_parts() const noexcept { return parts_ > 1; }
   /// `counts`: how many peers each value came from, where that matters. `where`: see run_group::received.
   CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {},
                                        const std::vector<index_range>* where = nullptr);

@@ -36,8 +36,8 @@ struct three_stages {
     members.push_back({.state = state, .cohort = cohort, .steps = 2, .slots = 1, .share = 4, .taken_in = 50});
     members.back().keeps = parallel::as_kept(p.holds);
   }
-  std::vector<stage::assignment> row_of(const std::vector<std::size_t>& places) const {
-    return parallel::whole_row(g, members, places);
+  std::vector<stage::assignment> row_of(const std::vector<std::size_t>& places, bool keeps_work = false) const {
+    return parallel::whole_row(g, members, places, keeps_work);
   }
 
   stage::cluster_snapshot g;
@@ -97,6 +97,35 @@ TEST_CASE("cohort rows: who has the gradient of a step that others took goes on 
   CHECK(all.row_of({0, 2}).empty() == false);  // as they are: their stages are all there
   all.members[0].complete_in = 60;
   CHECK(peers_of(all.row_of({0, 1, 2})) == std::vector<std::uint64_t>{1, 3});
+}
+
+TEST_CASE("cohort rows: where work is kept a lost peer's stage stays one, and has nobody", "[parallel]") {
+  three_stages all;
+  all.g.peers[1].holds = {{2, 6}};
+  all.g.peers[2].holds = {{0, 2}, {4, 6}};  // the last keeps the first's
+  for (const std::size_t p : {1U, 2U}) all.members[p].keeps = parallel::as_kept(all.g.peers[p].holds);
+  CHECK(peers_of(all.row_of({0, 1, 2}, true)) == std::vector<std::uint64_t>{1, 2, 3});
+  const std::vector<std::uint64_t> without[] = {{0, 2, 3}, {1, 0, 3}, {1, 2, 0}};
+  for (std::size_t lost = 0; lost < 3; ++lost) {
+    CAPTURE(lost);
+    const auto row = all.row_of({(lost + 1) % 3, (lost + 2) % 3}, true);
+    REQUIRE(peers_of(row) == without[lost]);
+    for (std::size_t s = 0; s < 3; ++s) CHECK(row[s].computes == all.g.peers[s].computes);
+    CHECK(row[(lost + 1) % 3].keeps == all.g.peers[(lost + 1) % 3].holds);
+    CHECK(all.row_of({lost}, true).empty());
+  }
+  all.members[1].steps = 1;  // it missed a step that the others made without it
+  CHECK(peers_of(all.row_of({0, 1, 2}, true)) == without[1]);
+  all.members[1].complete_in = 50;
+  CHECK(peers_of(all.row_of({0, 1, 2}, true)) == std::vector<std::uint64_t>{1, 2, 3});
+
+  stage::layout l;
+  l.replicas.push_back({{{1, {0, 2}, {{0, 4}}}, {stage::nobody, {2, 4}}}, 4});
+  CHECK(parallel::all_holders(l).peers == std::vector<std::uint64_t>{1});
+  for (const auto& block : parallel::holders_of_blocks(l)) {
+    CHECK(block.members == std::vector<net::peer_index>{0});
+    CHECK(block.shares == std::vector<double>{1.0});  // its shadow's row counts
+  }
 }
 
 TEST_CASE("cohort rows: rows of single blocks go to and from their holders", "[parallel]") {

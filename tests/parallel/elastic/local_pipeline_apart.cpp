@@ -5,6 +5,7 @@
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
+#include <causeway/stage/recovery_redundant_forward.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -43,6 +44,16 @@ struct three_redundant : presets::diloco_options {
 struct sparse_redundant : presets::sparse_loco_options {
   static auto recovery() { return stage::recovery::redundant{2}; }
   static elastic_world_options world() { return support::two_pipelines(); }
+};
+/// The same, whose steps go on in the middle when a peer is lost; the last peer has the first stage, too.
+struct forward_redundant : redundant {
+  static auto recovery() { return stage::recovery::redundant_forward{2}; }
+};
+struct three_forward_redundant : three_redundant {
+  static auto recovery() { return stage::recovery::redundant_forward{3}; }
+};
+struct sparse_forward_redundant : sparse_redundant {
+  static auto recovery() { return stage::recovery::redundant_forward{2}; }
 };
 /// Five peers are pipelines of two stages and of three; four are two of two.
 struct templates : presets::diloco_options {
@@ -118,11 +129,13 @@ TEST_CASE("local pipelines cut apart: two of different length make DiLoCo of two
 TEST_CASE("local pipelines cut apart: redundant stages change no bit of a run without losses",
           "[parallel][elastic][fast]") {
   const auto o = support::two_pipelines();
-  CHECK(support::undisturbed<redundant>(o) == support::undisturbed<presets::diloco_options>(o));
+  const parameters regrouped = support::undisturbed<presets::diloco_options>(o);
+  CHECK(support::undisturbed<redundant>(o) == regrouped);
+  CHECK(support::undisturbed<forward_redundant>(o) == regrouped);
 }
 
 TEMPLATE_TEST_CASE("local pipelines cut apart: a lost peer of redundant ones costs no step", "[parallel][elastic][fast]",
-                   redundant, three_redundant) {
+                   redundant, three_redundant, forward_redundant, three_forward_redundant) {
   const auto o = TestType::world();
   const parameters quiet = support::undisturbed<TestType>(o);
   kill_at_calls<TestType>(61, [&](support::any_elastic_world& w) {
@@ -131,17 +144,33 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: a lost peer of redundant ones cos
   });
 }
 
+TEMPLATE_TEST_CASE("local pipelines cut apart: who is lost at any moment of an exchange leaves all rows alike",
+                   "[parallel][elastic][fast]", redundant, forward_redundant) {
+  auto o = TestType::world();
+  o.victim = 1;
+  for (o.dies_at = 200; o.dies_at < 230; ++o.dies_at) {  // the first round's exchange, and a step before it
+    INFO("call " << o.dies_at);
+    local_world<TestType> w{o};
+    w.wanted = o.hosts - 1;
+    w.boot();
+    w.run();
+    CHECK(w.finished() == o.hosts - 1);
+    support::holders_agree(w, o.hosts);
+  }
+}
+
 TEMPLATE_TEST_CASE("local pipelines cut apart: the run goes on, whoever is killed at whichever network call",
-                   "[parallel][elastic][fast]", redundant, sparse_redundant, templates) {
+                   "[parallel][elastic][fast]", redundant, sparse_redundant, forward_redundant, sparse_forward_redundant,
+                   templates) {
   support::goes_on_whoever_is_killed<TestType>(97, 0.03, TestType::world());
 }
 TEMPLATE_TEST_CASE("local pipelines cut apart: whoever is killed, at network calls all over the run", "[parallel][elastic]",
-                   redundant, sparse_redundant, templates) {
+                   redundant, sparse_redundant, forward_redundant, sparse_forward_redundant, templates) {
   support::goes_on_whoever_is_killed<TestType>(23, 0.03, TestType::world());
 }
 
 TEMPLATE_TEST_CASE("local pipelines cut apart: a peer may come in every step", "[parallel][elastic][fast]", redundant,
-                   sparse_redundant) {
+                   sparse_redundant, forward_redundant, sparse_forward_redundant) {
   support::newcomer_in_each_step<local_world<TestType>>(4, 12, support::make_two_pipelines);
 }
 TEST_CASE("local pipelines cut apart: a peer that comes makes one of them longer", "[parallel][elastic][fast]") {
@@ -168,6 +197,6 @@ TEST_CASE("local pipelines cut apart: a peer that comes makes one of them longer
 }
 
 TEMPLATE_TEST_CASE("local pipelines cut apart: checkpoints go on with the same bits", "[parallel][elastic][fast]",
-                   redundant, sparse_redundant) {
+                   redundant, sparse_redundant, forward_redundant, sparse_forward_redundant) {
   support::goes_on_from_checkpoints<TestType>();
 }

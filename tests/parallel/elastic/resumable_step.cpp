@@ -70,7 +70,7 @@ void attempt(std::vector<std::unique_ptr<peer>>& all, std::size_t lost, bool res
     if (resumes) {
       if (!me.work.resume(exchange, true, micro_batches)) std::abort();  // checks of Catch are for one thread
     } else {
-      me.work.begin<support::timed_stages::tape_type>(record, l, &at);
+      me.work.begin<support::timed_stages::tape_type>(record.state, l, &at);
     }
     std::vector<std::int32_t> tokens(micro_batches);
     std::iota(tokens.begin(), tokens.end(), 1);

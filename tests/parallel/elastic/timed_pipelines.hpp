@@ -39,9 +39,11 @@ struct timed_pipelines_options {
   std::function<void(const std::string&)> trace{};  ///< every line that a peer logs
 };
 
-/// `live(world, process, trainer, identity, computed)` trains a peer; `computed` are its seconds of compute so far.
-template <class Recovery, class Live>
-void run_timed_pipelines(const timed_pipelines_options& o, const Recovery& recovery, Live live) {
+/// `live(world, process, trainer, identity, computed)` trains a peer; `computed` are its seconds of compute so far. Its
+/// policies are `comm_of()` and `pipelines_of()`.
+template <class CommOf, class PipelinesOf, class Live>
+void run_timed_pipelines(const timed_pipelines_options& o, const CommOf& comm_of, const PipelinesOf& pipelines_of,
+                         Live live) {
   using namespace causeway;
   sim::world world{{.seed = 3, .link = {.latency = std::chrono::microseconds{10}}}};
   std::deque<sim::disk> disks;
@@ -80,9 +82,8 @@ void run_timed_pipelines(const timed_pipelines_options& o, const Recovery& recov
       if (o.hangs && o.hangs(p.host(), computed)) p.sleep(std::chrono::hours{10});
     };
     timed_stages model{o.stages, 4, nn::model_part{{0, 1}}, block_seconds{o.unit, o.unit, o.unit, spend}};
-    auto trainer =
-        make_trainer(std::move(model), std::move(env), trainer_options{}, comm::every_step<>{}, optim::adamw{},
-                     fault::quorum{}, parallel::elastic_pipeline<Recovery>{{.micro_batches = o.micro_batches}, recovery});
+    auto trainer = make_trainer(std::move(model), std::move(env), trainer_options{}, comm_of(), optim::adamw{},
+                                fault::quorum{}, pipelines_of());
     if (!trainer.start()) throw std::runtime_error{"start"};
     live(world, p, trainer, id, std::as_const(computed));
     if (++done == o.wanted) world.end_run();
@@ -91,6 +92,17 @@ void run_timed_pipelines(const timed_pipelines_options& o, const Recovery& recov
   for (std::uint32_t h = 0; h < o.hosts; ++h) world.boot(h, peer);
   world.run_until(time_point{std::chrono::hours{1}});
   REQUIRE(done == o.wanted);
+}
+
+/// Of pipelines whose gradients are added up.
+template <class Recovery, class Live>
+void run_timed_pipelines(const timed_pipelines_options& o, const Recovery& recovery, Live live) {
+  using namespace causeway;
+  const auto pipelines_of = [&] {
+    return parallel::elastic_pipeline<Recovery>{{.micro_batches = o.micro_batches}, recovery};
+  };
+  run_timed_pipelines(
+      o, [] { return comm::every_step<>{}; }, pipelines_of, std::move(live));
 }
 
 }  // namespace support

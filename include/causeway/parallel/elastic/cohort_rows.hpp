@@ -51,10 +51,12 @@ CAUSEWAY_DECL [[nodiscard]] std::array<nn::block_range, 2> as_kept(std::span<con
 
 /// The assignments of the peers of one cohort, in the order of the model; none if a stage is missing that nobody keeps.
 /// `places`: of those who say that they are in it. Those of them count that have made the same steps together, or can catch
-/// up with these: of several such sets, the one that is furthest, then the largest.
+/// up with these: of several such sets, the one that is furthest, then the largest. `keeps_work`: a lost peer's stage stays
+/// a stage, with nobody in its place, and is made by its shadow (stage::shadow_of), whose own it does not become.
 CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                                      std::span<const cohort_member> members,
-                                                                     std::span<const std::size_t> places);
+                                                                     std::span<const std::size_t> places,
+                                                                     bool keeps_work = false);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 

@@ -46,10 +46,10 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_of_slots(std::uint
 using parts_by_speed = std::function<std::vector<std::size_t>(const std::vector<double>& speeds)>;
 
 /// The cohorts that are whole, in their slots, with the parts that these have had; none where all begin anew. `members[p]`
-/// is what cluster_snapshot::peers[p] says. `state`: of the run.
+/// is what cluster_snapshot::peers[p] says. `state`: of the run; `keeps_work`: see whole_row.
 CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
                                                            std::span<const cohort_member> members, std::uint64_t state,
-                                                           std::uint32_t paths = 0);
+                                                           std::uint32_t paths = 0, bool keeps_work = false);
 
 /// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
 /// communication policy must have rows of one length. `detours`: a stage may have nobody.
@@ -99,7 +99,7 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
                                       std::span<const cohort_member> members, std::uint64_t state, std::uint32_t paths = 0,
                                       const parts_by_speed& parts_for = {}) {
   CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
-  cohort_layout made = standing_cohorts(g, members, state, paths);
+  cohort_layout made = standing_cohorts(g, members, state, paths, Recovery::traits.keeps_work);
   for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));

@@ -15,6 +15,7 @@
 #include <causeway/parallel/elastic/cohort_progress.hpp>
 #include <causeway/parallel/elastic/cohort_rows.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
+#include <causeway/parallel/elastic/kept_replica_step.hpp>
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/replica_sums.hpp>
@@ -86,6 +87,7 @@ class flushed_steps {
   /// Of the replica's gradient over the whole model. Its peers have theirs, or will, whoever is lost: this one may move.
   float norm(cohort_progress& progress) noexcept {
     progress.took_step();
+    kept_.forget();
     return static_cast<float>(progress.now().norm);
   }
 
@@ -103,17 +105,16 @@ class flushed_steps {
     return s.progress.catch_up(mates);
   }
   /// What this peer had of its replica's steps is given up, or exchanged.
-  void forget() noexcept {}
+  void forget() noexcept { kept_.forget(); }
   /// Whether the peers of the replica have made the same steps.
   [[nodiscard]] static constexpr bool is_drained() noexcept { return true; }
 
  private:
-  result<void> compute(auto& ctx, const auto& s, const batch& b) {
+  template <class Recovery, class Codec>
+  result<void> compute(auto& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
     s.progress.begin_gradient();
     s.codec.begin_step();
-    CAUSEWAY_ASSIGN(const double loss,
-                    s.peer.train(ctx, order_, s.recovery, s.codec, b, s.micro_batches, static_cast<float>(1 / s.tokens(b)),
-                                 (s.peer.attempt.round << 16U) + s.progress.now().steps));
+    CAUSEWAY_ASSIGN(const double loss, pass(ctx, s, b));
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
     CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, s.progress.now().steps));
@@ -124,7 +125,19 @@ class flushed_steps {
     return {};
   }
 
+  template <class Recovery, class Codec>
+  result<double> pass(auto& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
+    const std::uint64_t number = (s.peer.attempt.round << 16U) + s.progress.now().steps;
+    const auto scale = static_cast<float>(1 / s.tokens(b));
+    if constexpr (stage::WorkKeeping<Recovery>) {
+      return kept_.run(ctx, s, b, scale, number);
+    } else {
+      return s.peer.train(ctx, order_, s.recovery, s.codec, b, s.micro_batches, scale, number);
+    }
+  }
+
   Order order_;
+  kept_replica_step kept_;
 };
 
 /// A way for replicas to make their steps: what flushed_steps has.
@@ -135,12 +148,12 @@ concept ReplicaSteps = DefaultInitializable<S> && requires(S& s) {
 };
 
 /// Whether each block is exchanged by itself, where replicas are cut apart: each is made with a flush, so that all its
-/// peers have the same steps behind them, goes through its own peers, and begins a step that failed anew.
+/// peers have the same steps behind them, and goes through its own peers.
 template <class Recovery, class Steps>
 inline constexpr bool exchanges_blocks = stage::cut_apart<Recovery>&& requires {
   Steps::flushes;
 }
-&&!stage::Rerouting<Recovery> && !Recovery::traits.keeps_work;
+&&!stage::Rerouting<Recovery>;
 
 /// By what is given as the schedule of local_pipeline: a schedule, or such a way.
 template <class Order>

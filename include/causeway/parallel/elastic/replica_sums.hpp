@@ -25,11 +25,12 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// The peers of this peer's replica, in the order of the model.
+/// The peers of this peer's replica that are there, in the order of the model.
 inline collective::group_view mates_of(const pipeline_peer& peer) {
   std::vector<net::peer_index> peers;
-  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments)
-    peers.push_back(peer.index_of.at(s.peer));
+  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments) {
+    if (s.peer != stage::nobody) peers.push_back(peer.index_of.at(s.peer));
+  }
   return collective::group_view{*peer.attempt.transport, std::move(peers)};
 }
 
@@ -67,8 +68,8 @@ inline result<double> evaluation_of_replica(auto& ctx, const pipeline_peer& peer
   return std::accumulate(all.begin(), all.end(), 0.0);
 }
 
-/// Of this peer's replica alone, on `b` in `pieces` pieces: the sum of token losses. Not a number: this peer rests, or the
-/// others are through with it.
+/// Of this peer's replica alone, on `b` in `pieces` pieces: the sum of token losses. Not a number: this peer rests, the
+/// others are through with it, or a lost peer's stage is made by another one until the next exchange.
 inline result<double> loss_of_replica(auto& ctx, pipeline_peer& peer, cohort_progress& progress, replica_evaluations& known,
                                       const batch& b, std::int64_t pieces) {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
@@ -77,6 +78,7 @@ inline result<double> loss_of_replica(auto& ctx, pipeline_peer& peer, cohort_pro
     return std::exchange(known.missed, none);
   }
   stage::layout alone{{peer.layout.replicas[peer.place.replica]}};
+  if (alone.has_unassigned()) return none;
   alone.replicas.front().micro_batches = static_cast<std::uint32_t>(pieces);
   const std::uint64_t number = progress.evaluation();
   CAUSEWAY_ASSIGN(const double own,

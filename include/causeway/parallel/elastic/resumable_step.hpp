@@ -39,10 +39,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// Peers, assignments and shares of a layout.
 CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l);
 
-/// How peers of an attempt reach each other about a step, and in it.
+/// How the peers whom a step concerns reach each other about it, and in it.
 struct step_exchange {
-  net::any_transport& transport;  ///< to all peers of the attempt
-  const std::map<std::uint64_t, net::peer_index>& index_of;
+  net::any_transport& transport;  ///< to them: all of the attempt, or where a replica's step is its own, those of it
+  const std::map<std::uint64_t, net::peer_index>& index_of;  ///< by id: the transport's number of each
   net::message_id progress;
   collective::collective_options how;
   boundary_options boundaries;
@@ -57,17 +57,20 @@ class resumable_step {
   /// The run has taken the step, or the part of the model is about to change.
   void forget() noexcept { step_.reset(); }
 
-  /// Nothing is done of the step yet. `at`: this peer's place in the layout; nullptr: spare.
+  /// Whether some of the step from these parameters is done, or was begun.
+  [[nodiscard]] bool is_of(std::uint64_t state) const noexcept { return step_ != nullptr && step_->state == state; }
+
+  /// Nothing is done of the step yet. `state`: names the parameters; `at`: this peer's place in the layout; nullptr: spare.
   template <class Tape>
-  void begin(const step_record& w, const stage::layout& l, const stage::layout::place* at) {
+  void begin(std::uint64_t state, const stage::layout& l, const stage::layout::place* at) {
     step_.reset();
     told_.clear();
     agreed_ = 0;
     if (at == nullptr) return;
     step_ = std::make_unique<step_snapshot<Tape>>(l, *at);
-    step_->state = w.state;
+    step_->state = state;
     hasher h;
-    step_->name = add_layout(h.add_value(w.state), l).finish() | 1U;
+    step_->name = add_layout(h.add_value(state), l).finish() | 1U;
   }
 
   /// An earlier attempt did some of it: hears what. `assigned`: this peer has an assignment in the layout.

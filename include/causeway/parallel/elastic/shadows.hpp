@@ -11,6 +11,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/block_moves.hpp>
+#include <causeway/parallel/elastic/block_segments.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/stage/layout.hpp>
 
@@ -27,9 +28,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 inline std::pair<std::vector<net::peer_index>, net::peer_index> copies_of(const pipeline_peer& peer, std::int64_t block) {
   std::vector<net::peer_index> peers;
   net::peer_index source = 0;
-  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments) {
-    if (!s.holds(block)) continue;
-    if (s.computes.first <= block && block < s.computes.last) source = static_cast<net::peer_index>(peers.size());
+  const stage::replica& replica = peer.layout.replicas[peer.place.replica];
+  const std::uint64_t computes = computer_of(replica, block);
+  for (const stage::assignment& s : replica.assignments) {
+    if (s.peer == stage::nobody || !s.holds(block)) continue;
+    if (s.peer == computes) source = static_cast<net::peer_index>(peers.size());
     peers.push_back(peer.index_of.at(s.peer));
   }
   return {std::move(peers), source};

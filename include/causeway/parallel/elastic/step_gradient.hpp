@@ -69,7 +69,7 @@ class step_gradient {
       ++resumed_attempts_;
       CAUSEWAY_TRY(kept_.resume(exchange, is_assigned, micro_batches));
     } else {
-      kept_.template begin<tape>(peer.record(), l, is_assigned ? &peer.place : nullptr);
+      kept_.template begin<tape>(peer.record().state, l, is_assigned ? &peer.place : nullptr);
     }
     std::vector<std::uint64_t> dropout;
     if (is_assigned) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);

@@ -62,6 +62,25 @@ CAUSEWAY_DECL std::vector<stage::assignment> mended_row(const std::vector<stage:
   return made;
 }
 
+/// Who is there in its place, and nobody in those of others, each of which has a shadow that is there. None: one has not.
+/// Whose stage is a part of what is missing keeps no more than one stage besides, so what is missing in one piece is one.
+CAUSEWAY_DECL std::vector<stage::assignment> row_with_gaps(const std::vector<stage::assignment>& row, std::int64_t layers) {
+  std::vector<stage::assignment> made;
+  std::int64_t next = 0;
+  for (const stage::assignment& s : row) {
+    if (s.computes.first > next) made.push_back({stage::nobody, {next, s.computes.first}});
+    made.push_back(s);
+    next = s.computes.last;
+  }
+  if (next < layers) made.push_back({stage::nobody, {next, layers}});
+  for (std::size_t s = 0; s < made.size(); ++s) {
+    const stage::assignment& shadow = made[stage::shadow_of(s, made.size())];
+    const bool is_kept = shadow.peer != stage::nobody && nn::model_part{shadow.held()}.holds(made[s].computes);
+    if (made[s].peer == stage::nobody && !is_kept) return {};
+  }
+  return computes_all(made, layers) ? made : std::vector<stage::assignment>{};
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
@@ -80,9 +99,9 @@ CAUSEWAY_DECL std::array<nn::block_range, 2> as_kept(std::span<const nn::block_r
 
 CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                        std::span<const cohort_member> members,
-                                                       std::span<const std::size_t> places) {
+                                                       std::span<const std::size_t> places, bool keeps_work) {
   auto all = detail::in_order(g, members, places);
-  if (detail::computes_all(all, g.layers)) return all;
+  if (detail::computes_all(all, g.layers) && !keeps_work) return all;
   struct company {
     std::uint64_t steps, name;
     std::vector<std::size_t> places{};
@@ -104,7 +123,8 @@ CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snap
     return std::tuple{b.steps, b.places.size(), a.name} < std::tuple{a.steps, a.places.size(), b.name};
   });
   for (const company& c : companies) {
-    auto made = detail::mended_row(detail::in_order(g, members, c.places), g.layers);
+    const auto row = detail::in_order(g, members, c.places);
+    auto made = keeps_work ? detail::row_with_gaps(row, g.layers) : detail::mended_row(row, g.layers);
     if (!made.empty()) return made;
   }
   return {};

@@ -6,6 +6,8 @@
 
 #include <causeway/parallel/elastic/cohorts.hpp>
 
+#include <causeway/parallel/elastic/block_segments.hpp>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -134,7 +136,7 @@ CAUSEWAY_DECL std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_bat
 }
 
 CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, std::span<const cohort_member> members,
-                                             std::uint64_t state, std::uint32_t paths) {
+                                             std::uint64_t state, std::uint32_t paths, bool keeps_work) {
   std::map<std::uint64_t, std::vector<std::size_t>> places;
   for (std::size_t p = 0; p < members.size(); ++p) {
     if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
@@ -142,7 +144,7 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
   cohort_layout made;
   std::vector<std::uint32_t> firsts;
   for (const auto& [name, of] : places) {
-    auto assignments = whole_row(g, members, of);
+    auto assignments = whole_row(g, members, of, keeps_work);
     const cohort_member& one = members[of.front()];
     const bool fits = one.slot < one.slots && one.slots <= g.micro_batches;
     if (assignments.empty() || !fits) continue;
@@ -191,6 +193,7 @@ CAUSEWAY_DECL row_shares all_holders(const stage::layout& l) {
   auto share = firsts.shares.begin();  // of each replica that somebody is in
   for (const stage::replica& r : l.replicas) {
     for (const stage::assignment& s : r.assignments) {
+      if (s.peer == stage::nobody) continue;
       all.peers.push_back(s.peer);
       all.shares.push_back(*share);
     }
@@ -205,14 +208,14 @@ CAUSEWAY_DECL std::vector<row_holders> holders_of_blocks(const stage::layout& l)
   net::peer_index at = 0;
   for (const stage::replica& r : l.replicas) {
     for (const stage::assignment& s : r.assignments) {
+      if (s.peer == stage::nobody) continue;
       const auto layers = static_cast<std::size_t>(r.assignments.back().computes.last);
       blocks.resize(layers);
       for (std::size_t b = 0; b < layers; ++b) {
         const auto block = static_cast<std::int64_t>(b);
         if (!s.holds(block)) continue;
-        const bool computes = s.computes.first <= block && block < s.computes.last;
         blocks[b].members.push_back(at);
-        blocks[b].shares.push_back(computes ? shares[at] : 0.0);
+        blocks[b].shares.push_back(computer_of(r, block) == s.peer ? shares[at] : 0.0);
       }
       ++at;
     }

@@ -17,7 +17,7 @@ CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l) {
 }
 
 CAUSEWAY_DECL stage::begun_step resumable_step::described(const step_record& w, std::vector<nn::block_range> keeps) const {
-  if (step_ == nullptr || step_->state != w.state) return {};
+  if (!is_of(w.state)) return {};
   return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
           static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
 }
@@ -43,19 +43,22 @@ CAUSEWAY_DECL std::vector<std::uint64_t> resumable_step::present(const stage::re
 CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::replica& r,
                                                                    const step_exchange& exchange) const {
   const std::size_t stages = r.assignments.size();
-  if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
   const auto peers = present(r);
   plan::step_progress p;
   for (std::size_t s = 0; s < stages; ++s) {
     const bool lost = r.assignments[s].peer == stage::nobody;
     const std::uint64_t owner = r.assignments[lost ? stage::shadow_of(s, stages) : s].peer;
     const auto rank = std::find(peers.begin(), peers.end(), owner) - peers.begin();
+    p.owners.push_back(static_cast<std::uint32_t>(rank));
+    if (told_.empty()) {
+      p.units.emplace_back(r.micro_batches);
+      continue;
+    }
     auto rows = decode_progress(told_[exchange.index_of.at(owner)], r.micro_batches);
     if (!rows) {
       rows.error().where = "peer " + std::to_string(exchange.index_of.at(owner));
       return std::move(rows).error();
     }
-    p.owners.push_back(static_cast<std::uint32_t>(rank));
     p.units.push_back(std::move((*rows)[lost ? 1 : 0]));
   }
   return p;

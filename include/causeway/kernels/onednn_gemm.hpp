@@ -57,6 +57,26 @@ inline dnnl::memory::desc onednn_matrix(std::int64_t rows, std::int64_t columns,
   return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
 }
 
+// What oneDNN 2 and 3 say differently. `bias` is null where there is none.
+inline void append_gelu(dnnl::post_ops& after) {
+#if DNNL_VERSION_MAJOR >= 3
+  after.append_eltwise(dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+#else
+  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+#endif
+}
+inline dnnl::matmul::primitive_desc onednn_plan(const dnnl::engine& engine, const dnnl::memory::desc& a,
+                                                const dnnl::memory::desc& b, const dnnl::memory::desc* bias,
+                                                const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
+#if DNNL_VERSION_MAJOR >= 3
+  return bias != nullptr ? dnnl::matmul::primitive_desc{engine, a, b, *bias, c, attributes}
+                         : dnnl::matmul::primitive_desc{engine, a, b, c, attributes};
+#else
+  const dnnl::matmul::desc what = bias != nullptr ? dnnl::matmul::desc{a, b, *bias, c} : dnnl::matmul::desc{a, b, c};
+  return {what, attributes, engine};
+#endif
+}
+
 }  // namespace detail
 
 /// oneDNN's product. One calling thread at a time. Throws dnnl::error where oneDNN cannot allocate. Without AVX-512, where
@@ -170,13 +190,12 @@ class onednn_gemm {
     const auto residual = detail::onednn_matrix(args.m, args.n, args.ld_residual, false, f32);
     dnnl::post_ops after;
     if (args.accumulate) after.append_sum(1.0F);
-    if (args.act == activation::gelu) after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+    if (args.act == activation::gelu) detail::append_gelu(after);
     if (args.residual != nullptr) after.append_binary(dnnl::algorithm::binary_add, residual);
     dnnl::primitive_attr attributes;
     attributes.set_post_ops(after);
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::matmul::desc what = args.bias != nullptr ? dnnl::matmul::desc{a, b, bias, c} : dnnl::matmul::desc{a, b, c};
-    const dnnl::matmul::primitive_desc how{what, attributes, engine_};
+    const auto how = detail::onednn_plan(engine_, a, b, args.bias != nullptr ? &bias : nullptr, c, attributes);
 
     detail::onednn_product product;
     product.primitive = dnnl::matmul{how};

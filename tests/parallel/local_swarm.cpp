@@ -272,7 +272,8 @@ TEST_CASE("local swarm: what is stepped on is what counts, each micro-batch once
 
 TEST_CASE("local swarm: whoever is killed at any of its network calls and comes back",
           "[parallel][local_swarm][slow][every_call]") {
-  const auto o = rounds_of(2, 4);  // a step that ends a round and one that does not, in the first round and another
+  auto o = rounds_of(2, 4);  // a step that ends a round and one that does not, in the first round and another
+  o.micro_batches = 6;       // two for each peer of a stage
   for (const std::uint32_t victim : {0U, 1U, 2U, 4U, 8U}) kill_at_every(victim, 0, 1, 1500ms, o);
   for (const std::uint32_t victim : {1U, 2U, 4U, 8U}) kill_at_every(victim, 0, 1, 0s, o);
 }

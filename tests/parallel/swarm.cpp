@@ -130,8 +130,10 @@ TEST_CASE("swarm: whoever is killed, no micro-batch is lost or counted twice", "
 }
 
 TEST_CASE("swarm: whoever is killed at any of its network calls and comes back", "[parallel][slow][every_call]") {
-  for (const std::uint32_t victim : {0U, 1U, 2U, 4U, 8U}) kill_at_every(victim, 0, 1, 1500ms);
-  for (const std::uint32_t victim : {1U, 2U, 4U, 8U}) kill_at_every(victim, 0, 1, 0s);
+  auto o = three_stages;
+  o.micro_batches = 6;  // two for each peer of a stage
+  for (const std::uint32_t victim : {0U, 1U, 2U, 4U, 8U}) kill_at_every(victim, 0, 1, 1500ms, o);
+  for (const std::uint32_t victim : {1U, 2U, 4U, 8U}) kill_at_every(victim, 0, 1, 0s, o);
 }
 
 namespace {

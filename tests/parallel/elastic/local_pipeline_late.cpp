@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
@@ -81,5 +82,7 @@ TEST_CASE("local pipeline: a spare peer takes part in results a round late", "[p
 
 TEMPLATE_TEST_CASE("local pipeline: results a round late and whoever is lost at every single network call",
                    "[parallel][elastic][local_pipeline][slow][every_call]", eager, cocktail) {
-  support::goes_on_whoever_is_killed<TestType>(1, 0.03);
+  auto o = support::two_pipelines();
+  if (std::is_same_v<TestType, cocktail>) o.steps = 5;  // each of which is a round
+  support::goes_on_whoever_is_killed<TestType>(1, 0.03, o);
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
@@ -77,7 +78,9 @@ TEMPLATE_TEST_CASE("local pipeline: two policies at once go on whoever is lost, 
 
 TEMPLATE_TEST_CASE("local pipeline: two policies at once and whoever is lost at every single network call",
                    "[parallel][elastic][local_pipeline][slow][every_call]", sparta_diloco, means_and_diloco) {
-  support::goes_on_whoever_is_killed<TestType>(1, 0.03);
+  auto o = support::two_pipelines();
+  if (std::is_same_v<TestType, sparta_diloco>) o.steps = 6;  // each has an exchange, and two have both
+  support::goes_on_whoever_is_killed<TestType>(1, 0.03, o);
 }
 
 TEST_CASE("local pipeline: a spare peer takes up what both policies keep", "[parallel][elastic][fast]") {

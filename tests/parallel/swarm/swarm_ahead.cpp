@@ -198,10 +198,12 @@ swarm_world_options small_steps() {
 /// A host is killed at every `every`th network call. Gives how many micro-batches were computed twice.
 std::size_t gradients_are_of_one_loss(std::uint64_t every, std::uint32_t victim) {
   std::size_t again = 0;
-  for (std::uint64_t n = victim % every;; n += every) {
+  auto o = small_steps();
+  o.victim = victim, o.once_committed = true;
+  const auto calls = support::calls_of_victim<noted_swarm>(o);
+  for (std::uint64_t n = victim % every;; n = calls.after(n, every)) {
     INFO("host " << victim << " is killed at its network call " << n);
-    auto o = small_steps();
-    o.victim = victim, o.dies_at = n, o.once_committed = true;
+    o.dies_at = n;
     noted_steps::seen.clear();
     noted_swarm swarm{o};
     swarm.wanted = swarm.hosts() - 1;

@@ -111,6 +111,7 @@ void kill_at_every(support::swarm_world_options o, std::uint32_t victim, std::ui
   o.back_after = back;
   const bool for_good = o.once_committed = back == 0s;
   const auto calls = support::calls_of_victim<tied_swarm<>>(o);
+  const auto want = tied_swarm<>{o}.unsplit();
   for (std::uint64_t n = from;; n = calls.after(n, by)) {
     INFO("host " << victim << " is killed at its network call " << n << ", with " << Catch::Detail::stringify(with));
     o.dies_at = n;
@@ -120,7 +121,8 @@ void kill_at_every(support::swarm_world_options o, std::uint32_t victim, std::ui
     swarm.boot();
     swarm.run(2min);
     if (swarm.at(victim).calls <= n) return;  // it has outlived the run
-    check_like_unsplit(swarm, for_good ? victim : support::nobody);
+    support::all_like(swarm, want, for_good ? victim : support::nobody, 1e-5);
+    CHECK(noted_steps::notes.equal());
   }
 }
 

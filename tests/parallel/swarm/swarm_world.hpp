@@ -322,11 +322,10 @@ class swarm_world {
 
 inline constexpr std::uint32_t nobody = UINT32_MAX;
 
-/// All hosts have finished, less than `most` away from the unsplit model's parameters and, where something is rounded on
-/// the way, more than `least`.
+/// All hosts have finished, less than `most` away from those parameters and, where something is rounded on the way, more
+/// than `least`.
 template <class World>
-void all_like_unsplit(World& swarm, std::uint32_t except = nobody, double most = 1e-6, double least = -1) {
-  const auto want = swarm.unsplit();
+void all_like(World& swarm, const swarm_reference& want, std::uint32_t except, double most, double least = -1) {
   for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
     if (h == except) continue;
     INFO("host " << h << ": " << swarm.at(h).error);
@@ -334,6 +333,12 @@ void all_like_unsplit(World& swarm, std::uint32_t except = nobody, double most =
     CHECK(swarm.distance(h, want) < most);
     CHECK(swarm.distance(h, want) > least);
   }
+}
+
+/// Those of the unsplit model.
+template <class World>
+void all_like_unsplit(World& swarm, std::uint32_t except = nobody, double most = 1e-6, double least = -1) {
+  all_like(swarm, swarm.unsplit(), except, most, least);
 }
 
 /// All have finished, and those of a stage alike, of three each.

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "support/catch.hpp"
 #include "support/counted_fabric.hpp"
 
 namespace support {
@@ -36,6 +37,19 @@ class distinct_calls {
   bool told_ = false, in_thread_ = false;
   std::uint64_t events_ = 0, writes_ = 0;
 };
+
+/// `history(n)`: of the run in which the peer is killed at call n. Gives how many of those calls a sweep leaves out.
+template <class History>
+std::uint64_t left_out(const distinct_calls& calls, std::uint64_t from, std::uint64_t to, History&& history) {
+  std::uint64_t out = 0;
+  for (std::uint64_t n = from; n < to; n = calls.after(n)) {
+    for (std::uint64_t same = n + 1; same < calls.after(n) && same < to; ++same, ++out) {
+      INFO("calls " << n << " and " << same);
+      CHECK(history(same) == history(n));
+    }
+  }
+  return out;
+}
 
 }  // namespace support
 

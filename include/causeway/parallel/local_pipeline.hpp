@@ -296,7 +296,8 @@ class local_pipeline {
     const std::uint64_t samples = peer_.samples_of(b.sequences, options_.micro_batches);
     ctx.contribution().takes_part(samples);
     if (peer_.assignment != nullptr)
-      return progress_.timed(ctx.clock(), samples, [&] { return steps_.run(ctx, as_assigned(ctx), b); });
+      return progress_.timed(ctx.clock(), peer_.attempt.deadline, samples,
+                             [&] { return steps_.run(ctx, as_assigned(ctx), b); });
     progress_.rests();
     ctx.skip_inner_step();
     return 0.0;

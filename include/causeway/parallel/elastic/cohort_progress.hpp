@@ -7,12 +7,16 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
+#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/net/deadline.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -55,15 +59,25 @@ class cohort_progress {
   [[nodiscard]] bool ends_round(std::uint64_t round_samples, std::uint64_t samples) const noexcept {
     return round_samples > 0 && (in_round_ || (now_.steps + 1) * samples >= round_samples);
   }
-  /// Makes a step on so many samples. Only one that is made in one go, and here, says how quick the replica is.
+  /// Makes a step on so many samples, and gives it its time: `deadline` is the attempt's. Only one that is made in one go,
+  /// and here, says how quick the replica is.
   template <class Make>
-  result<double> timed(auto& clock, std::uint64_t samples, const Make& make) {
+  result<double> timed(auto& clock, time_point& deadline, std::uint64_t samples, const Make& make) {
     const bool whole = !std::exchange(under_way_, true) && !told_;
     const time_point began = clock.now();
-    CAUSEWAY_ASSIGN(const double loss, make());
+    deadline = due(began, deadline);
+    const result<double> loss = make();
+    const duration took = clock.now() - began;
+    if (!loss && loss.error().code == errc::timeout) step_times_.overdue(took);
+    if (!loss) return loss;
     under_way_ = false;
-    if (whole) samples_ += static_cast<double>(samples), seconds_ += seconds(clock.now() - began);
+    if (whole) samples_ += static_cast<double>(samples), seconds_ += seconds(took), step_times_.observe(took);
     return loss;
+  }
+  /// By when what the others do of a step, or of an evaluation, that begins now is overdue: not before it has taken twice
+  /// as long as steps did. An attempt's own deadline is for an exchange.
+  [[nodiscard]] time_point due(time_point now, time_point deadline) const noexcept {
+    return std::max(deadline, now + (step_times_.count() > 0 ? 2 * step_times_.patience() : std::chrono::minutes{10}));
   }
   void rests() noexcept {
     now_.evaluated = 0;
@@ -136,6 +150,7 @@ class cohort_progress {
   double samples_ = 0, seconds_ = 0;  // of steps since the last exchange, and how long they took
   double speed_ = 0;                  // from there to the one before
   std::uint64_t given_up_steps_ = 0;
+  net::arrival_statistics step_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

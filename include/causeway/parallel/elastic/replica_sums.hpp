@@ -81,6 +81,7 @@ inline result<double> loss_of_replica(auto& ctx, pipeline_peer& peer, cohort_pro
   if (alone.has_unassigned()) return none;
   alone.replicas.front().micro_batches = static_cast<std::uint32_t>(pieces);
   const std::uint64_t number = progress.evaluation();
+  peer.attempt.deadline = progress.due(ctx.clock().now(), peer.attempt.deadline);
   CAUSEWAY_ASSIGN(const double own,
                   peer.forward_only(ctx, alone, {0, peer.place.rank}, b, alone.replicas.front().micro_batches,
                                     (peer.attempt.round << 16U) + number % (1U << 16U)));

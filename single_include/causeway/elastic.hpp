@@ -57,7 +57,6 @@
 #define CAUSEWAY_INLINE inline
 #endif
 
-#define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
 
@@ -5121,6 +5120,12 @@ class rng {
   std::uint64_t position_ = 0;
 };
 
+/// Puts `items` into a random order, each equally likely.
+template <class Items>
+constexpr void shuffle(Items& items, rng& draw) {
+  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draw.below(i)]);
+}
+
 /// A stream number from a few integers, so that (purpose, epoch, peer) never collide by accident.
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) noexcept {
   const auto words = philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32U),
@@ -6257,7 +6262,6 @@ class follower {
   [[nodiscard]] net::peer_id lost_leader() const noexcept { return lost_; }
   [[nodiscard]] time_point leaderless_since() const noexcept { return leaderless_since_; }
   [[nodiscard]] bool has_left() const noexcept { return left_; }
-  [[nodiscard]] bool leaving() const noexcept { return leaving_; }
   [[nodiscard]] bool is_ready() const noexcept { return ready_; }
   [[nodiscard]] const std::string& excluded() const noexcept { return excluded_; }
   [[nodiscard]] const heartbeat& last_beat() const noexcept { return beat_; }
@@ -10127,8 +10131,7 @@ class donor {
 
   struct counts {
     std::uint64_t chunks_sent = 0;
-    std::uint64_t bytes_sent = 0;  ///< content of chunks and manifests
-    std::uint64_t gone_sent = 0;
+    std::uint64_t bytes_sent = 0;       ///< content of chunks and manifests
     std::uint64_t dropped = 0;          ///< requests beyond a limit, or asked twice
     std::uint64_t malformed = 0;        ///< requests for what no state has
     std::uint64_t unknown_tickets = 0;  ///< receipts for what was not sent
@@ -10336,7 +10339,6 @@ CAUSEWAY_DECL result<void> donor::message(net::peer_id from, const transfer_mess
 }
 
 CAUSEWAY_DECL void donor::send_gone(net::peer_id to, const state_name& what) {
-  ++counts_.gone_sent;
   fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::gone, .what = what, .newest = newest_}));
 }
 
@@ -11277,7 +11279,6 @@ struct fetch_progress {
   std::uint64_t bytes_total = 0;   ///< of the chunks that differ; 0 until the manifest is here
   std::uint64_t bytes_done = 0;    ///< of those, received and right
   std::uint64_t bytes_wasted = 0;  ///< content that was wrong, came twice or was not asked for
-  std::uint64_t duplicates = 0;
   std::uint64_t unasked = 0;
   std::uint64_t bad = 0;      ///< wrong chunks and manifests
   std::uint64_t overdue = 0;  ///< times that a holder was silent for too long
@@ -11562,7 +11563,6 @@ CAUSEWAY_DECL void fetcher::take_manifest(holder& h, const transfer_message& m, 
   const bool asked = m.index < manifest_bit && h.note_answer(m.index | manifest_bit, now).has_value();
   if (!asked) ++counts_.unasked;
   if (!asked || plan_ || h.id != manifest_from_ || m.index != manifest_.next_piece()) {
-    if (asked) ++counts_.duplicates;
     counts_.bytes_wasted += m.content.size();
     return;
   }
@@ -11599,7 +11599,6 @@ CAUSEWAY_DECL void fetcher::take_chunk(holder& h, const transfer_message& m, tim
   }
   holders_.observe(r->gap);
   if (!plan_->is_missing(m.index)) {
-    ++counts_.duplicates;
     counts_.bytes_wasted += m.content.size();
   } else if (const auto bytes = content_of(m); bytes.empty()) {
     counts_.bytes_wasted += m.content.size();
@@ -11849,7 +11848,7 @@ struct comm_traits {
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
-  bool rows_by_block = false;    ///< then: each block can be a row of its own, among peers that hold different blocks
+  bool rows_in_parts = false;    ///< then: in rows of ranges of blocks, among peers each of which holds others besides
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
   bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
@@ -11860,7 +11859,6 @@ struct comm_traits {
   bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
   bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
   bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
-  bool by_segment = false;       ///< a peer may have one for each range of blocks that it exchanges (`another`)
   bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
@@ -11875,9 +11873,8 @@ struct parallel_traits {
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
-  bool rows_by_block = false;     ///< but each block is exchanged by itself, by its holders, where the policy can do that
+  bool rows_in_parts = false;     ///< but ranges of them are exchanged one by one, where the policy can do that
   bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
-  bool has_segments = false;      ///< gradients of these are exchanged range by range, among those who compute it
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -12511,9 +12508,9 @@ concept MovesWithBlocks = requires(P& p, Context& ctx, std::span<const parameter
   { p.row_waits() } -> std::same_as<std::optional<bool>>;
 };
 
-/// With comm_traits::by_segment. `another`: one like it that has not begun, for other blocks.
+/// Of gradients, with comm_traits::rows_in_parts. `another`: one like it that has not begun, for other blocks.
 template <class P>
-concept BySegment = requires(const P& p) {
+concept InParts = requires(const P& p) {
   { p.another() } -> std::same_as<P>;
 };
 
@@ -12543,8 +12540,8 @@ struct hooks_of_traits {
   static constexpr bool trains_paths = !t.trains_paths || TrainsPaths<P>;
   static constexpr bool in_regions = !t.in_regions || InRegions<P>;
   static constexpr bool moves_with_blocks = !t.moves_with_blocks || MovesWithBlocks<P>;
-  static constexpr bool by_segment = !t.by_segment || BySegment<P>;
-  static constexpr bool all = by_segment && elastic && looks_ahead && replays && draws_peers && divides_batches &&
+  static constexpr bool in_parts = !t.rows_in_parts || !t.exchanges_gradients || InParts<P>;
+  static constexpr bool all = in_parts && elastic && looks_ahead && replays && draws_peers && divides_batches &&
                               talks_between && takes_turns && trains_paths && in_regions && moves_with_blocks;
 };
 
@@ -12584,8 +12581,9 @@ struct promised<P, true> {
   static_assert(has::moves_with_blocks,
                 "causeway-P11: the traits of this communication policy say `moves_with_blocks`, but it lacks "
                 "`block_rows`, `divide`, `memory`, `forget`, `exchanges_next` or `row_waits`. docs/reference/rules.md#p11");
-  static_assert(has::by_segment,
-                "causeway-P11: the traits of this communication policy say `by_segment`, but it lacks `another`. "
+  static_assert(has::in_parts,
+                "causeway-P11: the traits of this communication policy say `exchanges_gradients` and `rows_in_parts`, but "
+                "it lacks `another`. "
                 "docs/reference/rules.md#p11");
 };
 
@@ -14409,7 +14407,7 @@ struct recovery_traits {
   bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
   bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
   /// All pipelines of a layout are cut alike, and each peer has one stage: so its holders can exchange one row each, of all
-  /// that they hold. Else each range of blocks has a row of its own, which steps of their own have not (rule C8). Some
+  /// that they hold. Else each range of blocks, or with local steps each block, has a row of its own (rule C8). Some
   /// stages may have nobody; see Rerouting.
   bool cut_alike = false;
 };
@@ -14501,7 +14499,8 @@ template <Recovery R>
 }
 
 /// Lost blocks in a row that are not all made up; empty where there are none.
-CAUSEWAY_DECL [[nodiscard]] nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made);
+CAUSEWAY_DECL [[nodiscard]] nn::block_range lost_for_good(const cluster_snapshot& g,
+                                                          const std::vector<made_up_block>& made);
 
 /// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the
 /// greatest overlap, ties to whoever was assigned it, then by the order of rows and ids. Precondition: at least as many
@@ -14598,7 +14597,7 @@ CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const cluster_snapshot& g) 
   return runs;
 }
 
-CAUSEWAY_DECL nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made) {
+CAUSEWAY_DECL nn::block_range lost_for_good(const cluster_snapshot& g, const std::vector<made_up_block>& made) {
   for (const nn::block_range& lost : lost_runs(g)) {
     for (std::int64_t b = lost.first; b < lost.last; ++b) {
       if (std::none_of(made.begin(), made.end(), [&](const made_up_block& m) { return m.block == b; })) return lost;
@@ -14700,7 +14699,7 @@ using block_contents = std::vector<float>;
 /// place p. `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a
 /// peer sent what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
 CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
-                                       std::span<const block_move> moves, net::peer_index self,
+                                       const std::vector<block_move>& moves, net::peer_index self,
                                        std::span<const net::peer_index> index_of,
                                        const std::map<std::int64_t, block_contents>& outward,
                                        std::map<std::int64_t, block_contents>& inward);
@@ -14752,7 +14751,7 @@ CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const 
 }
 
 CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
-                                       std::span<const block_move> moves, net::peer_index self,
+                                       const std::vector<block_move>& moves, net::peer_index self,
                                        std::span<const net::peer_index> index_of,
                                        const std::map<std::int64_t, block_contents>& outward,
                                        std::map<std::int64_t, block_contents>& inward) {
@@ -14809,10 +14808,11 @@ using executor_of = typename executor<Parallel, Comm, Fault>::type;
 
 namespace detail {
 
-/// Whether a peer has one `Policy` for each range of blocks that it exchanges.
+/// Whether a peer has one `Policy` for each range of blocks whose gradients it exchanges.
 template <class Policy, class Parallel>
 concept InSegments = requires {
-  requires Policy::traits.by_segment&& Parallel::traits.cut_apart&& Parallel::traits.has_segments;
+  requires Policy::traits.rows_in_parts&& Policy::traits.exchanges_gradients;
+  requires Parallel::traits.rows_in_parts&& Parallel::traits.shares_gradient;
 };
 
 /// What a trainer has in the place of `Policy`.
@@ -14829,6 +14829,44 @@ struct policy_for<Policy, Parallel>;  // in train/by_segment.hpp, which comes wi
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_POLICY_EXECUTOR_HPP
+
+// ---- causeway/train/parameter_window.hpp ----
+#ifndef CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+#define CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+
+// What a communication policy sees of the parameters where it has some of this peer's blocks, and others of its kind the
+// rest (train/by_segment.hpp).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// A part of a model's flat buffers; by default all of them. A regular value, for as long as the model has the same part.
+class parameter_window {
+ public:
+  parameter_window() = default;
+  /// `part`: of the values of `all`.
+  parameter_window(const parameter_view& all, std::span<const float> part)
+      : begin_{static_cast<std::size_t>(part.data() - all.values.data())}, size_{part.size()} {
+    const auto first = static_cast<std::int64_t>(begin_), last = static_cast<std::int64_t>(begin_ + size_);
+    for (const parameter_segment& s : all.segments) {
+      if (s.offset < first || s.offset >= last) continue;
+      segments_.push_back(s);
+      segments_.back().offset -= first;
+    }
+  }
+
+  [[nodiscard]] parameter_view of(const parameter_view& all) const {
+    if (segments_.empty()) return all;
+    return {all.values.subspan(begin_, size_), all.gradients.subspan(begin_, size_), segments_};
+  }
+
+ private:
+  std::size_t begin_ = 0, size_ = 0;
+  std::vector<parameter_segment> segments_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
 
 // ---- causeway/parallel/elastic/step_group.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
@@ -14917,11 +14955,15 @@ struct block_holders {
   time_point deadline = no_deadline;
 };
 
-/// What the communication policy keeps from round to round.
+/// What the communication policy keeps from round to round, and does for who has a part of the model. The group sets
+/// `alike`, `begin_anew`, and what is as shared_state's.
 struct exchange_state {
-  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
-  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  std::vector<std::span<std::byte>> alike{};  ///< equal on all peers, whatever blocks they hold
+  /// For each parameter, the shared parameters first, in one piece; where the pieces lie changes with `divide`. None: it
+  /// cannot be divided.
+  std::function<std::vector<parameter_row>()> rows{};
+  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
   /// segment of that number, where this peer has several.
   std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
@@ -14931,13 +14973,16 @@ struct exchange_state {
   std::function<result<void>(std::span<const nn::block_range>)> take_segments{};
   /// Exchanges the segment of that number, while the one before it is about to end.
   std::function<result<void>(std::size_t segment)> exchange_segment{};
-  std::function<bool()> exchanges_next{};                                                ///< after the step under way
-  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
-  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
+  std::function<bool()> exchanges_next{};  ///< after the step under way
+  /// Results are a round late: whether a row waits for the next exchange.
+  std::function<std::optional<bool>()> row_waits{};
+  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
   std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
-  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
-  std::uint64_t round_samples = 0;                                   ///< as shared_state's
-  bool by_pace = false;                                              ///< likewise
+  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
+  std::function<result<void>(const block_holders&)> meet_holders{};
+  std::uint64_t round_samples = 0;  ///< as shared_state's
+  bool by_pace = false;             ///< likewise
   /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
   /// same.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
@@ -14980,9 +15025,9 @@ class step_group {
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
 
-// ---- causeway/train/elastic_group.hpp ----
-#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+// ---- causeway/train/run_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_RUN_GROUP_HPP
+#define CAUSEWAY_TRAIN_RUN_GROUP_HPP
 
 // Who is there, as the context asks it: a membership that changes during a run (train/member.hpp, over net::fabric), or a
 // fixed set of peers (train/fixed_group.hpp).
@@ -15007,30 +15052,7 @@ struct shared_state {
   bool by_pace = false;  ///< they come when the quickest has done enough
   /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
-  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
-  /// with `divide`. None: it cannot be divided.
-  std::function<std::vector<parameter_row>()> rows{};
-  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
-  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it. Of the
-  /// segment of that number, where there are several.
-  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
-  std::function<result<void>(std::size_t segment)> forget{};
-  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};  ///< as exchange_state's
-  std::function<result<void>(std::size_t segment)> exchange_segment{};            ///< likewise
-  /// Where they may: whether an exchange comes after the step under way.
-  std::function<bool()> exchanges_next{};
-  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
-  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
-  std::uint32_t batch_parts = 0;  ///< as exchange_state's
-  std::function<bool(std::optional<std::uint32_t>)> follow{};
-  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
-  /// Results are a round late: whether a row waits for the next exchange.
-  std::function<std::optional<bool>()> row_waits{};
-  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
-  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
-  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
-  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
+  parallel::exchange_state exchange{};  ///< what the policy keeps, and does for who has a part of the model
   /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
   std::function<void()> meanwhile{};
   /// Once this peer is in, a round begins only after it has done its part, or others instead: so it never waits for one to
@@ -15042,20 +15064,20 @@ struct shared_state {
 
 /// What a policy of paths, or regions, does where its group says who is on which.
 template <class Comm, class Context>
-void follow_with(shared_state& state, Comm& comm, Context& ctx) {
+void follow_with(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
   state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
 }
 /// And one with comm_traits::trains_paths.
 template <class Comm, class Context>
-void share_paths(shared_state& state, Comm& comm, Context& ctx) {
+void share_paths(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
   follow_with(state, comm, ctx);
 }
 
 /// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
 template <class Comm, class Context>
-void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
+void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.rows = [&comm] { return comm.block_rows(); };
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
   state.memory = [&comm](std::size_t) { return comm.memory(); };
@@ -15113,9 +15135,9 @@ struct round_entry {
 };
 
 /// Thread safety: all calls from the trainer's thread.
-class elastic_group {
+class run_group {
  public:
-  virtual ~elastic_group() = default;
+  virtual ~run_group() = default;
 
   /// A number that stays the same for this peer across restarts.
   [[nodiscard]] virtual std::uint64_t identity() const = 0;
@@ -15151,7 +15173,7 @@ class elastic_group {
   [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
   /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
   [[nodiscard]] virtual bool run_ends() const { return false; }
-  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
+  /// Whether a peer's part of the model may change, with what the policy keeps for it (parallel::exchange_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
   /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
   [[nodiscard]] virtual bool rows_by_block() const { return false; }
@@ -15224,8 +15246,7 @@ class opened_group {
  public:
   opened_group() = default;
   /// `holders`: of the group, among those that go with this object; without it.
-  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
-      : group_{std::move(group)}, holders_{holders + 1} {}
+  explicit opened_group(std::shared_ptr<run_group> group, long holders) : group_{std::move(group)}, holders_{holders + 1} {}
   opened_group(opened_group&&) noexcept = default;
   opened_group& operator=(opened_group&& other) noexcept {
     std::swap(group_, other.group_);
@@ -15237,51 +15258,13 @@ class opened_group {
   }
 
  private:
-  std::shared_ptr<elastic_group> group_;
+  std::shared_ptr<run_group> group_;
   long holders_ = 0;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
 
-#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-
-// ---- causeway/train/parameter_window.hpp ----
-#ifndef CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
-#define CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
-
-// What a communication policy sees of the parameters where it has some of this peer's blocks, and others of its kind the
-// rest (train/by_segment.hpp).
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
-
-/// A part of a model's flat buffers; by default all of them. A regular value, for as long as the model has the same part.
-class parameter_window {
- public:
-  parameter_window() = default;
-  /// `part`: of the values of `all`.
-  parameter_window(const parameter_view& all, std::span<const float> part)
-      : begin_{static_cast<std::size_t>(part.data() - all.values.data())}, size_{part.size()} {
-    const auto first = static_cast<std::int64_t>(begin_), last = static_cast<std::int64_t>(begin_ + size_);
-    for (const parameter_segment& s : all.segments) {
-      if (s.offset < first || s.offset >= last) continue;
-      segments_.push_back(s);
-      segments_.back().offset -= first;
-    }
-  }
-
-  [[nodiscard]] parameter_view of(const parameter_view& all) const {
-    if (segments_.empty()) return all;
-    return {all.values.subspan(begin_, size_), all.gradients.subspan(begin_, size_), segments_};
-  }
-
- private:
-  std::size_t begin_ = 0, size_ = 0;
-  std::vector<parameter_segment> segments_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::detail
-
-#endif  // CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+#endif  // CAUSEWAY_TRAIN_RUN_GROUP_HPP
 
 // ---- causeway/train/by_segment.hpp ----
 #ifndef CAUSEWAY_TRAIN_BY_SEGMENT_HPP
@@ -15467,7 +15450,7 @@ class by_segment {
 
 /// What pipelines ask of it: of each segment what they ask of one policy.
 template <class Policy, class Context>
-void move_with_blocks(shared_state& state, by_segment<Policy>& comm, Context& ctx) {
+void move_with_blocks(parallel::exchange_state& state, by_segment<Policy>& comm, Context& ctx) {
   causeway::move_with_blocks(state, comm, ctx);
   state.memory = [&comm](std::size_t segment) { return comm.memory_of(segment); };
   state.forget = [&comm, &ctx](std::size_t segment) { return comm.forget_segment(ctx, segment); };
@@ -16050,7 +16033,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
   std::vector<net::peer_index> order(peers);
   std::iota(order.begin(), order.end(), 0U);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  shuffle(order, draw);
   for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
     if (order[i] == self) return order[i + 1];
     if (order[i + 1] == self) return order[i];
@@ -16432,7 +16415,7 @@ struct environment {
   log_sink log{};
   collective::collective_options exchange{};
   /// Peers that come and go, for fault::quorum; `transport` is not used then. train/member.hpp makes one.
-  std::shared_ptr<elastic_group> group{};
+  std::shared_ptr<run_group> group{};
 };
 
 struct trainer_options {
@@ -16455,8 +16438,8 @@ struct trainer_options {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
-/// Not copied or moved: transports refer to each other. Threading: as elastic_group.
-class fixed_group final : public elastic_group {
+/// Not copied or moved: transports refer to each other. Threading: as run_group.
+class fixed_group final : public run_group {
  public:
   /// `deadline`: of each exchange, on the transport's clock.
   CAUSEWAY_DECL fixed_group(net::any_transport world, time_point deadline);
@@ -16994,6 +16977,9 @@ CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std:
 CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
                                     simd_level level = detect_simd_level());
 
+/// The square root of `sum_of_squares`.
+CAUSEWAY_DECL double euclidean_norm(thread_pool& pool, std::span<const float> x);
+
 /// Whether no element is NaN or infinite. Reads 4 bytes an element.
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count,
                               simd_level level = detect_simd_level());
@@ -17529,6 +17515,10 @@ CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int6
   });
 }
 
+CAUSEWAY_DECL double euclidean_norm(thread_pool& pool, std::span<const float> x) {
+  return __builtin_sqrt(sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
+}
+
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
   return detail::look_for_finite(pool, level, count, x);
 }
@@ -17550,8 +17540,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 /// The Euclidean norm of all gradients. Reads 4 bytes an element. NaN or infinite if a gradient is, or if the norm itself
 /// is beyond f32.
 inline float global_norm(thread_pool& pool, std::span<const float> gradients) {
-  const auto count = static_cast<std::int64_t>(gradients.size());
-  return static_cast<float>(std::sqrt(kernels::sum_of_squares(pool, gradients.data(), count)));
+  return static_cast<float>(kernels::euclidean_norm(pool, gradients));
 }
 
 /// The factor that brings `norm` down to `max_norm`: at most 1, and 1 where clipping is off (max_norm <= 0).
@@ -18310,40 +18299,17 @@ struct convert_kernel {
   }
 };
 
-template <class From, class To>
-void convert_elements(thread_pool& pool, const From* from, To* to, std::int64_t count, simd_level level) {
-  for_elements(pool, count,
-               [&](index_range part) { dispatch<convert_kernel>(level, from + part.begin, to + part.begin, part.size()); });
-}
-
 }  // namespace detail
 
-/// to[i] = from[i] for `count` elements. Moves 6 bytes an element.
-inline void convert(thread_pool& pool, const float* from, bf16* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-inline void convert(thread_pool& pool, const bf16* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-/// Values beyond 65504 become infinite.
-inline void convert(thread_pool& pool, const float* from, f16* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-inline void convert(thread_pool& pool, const f16* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-/// A copy, so that code for either activation type needs no special case.
-inline void convert(thread_pool& pool, const float* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
+/// to[i] = from[i] for `count` elements, from f32, bf16 or f16 to f32, or from f32 to one of them: values beyond 65504
+/// become infinite in f16. From f32 to f32 a copy, so that code for either activation type needs no special case. Moves 6
+/// bytes an element, a copy 8.
+template <class From, class To>
+  requires(std::same_as<From, float> || std::same_as<To, float>)
+void convert(thread_pool& pool, const From* from, To* to, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::convert_kernel>(level, from + part.begin, to + part.begin, part.size());
+  });
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -18855,7 +18821,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 class round_attendance {
  public:
-  explicit round_attendance(elastic_group& group) : group_{&group} { look(); }
+  explicit round_attendance(run_group& group) : group_{&group} { look(); }
 
   /// Before anything was entered: what there is to see of the group, which may be another one than before.
   void look() { entry_ = group_->view(); }
@@ -18876,7 +18842,8 @@ class round_attendance {
   CAUSEWAY_DECL result<void> enter();
   /// The exchange is of so many, and over with the last.
   void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
-  /// `counts`: how many peers each value came from, where that matters. `where`: see elastic_group::received.
+  [[nodiscard]] bool has_parts() const noexcept { return parts_ > 1; }
+  /// `counts`: how many peers each value came from, where that matters. `where`: see run_group::received.
   CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {},
                                        const std::vector<index_range>* where = nullptr);
   /// Another exchange of the attempt, while what one came to is given to `exchanged`: that one is over once this is.
@@ -18885,7 +18852,7 @@ class round_attendance {
   CAUSEWAY_DECL void take_known(std::span<float> row);
 
   /// The shared state is that of a round which is not decided on yet, or needs no decision. `hash`: see
-  /// elastic_group::made.
+  /// run_group::made.
   void is_candidate(const std::function<std::uint64_t(std::uint64_t)>& hash) {
     candidate_ = true;
     group_->made(hash);
@@ -18897,7 +18864,7 @@ class round_attendance {
   [[nodiscard]] bool gave_up() const noexcept { return gave_up_; }
 
  private:
-  elastic_group* group_;
+  run_group* group_;
   round_entry entry_;
   std::size_t known_at_ = 0;  // in its result
   contribution contribution_;
@@ -19010,11 +18977,12 @@ class mean_exchange {
     auto outcome = weighed_mean(ctx, codec, data, part, among);
     if (outcome && data.size() == ctx.parameters().size())
       outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
-    std::vector<float> kept = std::exchange(kept_, {});  // another exchange may come before this one is over
+    std::vector<float> kept = std::exchange(kept_, {});    // another exchange may come before this one is over
+    const bool stays = outcome && attendance.has_parts();  // of several rows the policy has what each came to still
     if (outcome) outcome = attendance.exchanged(data);
     std::swap(kept, kept_);
     if (outcome || !ctx.keeps_inputs()) return outcome;
-    std::copy(kept_.begin(), kept_.end(), data.begin());
+    if (!stays) std::copy(kept_.begin(), kept_.end(), data.begin());
     if (!is_refused(ctx, attendance, outcome.error())) return outcome;
     if (!collective::survives(codec, ctx.pool(), kept_)) return attendance.unusable(not_encodable);
     outcome.error().culprit = error::nobody;  // who says so is wrong, or spoilt it on its way
@@ -19397,6 +19365,12 @@ struct attention_shape {
   std::int64_t o_stride = 0;
   float scale = 1.0F;
 };
+
+inline void expect_valid(const attention_shape& s) {
+  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
+  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
+  (void)s;
+}
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
@@ -21738,12 +21712,6 @@ void with_tiles(simd_level level, F&& f) {
   f(std::type_identity<portable_tiles<Act>>{});
 }
 
-inline void expect_valid(const attention_shape& s) {
-  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
-  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
-  (void)s;
-}
-
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
@@ -21752,7 +21720,7 @@ template <class Act>
   requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
 void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
                        const Act* v, Act* o, float* logsumexp, simd_level level) {
-  detail::expect_valid(shape);
+  expect_valid(shape);
   detail::with_tiles<Act>(level, [&](auto tiles) {
     detail::attention_forward_with<typename decltype(tiles)::type>(pool, memory, shape, q, k, v, o, logsumexp);
   });
@@ -21763,7 +21731,7 @@ template <class Act>
 void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
                         const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
                         simd_level level) {
-  detail::expect_valid(shape);
+  expect_valid(shape);
   const detail::backward_operands<Act> operands{q, k, v, o, d_o, logsumexp, dq, dk, dv};
   detail::with_tiles<Act>(level, [&](auto tiles) {
     detail::attention_backward_with<typename decltype(tiles)::type>(pool, memory, shape, operands);
@@ -21856,9 +21824,6 @@ CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::
 /// u = mu·u + g + wd·p; p -= lr·u. Moves 20 bytes an element. On the calling thread.
 CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
                                    simd_level level = detect_simd_level());
-
-CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
 
 /// PyTorch's Nesterov: g += wd·p; u = mu·u + g; p -= lr·(g + mu·u). Moves 20 bytes an element. On the calling thread.
 CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
@@ -22025,13 +21990,6 @@ CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::
 CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
                                    simd_level level) {
   detail::dispatch<detail::momentum_kernel<false>>(level, p, g, u, count, c);
-}
-
-CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    momentum_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
-  });
 }
 
 CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
@@ -23569,6 +23527,26 @@ inline dnnl::memory::desc onednn_matrix(std::int64_t rows, std::int64_t columns,
   return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
 }
 
+// What oneDNN 2 and 3 say differently. `bias` is null where there is none.
+inline void append_gelu(dnnl::post_ops& after) {
+#if DNNL_VERSION_MAJOR >= 3
+  after.append_eltwise(dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+#else
+  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+#endif
+}
+inline dnnl::matmul::primitive_desc onednn_plan(const dnnl::engine& engine, const dnnl::memory::desc& a,
+                                                const dnnl::memory::desc& b, const dnnl::memory::desc* bias,
+                                                const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
+#if DNNL_VERSION_MAJOR >= 3
+  return bias != nullptr ? dnnl::matmul::primitive_desc{engine, a, b, *bias, c, attributes}
+                         : dnnl::matmul::primitive_desc{engine, a, b, c, attributes};
+#else
+  const dnnl::matmul::desc what = bias != nullptr ? dnnl::matmul::desc{a, b, *bias, c} : dnnl::matmul::desc{a, b, c};
+  return {what, attributes, engine};
+#endif
+}
+
 }  // namespace detail
 
 /// oneDNN's product. One calling thread at a time. Throws dnnl::error where oneDNN cannot allocate. Without AVX-512, where
@@ -23682,13 +23660,12 @@ class onednn_gemm {
     const auto residual = detail::onednn_matrix(args.m, args.n, args.ld_residual, false, f32);
     dnnl::post_ops after;
     if (args.accumulate) after.append_sum(1.0F);
-    if (args.act == activation::gelu) after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+    if (args.act == activation::gelu) detail::append_gelu(after);
     if (args.residual != nullptr) after.append_binary(dnnl::algorithm::binary_add, residual);
     dnnl::primitive_attr attributes;
     attributes.set_post_ops(after);
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::matmul::desc what = args.bias != nullptr ? dnnl::matmul::desc{a, b, bias, c} : dnnl::matmul::desc{a, b, c};
-    const dnnl::matmul::primitive_desc how{what, attributes, engine_};
+    const auto how = detail::onednn_plan(engine_, a, b, args.bias != nullptr ? &bias : nullptr, c, attributes);
 
     detail::onednn_product product;
     product.primitive = dnnl::matmul{how};
@@ -24254,8 +24231,8 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
     }
   }
   if constexpr (Comm::traits.talks_between) state.meanwhile = comm.meanwhile(ctx);
-  if constexpr (Comm::traits.trains_paths) share_paths(state, comm, ctx);
-  if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, ctx);
+  if constexpr (Comm::traits.trains_paths) share_paths(state.exchange, comm, ctx);
+  if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state.exchange, comm, ctx);
   return state;
 }
 
@@ -24536,7 +24513,7 @@ class training_context {
     fixed_->form(std::move(members));
     attendance_.look();
   }
-  [[nodiscard]] elastic_group& membership() noexcept { return env_.group ? *env_.group : *fixed_; }  ///< who is there
+  [[nodiscard]] run_group& membership() noexcept { return env_.group ? *env_.group : *fixed_; }  ///< who is there
   [[nodiscard]] stage_peers& stages() noexcept { return stages_; }  ///< of the model that this peer holds one of
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
@@ -24758,7 +24735,7 @@ class training_context {
     return {};
   }
 
-  [[nodiscard]] const elastic_group& group() const noexcept { return env_.group ? *env_.group : *fixed_; }
+  [[nodiscard]] const run_group& group() const noexcept { return env_.group ? *env_.group : *fixed_; }
 
   M model_;
   detail::inner_steps<Inner> inner_;
@@ -24804,8 +24781,6 @@ class link_transport {
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
-  [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
-  [[nodiscard]] peer_index link_of(peer_index rank) const noexcept { return links_[rank]; }
 
   CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 
@@ -27147,13 +27122,13 @@ using member = basic_member<void>;
 
 /// Models what training_context asks of a group, over any fabric. One per process and run. Made by `make`, before the
 /// trainer; it must outlive the trainer's use of it, and may outlive the trainer: it then gives the result of the run to
-/// those who come late. Threading: elastic_group's members from the trainer's thread; `describe` and `rejected` from any.
+/// those who come late. Threading: run_group's members from the trainer's thread; `describe` and `rejected` from any.
 ///
 /// Memory: one staging copy of the shared state while state is fetched; while others fetch it for longer than a round, see
 /// membership::kept_states; another one where it outlives the trainer. Disk: the shared state of two rounds, and a record
 /// of a few hundred bytes.
 template <class Whole>
-class basic_member final : public elastic_group {
+class basic_member final : public run_group {
  public:
   using situation = membership::situation;
 
@@ -27763,13 +27738,13 @@ using pipeline_group = basic_pipeline_group<void>;
 
 /// environment::group and the policy's step_group in one. The communication policy sees a peer that is alone, where the
 /// pipelines sum the gradients; where it is to exchange them, or replicas take steps of their own, the holders of the same
-/// blocks. Threading: as elastic_group.
+/// blocks. Threading: as run_group.
 template <class Whole>
-class basic_pipeline_group final : public elastic_group, public parallel::step_group {
+class basic_pipeline_group final : public run_group, public parallel::step_group {
  public:
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
   /// member_options::enters_afresh must be set.
-  explicit basic_pipeline_group(std::shared_ptr<elastic_group> below);
+  explicit basic_pipeline_group(std::shared_ptr<run_group> below);
   /// What the peers vote on is in here, not in the trainer: so the membership is closed here.
   ~basic_pipeline_group() override;
   basic_pipeline_group(const basic_pipeline_group&) = delete;
@@ -27829,7 +27804,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   /// invalid argument, too, and may be others in the next.)
   [[nodiscard]] static bool is_final(const error& why);
 
-  std::shared_ptr<elastic_group> below_;
+  std::shared_ptr<run_group> below_;
   parallel::step_record record_;
   net::any_transport alone_{};
   std::deque<net::any_transport> exchanges_;  // what the communication policy began with them may outlive the pipelines
@@ -27856,7 +27831,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<elastic_group> below)
+CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<run_group> below)
     : below_{std::move(below)} {}
 
 CAUSEWAY_LAZY basic_pipeline_group<Whole>::~basic_pipeline_group() { below_->close(below_.use_count() > 1); }
@@ -27866,9 +27841,10 @@ CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::
 }
 
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
-  if (state.divide) {
-    auto of_blocks = state.memory ? state.memory(0) : std::vector<std::span<std::byte>>{};
-    for (const parameter_row& row : state.rows()) {
+  state_ = std::move(state.exchange);
+  if (state_.divide) {
+    auto of_blocks = state_.memory ? state_.memory(0) : std::vector<std::span<std::byte>>{};
+    for (const parameter_row& row : state_.rows()) {
       for (const std::span<float> piece : row.pieces) of_blocks.push_back(std::as_writable_bytes(piece));
     }
     for (const std::span<std::byte> part : std::span{state.parts}.subspan(state.of_model)) {
@@ -27878,23 +27854,8 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
       if (std::none_of(of_blocks.begin(), of_blocks.end(), lies_there)) state_.alike.push_back(part);
     }
   }
-  state_.rows = std::move(state.rows);
-  state_.memory = std::move(state.memory);
-  state_.forget = std::move(state.forget);
-  state_.take_segments = std::move(state.take_segments);
-  state_.exchange_segment = std::move(state.exchange_segment);
-  state_.divide = std::move(state.divide);
-  state_.exchanges_next = std::move(state.exchanges_next);
-  state_.paths = state.paths;
-  state_.batch_parts = state.batch_parts;
-  state_.follow = std::move(state.follow);
-  state_.parameters_of = std::move(state.parameters_of);
-  state_.row_waits = std::move(state.row_waits);
-  state_.compute = std::move(state.compute);
-  state_.meet_holders = std::move(state.meet_holders);
   state_.round_samples = state.round_samples;
   state_.by_pace = state.by_pace;
-  state_.parts_for = std::move(state.parts_for);
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }
@@ -29737,17 +29698,17 @@ template <class Whole>
 class basic_swarm_group;
 using swarm_group = basic_swarm_group<void>;
 
-/// Threading: as elastic_group.
+/// Threading: as run_group.
 template <class Whole>
-class basic_swarm_group final : public elastic_group {
+class basic_swarm_group final : public run_group {
  public:
   /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
   /// handed out by it.
-  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
+  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
   /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
   /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
-  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
-                    io::any_storage disk, const std::string& folder);
+  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
+                    const std::string& folder);
 
   [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
   [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
@@ -29823,7 +29784,7 @@ class basic_swarm_group final : public elastic_group {
   static constexpr std::uint32_t most_spoilt = 3;
   static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 4) + 20000;
 
-  std::shared_ptr<elastic_group> stage_;
+  std::shared_ptr<run_group> stage_;
   std::shared_ptr<parallel::swarm_round> swarm_;
   std::optional<membership::round_store> sums_;
   std::optional<membership::round_store> states_;        // as the membership keeps them
@@ -29833,7 +29794,7 @@ class basic_swarm_group final : public elastic_group {
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
   bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
-  std::function<std::optional<bool>()> row_waits_;  // shared_state's
+  std::function<std::optional<bool>()> row_waits_;  // exchange_state's
   // Where rows are exchanged:
   std::vector<float> rows_;               // of the exchange entered last, and what else came of it
   std::uint64_t samples_ = 0;             // behind this peer's
@@ -29862,11 +29823,11 @@ class basic_swarm_group final : public elastic_group {
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<run_group> stage,
                                                           std::shared_ptr<parallel::swarm_round> swarm)
     : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
 
-CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<run_group> stage,
                                                           std::shared_ptr<parallel::swarm_round> swarm,
                                                           io::any_storage disk, const std::string& folder)
     : basic_swarm_group{std::move(stage), std::move(swarm)} {
@@ -29888,12 +29849,12 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
   swarm_->meanwhile(std::move(state.meanwhile));
-  if (steps_alone() && state.batch_parts > 0) {
-    CAUSEWAY_TRY(swarm_->shares_paths(state.paths, state.follow, state.parameters_of));
+  if (steps_alone() && state.exchange.batch_parts > 0) {
+    CAUSEWAY_TRY(swarm_->shares_paths(state.exchange.paths, state.exchange.follow, state.exchange.parameters_of));
   }
-  averages_ = !steps_alone() && state.divide;
-  row_waits_ = std::move(state.row_waits);
-  auto place = std::exchange(state.compute, nullptr);
+  averages_ = !steps_alone() && state.exchange.divide;
+  row_waits_ = std::move(state.exchange.row_waits);
+  auto place = std::exchange(state.exchange.compute, nullptr);
   if (averages_) CAUSEWAY_TRY(swarm_->exchange_means(row_waits_ && row_waits_(), std::move(place)));
   if (state.stage_sums > 0 || steps_alone()) state.parts.push_back(swarm_->decision(state.stage_sums));
   parts_ = state.parts;
@@ -30934,8 +30895,7 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
 /// A mean of rows is of the same parameters in each: where peers have other blocks, there is a row for each range of them.
 /// And a gradient is of one loss only if its micro-batch met one replica's parameters.
 constexpr bool c8(comm_traits c, parallel_traits p) {
-  const bool in_parts = (p.has_segments && c.by_segment) || (p.rows_by_block && c.rows_by_block);
-  return (!p.cut_apart || c.sums_gradients || in_parts) && !p.detours;
+  return (!p.cut_apart || c.sums_gradients || (p.rows_in_parts && c.rows_in_parts)) && !p.detours;
 }
 
 }  // namespace rules
@@ -30984,8 +30944,8 @@ struct compatible {
       "take detours through pipelines whose replicas step alone, and have other parameters. Use "
       "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
       "reroute, or comm::every_step; of other policies with redundant, redundant_forward and templates those that "
-      "exchange gradients of every step, and with redundant and templates comm::rounds of pseudo-gradients, "
-      "whole. docs/reference/rules.md#c8");
+      "exchange gradients of every step, and in parallel::pipeline comm::rounds of pseudo-gradients, whole. "
+      "docs/reference/rules.md#c8");
 };
 
 struct unchecked {};

@@ -57,7 +57,6 @@
 #define CAUSEWAY_INLINE inline
 #endif
 
-#define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
 
@@ -881,6 +880,12 @@ class rng {
   std::uint64_t stream_;
   std::uint64_t position_ = 0;
 };
+
+/// Puts `items` into a random order, each equally likely.
+template <class Items>
+constexpr void shuffle(Items& items, rng& draw) {
+  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draw.below(i)]);
+}
 
 /// A stream number from a few integers, so that (purpose, epoch, peer) never collide by accident.
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) noexcept {
@@ -1801,7 +1806,7 @@ CAUSEWAY_DECL placement placed_at_random(const pipeline_task& task, std::size_t 
   CAUSEWAY_EXPECT(devices >= task.replicas * task.stages);
   std::vector<std::size_t> all(devices);
   std::iota(all.begin(), all.end(), std::size_t{0});
-  for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[draw.below(i)]);
+  shuffle(all, draw);
   all.resize(task.replicas * task.stages);
   return {task.replicas, std::move(all)};
 }
@@ -2133,7 +2138,7 @@ class dtfm_search {
     p.devices.resize(scorer_.devices());
     std::iota(p.devices.begin(), p.devices.end(), std::size_t{0});
     for (std::size_t i = 0; i < std::max<std::size_t>(2, options_.population); ++i) {
-      shuffle(p.devices);
+      shuffle(p.devices, draw_);
       if (i % 2 == 0) deal_neighbours(p.devices);
       scorer_.score(p);
       population_.push_back(p);
@@ -2174,10 +2179,6 @@ class dtfm_search {
     }
     dtfm_partition& worse = population_[population_[first].total > population_[second].total ? first : second];
     if (child.total < worse.total) worse = std::move(child);
-  }
-
-  CAUSEWAY_DECL void shuffle(std::vector<std::size_t>& list) {
-    for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[draw_.below(i)]);
   }
 
   /// The group of each device; `groups()` for spare ones.
@@ -2228,13 +2229,13 @@ class dtfm_search {
     std::vector<std::size_t> left_over;
     const auto capacity = [&](std::size_t g) { return g < groups() ? replicas() : label.size() - places(); };
     for (std::size_t g = 0; g <= groups(); ++g) {
-      shuffle(members[g]);
+      shuffle(members[g], draw_);
       while (members[g].size() > capacity(g)) {
         left_over.push_back(members[g].back());
         members[g].pop_back();
       }
     }
-    shuffle(left_over);
+    shuffle(left_over, draw_);
     dtfm_partition p;
     for (std::size_t g = 0; g <= groups(); ++g) {
       while (members[g].size() < capacity(g)) {
@@ -2323,7 +2324,7 @@ class dtfm_search {
     for (bool helped = true; helped && scorer_.evaluations() < options_.evaluations;) {
       helped = false;
       std::vector<std::size_t> order = one_of_each_kind(p);
-      shuffle(order);
+      shuffle(order, draw_);
       for (std::size_t i = 0; i < order.size(); ++i) {
         for (std::size_t j = 0; j < i; ++j) helped = try_swap(p, order[i], order[j]) || helped;
       }
@@ -2580,7 +2581,7 @@ CAUSEWAY_DECL void flow_search::period() {
   for (std::size_t p = 0; p < peers_.size(); ++p) {
     if (states_[p].here) order.push_back(p);
   }
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw_.below(i)]);
+  shuffle(order, draw_);
   for (const std::size_t p : order) act(p);
 }
 

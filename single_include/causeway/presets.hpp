@@ -57,7 +57,6 @@
 #define CAUSEWAY_INLINE inline
 #endif
 
-#define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
 
@@ -2877,6 +2876,12 @@ class rng {
   std::uint64_t position_ = 0;
 };
 
+/// Puts `items` into a random order, each equally likely.
+template <class Items>
+constexpr void shuffle(Items& items, rng& draw) {
+  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draw.below(i)]);
+}
+
 /// A stream number from a few integers, so that (purpose, epoch, peer) never collide by accident.
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) noexcept {
   const auto words = philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32U),
@@ -3561,40 +3566,17 @@ struct convert_kernel {
   }
 };
 
-template <class From, class To>
-void convert_elements(thread_pool& pool, const From* from, To* to, std::int64_t count, simd_level level) {
-  for_elements(pool, count,
-               [&](index_range part) { dispatch<convert_kernel>(level, from + part.begin, to + part.begin, part.size()); });
-}
-
 }  // namespace detail
 
-/// to[i] = from[i] for `count` elements. Moves 6 bytes an element.
-inline void convert(thread_pool& pool, const float* from, bf16* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-inline void convert(thread_pool& pool, const bf16* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-/// Values beyond 65504 become infinite.
-inline void convert(thread_pool& pool, const float* from, f16* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-inline void convert(thread_pool& pool, const f16* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-/// A copy, so that code for either activation type needs no special case.
-inline void convert(thread_pool& pool, const float* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
+/// to[i] = from[i] for `count` elements, from f32, bf16 or f16 to f32, or from f32 to one of them: values beyond 65504
+/// become infinite in f16. From f32 to f32 a copy, so that code for either activation type needs no special case. Moves 6
+/// bytes an element, a copy 8.
+template <class From, class To>
+  requires(std::same_as<From, float> || std::same_as<To, float>)
+void convert(thread_pool& pool, const From* from, To* to, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::convert_kernel>(level, from + part.begin, to + part.begin, part.size());
+  });
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -6739,7 +6721,6 @@ class two_level_mean {
   /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
   void set_label(const region_label& label) { label_ = label, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
-  [[nodiscard]] Across& across() noexcept { return across_; }
 
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row,
@@ -7619,7 +7600,7 @@ template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
   if constexpr (F::single && requires { ctx.membership().rows_by_block(), ctx.model().blocks(); }) {
-    if (ctx.elastic() && ctx.membership().rows_by_block()) {
+    if (ctx.membership().rows_by_block()) {
       return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
     }
   }
@@ -8064,9 +8045,6 @@ CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::
 CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
                                    simd_level level = detect_simd_level());
 
-CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
-
 /// PyTorch's Nesterov: g += wd·p; u = mu·u + g; p -= lr·(g + mu·u). Moves 20 bytes an element. On the calling thread.
 CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
                                    simd_level level = detect_simd_level());
@@ -8232,13 +8210,6 @@ CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::
 CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
                                    simd_level level) {
   detail::dispatch<detail::momentum_kernel<false>>(level, p, g, u, count, c);
-}
-
-CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    momentum_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
-  });
 }
 
 CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
@@ -9208,6 +9179,9 @@ CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std:
 CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
                                     simd_level level = detect_simd_level());
 
+/// The square root of `sum_of_squares`.
+CAUSEWAY_DECL double euclidean_norm(thread_pool& pool, std::span<const float> x);
+
 /// Whether no element is NaN or infinite. Reads 4 bytes an element.
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count,
                               simd_level level = detect_simd_level());
@@ -9353,6 +9327,10 @@ CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int6
   });
 }
 
+CAUSEWAY_DECL double euclidean_norm(thread_pool& pool, std::span<const float> x) {
+  return __builtin_sqrt(sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
+}
+
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
   return detail::look_for_finite(pool, level, count, x);
 }
@@ -9397,8 +9375,6 @@ std::vector<tensor_piece> tensors_of(const MessageContext auto& ctx, std::size_t
   if (at < n) all.push_back({at, n - at});
   return all;
 }
-
-CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x);
 
 CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x);
 
@@ -9454,7 +9430,7 @@ struct radial_directional {
       const std::span<float> sum = tensors[t].of(all.out);
       double factor = 1 / all.total_weight;
       if (!tensors[t].embedding) {
-        const double length = detail::norm_of(pool, sum);
+        const double length = kernels::euclidean_norm(pool, sum);
         factor = length > 0 ? radius[t] / all.total_weight / length : 0;
       }
       if (!detail::scale_finite(pool, sum, static_cast<float>(factor))) return refusal{all.peers, errc::non_finite};
@@ -9472,7 +9448,7 @@ struct radial_directional {
       detail::add_scaled(pool, t.of(all.out), weight, x);
       return 0;
     }
-    const double norm = detail::norm_of(pool, x);
+    const double norm = kernels::euclidean_norm(pool, x);
     const double factor = weight / norm;
     if (norm > 0 && factor <= double{std::numeric_limits<float>::max()}) detail::add_scaled(pool, t.of(all.out), factor, x);
     return weight * norm;
@@ -9526,7 +9502,7 @@ struct median_norm_clip {
       const bool decoded = !detail::decode_one(all, m, all.scratch);
       for (const detail::tensor_piece& t : tensors) {
         const std::span<const float> x = t.of(all.scratch);
-        const double norm = decoded ? detail::norm_of(pool, x) : dropped;
+        const double norm = decoded ? kernels::euclidean_norm(pool, x) : dropped;
         // No value can be larger than the norm: few tensors are looked at twice.
         norms.push_back(norm <= double{largest} || is_within(x) ? norm : dropped);
       }
@@ -9586,7 +9562,7 @@ struct clipped_contributor_mean {
     std::vector<double> norms;
     for (const peer_message& m : all.messages) {
       if (auto bad = detail::decode_weighted(all, m, 1.0F, row, {})) return bad;
-      for (const detail::tensor_piece& t : tensors) norms.push_back(detail::norm_of(all.context.pool, t.of(row)));
+      for (const detail::tensor_piece& t : tensors) norms.push_back(kernels::euclidean_norm(all.context.pool, t.of(row)));
     }
     const std::vector<double> limits = detail::median_norms(norms, tensors.size());
     auto own = norms.begin();
@@ -9613,10 +9589,6 @@ struct clipped_contributor_mean {
 // Bodies of collective/norm_aggregators.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
-
-CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x) {
-  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
-}
 
 CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x) {
   kernels::axpy(pool, sum.data(), static_cast<float>(factor), x.data(), static_cast<std::int64_t>(x.size()));
@@ -13605,7 +13577,7 @@ struct comm_traits {
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
-  bool rows_by_block = false;    ///< then: each block can be a row of its own, among peers that hold different blocks
+  bool rows_in_parts = false;    ///< then: in rows of ranges of blocks, among peers each of which holds others besides
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
   bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
@@ -13616,7 +13588,6 @@ struct comm_traits {
   bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
   bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
   bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
-  bool by_segment = false;       ///< a peer may have one for each range of blocks that it exchanges (`another`)
   bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
@@ -13631,9 +13602,8 @@ struct parallel_traits {
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
-  bool rows_by_block = false;     ///< but each block is exchanged by itself, by its holders, where the policy can do that
+  bool rows_in_parts = false;     ///< but ranges of them are exchanged one by one, where the policy can do that
   bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
-  bool has_segments = false;      ///< gradients of these are exchanged range by range, among those who compute it
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -13863,9 +13833,9 @@ concept MovesWithBlocks = requires(P& p, Context& ctx, std::span<const parameter
   { p.row_waits() } -> std::same_as<std::optional<bool>>;
 };
 
-/// With comm_traits::by_segment. `another`: one like it that has not begun, for other blocks.
+/// Of gradients, with comm_traits::rows_in_parts. `another`: one like it that has not begun, for other blocks.
 template <class P>
-concept BySegment = requires(const P& p) {
+concept InParts = requires(const P& p) {
   { p.another() } -> std::same_as<P>;
 };
 
@@ -13895,8 +13865,8 @@ struct hooks_of_traits {
   static constexpr bool trains_paths = !t.trains_paths || TrainsPaths<P>;
   static constexpr bool in_regions = !t.in_regions || InRegions<P>;
   static constexpr bool moves_with_blocks = !t.moves_with_blocks || MovesWithBlocks<P>;
-  static constexpr bool by_segment = !t.by_segment || BySegment<P>;
-  static constexpr bool all = by_segment && elastic && looks_ahead && replays && draws_peers && divides_batches &&
+  static constexpr bool in_parts = !t.rows_in_parts || !t.exchanges_gradients || InParts<P>;
+  static constexpr bool all = in_parts && elastic && looks_ahead && replays && draws_peers && divides_batches &&
                               talks_between && takes_turns && trains_paths && in_regions && moves_with_blocks;
 };
 
@@ -13936,8 +13906,9 @@ struct promised<P, true> {
   static_assert(has::moves_with_blocks,
                 "causeway-P11: the traits of this communication policy say `moves_with_blocks`, but it lacks "
                 "`block_rows`, `divide`, `memory`, `forget`, `exchanges_next` or `row_waits`. docs/reference/rules.md#p11");
-  static_assert(has::by_segment,
-                "causeway-P11: the traits of this communication policy say `by_segment`, but it lacks `another`. "
+  static_assert(has::in_parts,
+                "causeway-P11: the traits of this communication policy say `exchanges_gradients` and `rows_in_parts`, but "
+                "it lacks `another`. "
                 "docs/reference/rules.md#p11");
 };
 
@@ -14379,7 +14350,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace 
 CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
   std::vector<net::peer_index> order(peers);
   std::iota(order.begin(), order.end(), net::peer_index{0});
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  shuffle(order, draw);
   return order;
 }
 
@@ -14780,17 +14751,15 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
-/// Whether a peer may have several, for gradients of some blocks each. Gaps: those that are gathered, or taken ahead.
-constexpr bool by_segment(round_mix m, bool keeps_factors) {
-  return m.before_inner_step && moves_with_blocks(m, keeps_factors) && !m.accumulates && !m.tells && !by_path(m);
-}
-
-/// And whether each block can be a row of its own, exchanged among its holders, where these hold different blocks: all
-/// parameters at once, by pseudo-gradients of which all that is kept is kept for each parameter, or is a row's residual.
-constexpr bool rows_by_block(round_mix m, bool keeps_factors) {
-  const bool plain = m.single && m.anchored && !m.before_inner_step && !m.sends_anchor && !m.residual_in_parameters;
-  return moves_with_blocks(m, keeps_factors) && plain && m.everybody && m.always && m.waits_at_once && !m.own_is_fresh &&
-         !m.trigger_talks && !m.tells && !m.watches_movement && !m.meets;
+/// And whether rows can be of ranges of blocks, where those who exchange one hold different others. Gradients: unless they
+/// are gathered, or taken ahead (gaps). Local steps: all parameters at once, by pseudo-gradients of which all that is kept
+/// is kept for each parameter, or is a row's residual.
+constexpr bool rows_in_parts(round_mix m, bool keeps_factors) {
+  if (!moves_with_blocks(m, keeps_factors) || m.tells) return false;
+  if (m.before_inner_step) return !m.accumulates && !by_path(m);
+  const bool plain = m.single && m.anchored && !m.sends_anchor && !m.residual_in_parameters;
+  return plain && m.everybody && m.always && m.waits_at_once && !m.own_is_fresh && !m.trigger_talks &&
+         !m.watches_movement && !m.meets;
 }
 
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
@@ -16552,7 +16521,7 @@ struct round_core {
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
-  static constexpr bool exchanges_segments = rules::by_segment(laws::mix, keeps_factors) && !looks_ahead;
+  static constexpr bool rows_in_parts = rules::rows_in_parts(laws::mix, keeps_factors) && !looks_ahead;
   static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
@@ -17633,7 +17602,7 @@ class rounds : round_rules<Axes...> {
                                       .rounds_over_stages = !laws::mix.meets,
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
-                                      .rows_by_block = rules::rows_by_block(laws::mix, core_type::keeps_factors),
+                                      .rows_in_parts = core_type::rows_in_parts,
                                       .own_parameters = laws::own_parameters,
                                       .trains_paths = core_type::by_path,
                                       .gathers_samples = accumulates,
@@ -17641,7 +17610,6 @@ class rounds : round_rules<Axes...> {
                                       .looks_ahead = core_type::looks_ahead,
                                       .draws_peers = core_type::draws_peers,
                                       .divides_batches = laws::mix.tells && !laws::mix.meets,
-                                      .by_segment = core_type::exchanges_segments,
                                       .takes_turns = rules::takes_turns(laws::mix),
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
@@ -17824,7 +17792,7 @@ class rounds : round_rules<Axes...> {
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
-  [[nodiscard]] rounds another() const requires(traits.by_segment) { return rounds{core_.axes()}; }  ///< as it was given
+  [[nodiscard]] rounds another() const requires(traits.rows_in_parts) { return rounds{core_.axes()}; }  ///< as it was given
   [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
@@ -19139,23 +19107,6 @@ class bit_reader {
  private:
   std::span<const std::byte> bytes_;
 };
-
-/// All of `codes`, `bits` each, in bytes_of_bits(codes.size() · bits) bytes.
-inline void pack_codes(std::span<const std::uint32_t> codes, unsigned bits, std::span<std::byte> room) {
-  bit_writer out{room};
-  for (const std::uint32_t code : codes) out.put(code, bits);
-  out.finish();
-}
-
-/// What pack_codes packed. Missing bytes read as zeros.
-inline void unpack_codes(std::span<const std::byte> bytes, unsigned bits, std::span<std::uint32_t> codes) {
-  const bit_reader in{bytes};
-  std::size_t at = 0;
-  for (std::uint32_t& code : codes) {
-    code = in.get(at, bits);
-    at += bits;
-  }
-}
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
@@ -20674,6 +20625,16 @@ inline void low_rank_expand(thread_pool& pool, const low_rank_shape& shape, std:
                    });
 }
 
+/// Each vector of `length` values over its own length + epsilon, in place.
+inline void to_unit_length(std::span<float> vectors, std::size_t length, float epsilon) {
+  for (std::size_t at = 0; at < vectors.size(); at += length) {
+    double sum = 0;
+    for (std::size_t i = at; i < at + length; ++i) sum += double{vectors[i]} * double{vectors[i]};
+    const float over = static_cast<float>(std::sqrt(sum)) + epsilon;
+    for (std::size_t i = at; i < at + length; ++i) vectors[i] /= over;
+  }
+}
+
 /// Gram-Schmidt, twice, in place: `factor` becomes orthonormal vectors of `length` values that span what they spanned. A
 /// vector that adds nothing (a matrix of lower rank, a round of zeros) is replaced by a direction that all peers agree on,
 /// so that the next round can use it; without that a warm start would lose it for good. errc::non_finite when a value is
@@ -20794,7 +20755,6 @@ class low_rank_exchange {
   CAUSEWAY_DECL void expand_factors(const collective::exchange_row& row, thread_pool& pool);
   CAUSEWAY_DECL void expand_piece(const piece& p, std::span<float> row, thread_pool& pool);
   CAUSEWAY_DECL void note_factors();
-  CAUSEWAY_DECL void to_unit_length(std::span<float> factor, std::size_t length) const;
 
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
   CAUSEWAY_DECL void leave_residual(const collective::exchange_row& row);
@@ -20920,15 +20880,6 @@ CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_
   return {};
 }
 
-CAUSEWAY_DECL void low_rank_exchange::to_unit_length(std::span<float> factor, std::size_t length) const {
-  for (std::size_t at = 0; at < factor.size(); at += length) {
-    double sum = 0;
-    for (std::size_t i = at; i < at + length; ++i) sum += double{factor[i]} * double{factor[i]};
-    const float over = static_cast<float>(std::sqrt(sum)) + use_.epsilon;
-    for (std::size_t i = at; i < at + length; ++i) factor[i] /= over;
-  }
-}
-
 CAUSEWAY_DECL void low_rank_exchange::adopt(std::vector<float> sent, const collective::exchange_row& row,
                                             thread_pool& pool) {
   std::copy_n(factors_.begin(), left_size_, first_.begin());
@@ -20939,7 +20890,7 @@ CAUSEWAY_DECL void low_rank_exchange::adopt(std::vector<float> sent, const colle
     leave_residual({.values = sent, .residual = row.residual, .weight = row.weight});
   }
   if (!use_.orthonormal) return;
-  for (const piece& p : pieces_) to_unit_length(right_of_next(p), p.shape.columns);
+  for (const piece& p : pieces_) kernels::to_unit_length(right_of_next(p), p.shape.columns, use_.epsilon);
 }
 
 CAUSEWAY_DECL void low_rank_exchange::note_factors() {
@@ -20964,7 +20915,7 @@ CAUSEWAY_DECL void low_rank_exchange::expand_factors(const collective::exchange_
   if (!row.residual.empty()) leave_residual(row);
   if (!use_.orthonormal) return;
   for (const piece& p : pieces_) {
-    to_unit_length(right_of_next(p), p.shape.columns);
+    kernels::to_unit_length(right_of_next(p), p.shape.columns, use_.epsilon);
     expand_piece(p, row.values, pool);
   }
 }
@@ -21801,7 +21752,6 @@ struct mirror_core {
       sent{};  ///< since then, to the first audience, less what others told this peer for it: its own changes
   std::vector<mirror_audience> audiences = std::vector<mirror_audience>(1);
   std::uint64_t clock = 0;       ///< that it has told the others of
-  std::uint64_t barriers = 0;    ///< that it has sent since it was built
   bool outlives_others = false;  ///< who is lost is told no more, and no error
   bool passes_on = false;        ///< it was told what another audience does not know yet
 
@@ -21924,10 +21874,7 @@ struct mirror_core {
   // Where a line has not carried what went before, a barrier goes first.
   result<void> send(mirror& m, const std::vector<std::byte>& message, bool any) {
     CAUSEWAY_TRY(m.line->sweep());
-    if (any && m.line->is_sending()) {
-      m.say(mirror_word::barrier, clock + 1);
-      ++barriers;
-    }
+    if (any && m.line->is_sending()) m.say(mirror_word::barrier, clock + 1);
     m.line->send(message);
     return {};
   }
@@ -22616,8 +22563,6 @@ class mirrors {
 
   /// Steps that this peer has told the others of.
   [[nodiscard]] std::uint64_t clock() const noexcept { return core_.clock; }
-  /// Barriers that it has sent since it was built.
-  [[nodiscard]] std::uint64_t barriers() const noexcept { return core_.barriers; }
   /// This peer's copy without what it has not sent; of a hub, to its group.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return core_.audiences[0].copy; }
 
@@ -26413,7 +26358,7 @@ struct recovery_traits {
   bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
   bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
   /// All pipelines of a layout are cut alike, and each peer has one stage: so its holders can exchange one row each, of all
-  /// that they hold. Else each range of blocks has a row of its own, which steps of their own have not (rule C8). Some
+  /// that they hold. Else each range of blocks, or with local steps each block, has a row of its own (rule C8). Some
   /// stages may have nobody; see Rerouting.
   bool cut_alike = false;
 };
@@ -26505,7 +26450,8 @@ template <Recovery R>
 }
 
 /// Lost blocks in a row that are not all made up; empty where there are none.
-CAUSEWAY_DECL [[nodiscard]] nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made);
+CAUSEWAY_DECL [[nodiscard]] nn::block_range lost_for_good(const cluster_snapshot& g,
+                                                          const std::vector<made_up_block>& made);
 
 /// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the
 /// greatest overlap, ties to whoever was assigned it, then by the order of rows and ids. Precondition: at least as many
@@ -26602,7 +26548,7 @@ CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const cluster_snapshot& g) 
   return runs;
 }
 
-CAUSEWAY_DECL nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made) {
+CAUSEWAY_DECL nn::block_range lost_for_good(const cluster_snapshot& g, const std::vector<made_up_block>& made) {
   for (const nn::block_range& lost : lost_runs(g)) {
     for (std::int64_t b = lost.first; b < lost.last; ++b) {
       if (std::none_of(made.begin(), made.end(), [&](const made_up_block& m) { return m.block == b; })) return lost;
@@ -26704,7 +26650,7 @@ using block_contents = std::vector<float>;
 /// place p. `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a
 /// peer sent what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
 CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
-                                       std::span<const block_move> moves, net::peer_index self,
+                                       const std::vector<block_move>& moves, net::peer_index self,
                                        std::span<const net::peer_index> index_of,
                                        const std::map<std::int64_t, block_contents>& outward,
                                        std::map<std::int64_t, block_contents>& inward);
@@ -26756,7 +26702,7 @@ CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const 
 }
 
 CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
-                                       std::span<const block_move> moves, net::peer_index self,
+                                       const std::vector<block_move>& moves, net::peer_index self,
                                        std::span<const net::peer_index> index_of,
                                        const std::map<std::int64_t, block_contents>& outward,
                                        std::map<std::int64_t, block_contents>& inward) {
@@ -27033,10 +26979,12 @@ CAUSEWAY_DECL [[nodiscard]] std::array<nn::block_range, 2> as_kept(std::span<con
 
 /// The assignments of the peers of one cohort, in the order of the model; none if a stage is missing that nobody keeps.
 /// `places`: of those who say that they are in it. Those of them count that have made the same steps together, or can catch
-/// up with these: of several such sets, the one that is furthest, then the largest.
+/// up with these: of several such sets, the one that is furthest, then the largest. `keeps_work`: a lost peer's stage stays
+/// a stage, with nobody in its place, and is made by its shadow (stage::shadow_of), whose own it does not become.
 CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                                      std::span<const cohort_member> members,
-                                                                     std::span<const std::size_t> places);
+                                                                     std::span<const std::size_t> places,
+                                                                     bool keeps_work = false);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -27099,6 +27047,25 @@ CAUSEWAY_DECL std::vector<stage::assignment> mended_row(const std::vector<stage:
   return made;
 }
 
+/// Who is there in its place, and nobody in those of others, each of which has a shadow that is there. None: one has not.
+/// Whose stage is a part of what is missing keeps no more than one stage besides, so what is missing in one piece is one.
+CAUSEWAY_DECL std::vector<stage::assignment> row_with_gaps(const std::vector<stage::assignment>& row, std::int64_t layers) {
+  std::vector<stage::assignment> made;
+  std::int64_t next = 0;
+  for (const stage::assignment& s : row) {
+    if (s.computes.first > next) made.push_back({stage::nobody, {next, s.computes.first}});
+    made.push_back(s);
+    next = s.computes.last;
+  }
+  if (next < layers) made.push_back({stage::nobody, {next, layers}});
+  for (std::size_t s = 0; s < made.size(); ++s) {
+    const stage::assignment& shadow = made[stage::shadow_of(s, made.size())];
+    const bool is_kept = shadow.peer != stage::nobody && nn::model_part{shadow.held()}.holds(made[s].computes);
+    if (made[s].peer == stage::nobody && !is_kept) return {};
+  }
+  return computes_all(made, layers) ? made : std::vector<stage::assignment>{};
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
@@ -27117,9 +27084,9 @@ CAUSEWAY_DECL std::array<nn::block_range, 2> as_kept(std::span<const nn::block_r
 
 CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
                                                        std::span<const cohort_member> members,
-                                                       std::span<const std::size_t> places) {
+                                                       std::span<const std::size_t> places, bool keeps_work) {
   auto all = detail::in_order(g, members, places);
-  if (detail::computes_all(all, g.layers)) return all;
+  if (detail::computes_all(all, g.layers) && !keeps_work) return all;
   struct company {
     std::uint64_t steps, name;
     std::vector<std::size_t> places{};
@@ -27141,7 +27108,8 @@ CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snap
     return std::tuple{b.steps, b.places.size(), a.name} < std::tuple{a.steps, a.places.size(), b.name};
   });
   for (const company& c : companies) {
-    auto made = detail::mended_row(detail::in_order(g, members, c.places), g.layers);
+    const auto row = detail::in_order(g, members, c.places);
+    auto made = keeps_work ? detail::row_with_gaps(row, g.layers) : detail::mended_row(row, g.layers);
     if (!made.empty()) return made;
   }
   return {};
@@ -27239,11 +27207,15 @@ struct block_holders {
   time_point deadline = no_deadline;
 };
 
-/// What the communication policy keeps from round to round.
+/// What the communication policy keeps from round to round, and does for who has a part of the model. The group sets
+/// `alike`, `begin_anew`, and what is as shared_state's.
 struct exchange_state {
-  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
-  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  std::vector<std::span<std::byte>> alike{};  ///< equal on all peers, whatever blocks they hold
+  /// For each parameter, the shared parameters first, in one piece; where the pieces lie changes with `divide`. None: it
+  /// cannot be divided.
+  std::function<std::vector<parameter_row>()> rows{};
+  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
   /// segment of that number, where this peer has several.
   std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
@@ -27253,13 +27225,16 @@ struct exchange_state {
   std::function<result<void>(std::span<const nn::block_range>)> take_segments{};
   /// Exchanges the segment of that number, while the one before it is about to end.
   std::function<result<void>(std::size_t segment)> exchange_segment{};
-  std::function<bool()> exchanges_next{};                                                ///< after the step under way
-  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
-  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
+  std::function<bool()> exchanges_next{};  ///< after the step under way
+  /// Results are a round late: whether a row waits for the next exchange.
+  std::function<std::optional<bool>()> row_waits{};
+  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
   std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
-  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
-  std::uint64_t round_samples = 0;                                   ///< as shared_state's
-  bool by_pace = false;                                              ///< likewise
+  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
+  std::function<result<void>(const block_holders&)> meet_holders{};
+  std::uint64_t round_samples = 0;  ///< as shared_state's
+  bool by_pace = false;             ///< likewise
   /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
   /// same.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
@@ -27332,27 +27307,31 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_of_slots(std::uint
 using parts_by_speed = std::function<std::vector<std::size_t>(const std::vector<double>& speeds)>;
 
 /// The cohorts that are whole, in their slots, with the parts that these have had; none where all begin anew. `members[p]`
-/// is what cluster_snapshot::peers[p] says. `state`: of the run.
+/// is what cluster_snapshot::peers[p] says. `state`: of the run; `keeps_work`: see whole_row.
 CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
                                                            std::span<const cohort_member> members, std::uint64_t state,
-                                                           std::uint32_t paths = 0);
+                                                           std::uint32_t paths = 0, bool keeps_work = false);
 
 /// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
 /// communication policy must have rows of one length. `detours`: a stage may have nobody.
 CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery,
                                                      bool detours = false);
 
-/// Those who hold the same stage, and how much each has in what they exchange: of all micro-batches the part that goes
-/// through it.
-struct stage_holders {
+/// Who computes a block in one pipeline. Where nobody is in the place of its stage, another who keeps it does; if there is
+/// none, stage::nobody: micro-batches take detours.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t computer_of(const stage::replica& r, std::int64_t block);
+
+/// Peers that exchange, and how much each has in what they exchange.
+struct row_shares {
   std::vector<std::uint64_t> peers;
   std::vector<double> shares;
 };
-CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
+/// Those who compute a block, at most one in each pipeline: of all micro-batches the part that goes through each.
+CAUSEWAY_DECL [[nodiscard]] row_shares computers_of(const stage::layout& l, std::int64_t block);
 
 /// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; and of each
 /// block those of them who hold it.
-CAUSEWAY_DECL [[nodiscard]] stage_holders all_holders(const stage::layout& l);
+CAUSEWAY_DECL [[nodiscard]] row_shares all_holders(const stage::layout& l);
 CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l);
 
 namespace detail {
@@ -27381,7 +27360,7 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
                                       std::span<const cohort_member> members, std::uint64_t state, std::uint32_t paths = 0,
                                       const parts_by_speed& parts_for = {}) {
   CAUSEWAY_TRY(detail::check_paths(g.micro_batches, paths));
-  cohort_layout made = standing_cohorts(g, members, state, paths);
+  cohort_layout made = standing_cohorts(g, members, state, paths, Recovery::traits.keeps_work);
   for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
@@ -27419,6 +27398,12 @@ CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
   std::vector<nn::block_range> cut;
   for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
   return cut;
+}
+
+/// Of a block's stage. Where micro-batches take detours, that is the same in all pipelines.
+CAUSEWAY_DECL std::size_t rank_of(const stage::replica& r, std::int64_t block) {
+  const auto has = [block](const stage::assignment& s) { return s.computes.first <= block && block < s.computes.last; };
+  return static_cast<std::size_t>(std::find_if(r.assignments.begin(), r.assignments.end(), has) - r.assignments.begin());
 }
 
 /// The speed of the slowest of a replica's peers that know theirs; 0: none does.
@@ -27530,7 +27515,7 @@ CAUSEWAY_DECL std::vector<std::uint32_t> shares_of_slots(std::uint32_t micro_bat
 }
 
 CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, std::span<const cohort_member> members,
-                                             std::uint64_t state, std::uint32_t paths) {
+                                             std::uint64_t state, std::uint32_t paths, bool keeps_work) {
   std::map<std::uint64_t, std::vector<std::size_t>> places;
   for (std::size_t p = 0; p < members.size(); ++p) {
     if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
@@ -27538,7 +27523,7 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
   cohort_layout made;
   std::vector<std::uint32_t> firsts;
   for (const auto& [name, of] : places) {
-    auto assignments = whole_row(g, members, of);
+    auto assignments = whole_row(g, members, of, keeps_work);
     const cohort_member& one = members[of.front()];
     const bool fits = one.slot < one.slots && one.slots <= g.micro_batches;
     if (assignments.empty() || !fits) continue;
@@ -27558,14 +27543,22 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
   return fits ? made : cohort_layout{};
 }
 
-CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
-  stage_holders all;
+CAUSEWAY_DECL std::uint64_t computer_of(const stage::replica& r, std::int64_t block) {
+  for (const stage::assignment& s : r.assignments) {
+    if (s.peer != stage::nobody && s.computes.first <= block && block < s.computes.last) return s.peer;
+  }
+  const auto others = stage::layout{{r}}.holders(block);
+  return others.empty() ? stage::nobody : others.front();
+}
+
+CAUSEWAY_DECL row_shares computers_of(const stage::layout& l, std::int64_t block) {
+  row_shares all;
   double sum = 0;
-  const auto micro_batches = l.micro_batches_at(rank);
+  const auto micro_batches = l.micro_batches_at(detail::rank_of(l.replicas.front(), block));
   for (std::size_t r = 0; r < l.replicas.size(); ++r) {
-    const auto& assignments = l.replicas[r].assignments;
-    if (assignments.empty() || assignments[rank].peer == stage::nobody) continue;
-    all.peers.push_back(assignments[rank].peer);
+    const std::uint64_t peer = computer_of(l.replicas[r], block);
+    if (peer == stage::nobody) continue;
+    all.peers.push_back(peer);
     all.shares.push_back(micro_batches[r]);
     sum += micro_batches[r];
   }
@@ -27573,15 +27566,17 @@ CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t
   return all;
 }
 
-CAUSEWAY_DECL stage_holders all_holders(const stage::layout& l) {
-  stage_holders all;
-  double sum = 0;
-  for (const stage::replica& r : l.replicas) sum += r.assignments.empty() ? 0 : r.micro_batches;
+CAUSEWAY_DECL row_shares all_holders(const stage::layout& l) {
+  row_shares all;
+  const auto firsts = computers_of(l, 0);
+  auto share = firsts.shares.begin();  // of each replica that somebody is in
   for (const stage::replica& r : l.replicas) {
     for (const stage::assignment& s : r.assignments) {
+      if (s.peer == stage::nobody) continue;
       all.peers.push_back(s.peer);
-      all.shares.push_back(r.micro_batches / sum);
+      all.shares.push_back(*share);
     }
+    if (!r.assignments.empty()) ++share;
   }
   return all;
 }
@@ -27592,14 +27587,14 @@ CAUSEWAY_DECL std::vector<row_holders> holders_of_blocks(const stage::layout& l)
   net::peer_index at = 0;
   for (const stage::replica& r : l.replicas) {
     for (const stage::assignment& s : r.assignments) {
+      if (s.peer == stage::nobody) continue;
       const auto layers = static_cast<std::size_t>(r.assignments.back().computes.last);
       blocks.resize(layers);
       for (std::size_t b = 0; b < layers; ++b) {
         const auto block = static_cast<std::int64_t>(b);
         if (!s.holds(block)) continue;
-        const bool computes = s.computes.first <= block && block < s.computes.last;
         blocks[b].members.push_back(at);
-        blocks[b].shares.push_back(computes ? shares[at] : 0.0);
+        blocks[b].shares.push_back(computer_of(r, block) == s.peer ? shares[at] : 0.0);
       }
       ++at;
     }
@@ -27637,14 +27632,10 @@ CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view 
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// Who computes a block in one pipeline. Where nobody is in the place of its stage, another who keeps it does; if there is
-/// none, stage::nobody: micro-batches take detours.
-CAUSEWAY_DECL [[nodiscard]] std::uint64_t computer_of(const stage::replica& r, std::int64_t block);
-
 /// Blocks that no pipeline cuts, and who computes them.
 struct block_segment {
   nn::block_range blocks;
-  stage_holders computers;  ///< at most one in each pipeline, by how much of a batch goes through it
+  row_shares computers;
 
   CAUSEWAY_DECL [[nodiscard]] bool is_computed_by(std::uint64_t peer) const;
 };
@@ -27693,35 +27684,10 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<kept_run> kept_runs(const stage::layout&
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
-// Of its stage. Where micro-batches take detours, that is the same in all pipelines.
-inline std::size_t rank_of(const stage::replica& r, std::int64_t block) {
-  const auto has = [block](const stage::assignment& s) { return s.computes.first <= block && block < s.computes.last; };
-  return static_cast<std::size_t>(std::find_if(r.assignments.begin(), r.assignments.end(), has) - r.assignments.begin());
-}
-
-inline stage_holders computers_of(const stage::layout& l, std::int64_t block) {
-  stage_holders all;
-  double sum = 0;
-  const auto micro_batches = l.micro_batches_at(rank_of(l.replicas.front(), block));
-  for (std::size_t r = 0; r < l.replicas.size(); ++r) {
-    const std::uint64_t peer = computer_of(l.replicas[r], block);
-    if (peer == stage::nobody) continue;
-    all.peers.push_back(peer);
-    all.shares.push_back(micro_batches[r]);
-    sum += micro_batches[r];
-  }
-  for (double& share : all.shares) share /= sum;
-  return all;
-}
-
 inline bool begins_stage(const stage::layout& l, std::int64_t block) {
   const auto at = [block](const stage::assignment& s) { return s.computes.first == block; };
   return std::any_of(l.replicas.begin(), l.replicas.end(),
                      [&](const stage::replica& r) { return std::any_of(r.assignments.begin(), r.assignments.end(), at); });
-}
-
-inline std::vector<std::uint64_t> holders_in(const stage::replica& r, std::int64_t block) {
-  return stage::layout{{r}}.holders(block);
 }
 
 // `first`, then the others of these.
@@ -27734,26 +27700,16 @@ inline std::vector<std::uint64_t> led_by(std::uint64_t first, const std::vector<
 }
 
 // Who exchanges the table for the peers of a pipeline: its first stage, or of the first stages one with a part of its last.
-inline std::uint64_t exchanges_table(const stage::layout& l, const stage::replica& r, std::int64_t layers) {
+inline std::uint64_t exchanges_table(const std::vector<table_part>& parts, const stage::replica& r, std::int64_t layers) {
   const std::uint64_t first = computer_of(r, 0), last = computer_of(r, layers - 1);
   if (first != stage::nobody) return first;
-  for (const table_part& part : table_parts(l, layers)) {
-    if (part.last == last) return part.first;
-  }
-  return last;
+  const auto with = std::find_if(parts.begin(), parts.end(), [last](const table_part& p) { return p.last == last; });
+  return with != parts.end() ? with->first : last;
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::uint64_t computer_of(const stage::replica& r, std::int64_t block) {
-  for (const stage::assignment& s : r.assignments) {
-    if (s.peer != stage::nobody && s.computes.first <= block && block < s.computes.last) return s.peer;
-  }
-  const auto others = detail::holders_in(r, block);
-  return others.empty() ? stage::nobody : others.front();
-}
 
 CAUSEWAY_DECL bool block_segment::is_computed_by(std::uint64_t peer) const {
   return std::find(computers.peers.begin(), computers.peers.end(), peer) != computers.peers.end();
@@ -27762,7 +27718,7 @@ CAUSEWAY_DECL bool block_segment::is_computed_by(std::uint64_t peer) const {
 CAUSEWAY_DECL std::vector<block_segment> segments_of(const stage::layout& l, std::int64_t layers) {
   std::vector<block_segment> all;
   for (std::int64_t b = 0; b < layers; ++b) {
-    if (b == 0 || detail::begins_stage(l, b)) all.push_back({{b, b}, detail::computers_of(l, b)});
+    if (b == 0 || detail::begins_stage(l, b)) all.push_back({{b, b}, computers_of(l, b)});
     all.back().blocks.last = b + 1;
   }
   return all;
@@ -27793,15 +27749,15 @@ CAUSEWAY_DECL std::vector<table_part> table_parts(const stage::layout& l, std::i
 
 CAUSEWAY_DECL std::vector<kept_run> kept_runs(const stage::layout& l, std::size_t replica, std::int64_t layers, bool tied) {
   std::vector<kept_run> all;
-  for (const stage::replica& each : l.replicas) {
-    auto peers =
-        tied ? detail::led_by(detail::exchanges_table(l, each, layers), holders_of_table(stage::layout{{each}}, layers))
-             : std::vector<std::uint64_t>{};
+  const auto parts = tied ? table_parts(l, layers) : std::vector<table_part>{};
+  for (std::size_t each = 0; tied && each < l.replicas.size(); ++each) {
+    const std::uint64_t first = detail::exchanges_table(parts, l.replicas[each], layers);
+    auto peers = detail::led_by(first, holders_of_table(stage::layout{{l.replicas[each]}}, layers));
     if (peers.size() > 1) all.push_back({{}, true, std::move(peers)});
   }
   const stage::replica& r = l.replicas[replica];
   for (std::int64_t b = 0; b < layers; ++b) {
-    auto peers = detail::led_by(computer_of(r, b), detail::holders_in(r, b));
+    auto peers = detail::led_by(computer_of(r, b), stage::layout{{r}}.holders(b));
     if (peers.size() < 2) continue;
     const bool goes_on = !all.empty() && !all.back().table && all.back().blocks.last == b && all.back().peers == peers;
     if (!goes_on) all.push_back({{b, b}, false, std::move(peers)});
@@ -28031,10 +27987,10 @@ class step_turns {
 };
 
 /// The turn of those who are furthest.
-CAUSEWAY_DECL [[nodiscard]] std::uint32_t furthest(std::span<const step_turn> all) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t furthest(const std::vector<step_turn>& all) noexcept;
 
 /// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
-CAUSEWAY_DECL [[nodiscard]] double missed(const step_turn& own, std::span<const step_turn> all) noexcept;
+CAUSEWAY_DECL [[nodiscard]] double missed(const step_turn& own, const std::vector<step_turn>& all) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -28065,13 +28021,13 @@ CAUSEWAY_DECL void step_turns::came_to(double sum) noexcept {
   last_ = sum;
 }
 
-CAUSEWAY_DECL std::uint32_t furthest(std::span<const step_turn> all) noexcept {
+CAUSEWAY_DECL std::uint32_t furthest(const std::vector<step_turn>& all) noexcept {
   std::uint32_t most = 0;
   for (const step_turn& t : all) most = std::max(most, t.order());
   return most;
 }
 
-CAUSEWAY_DECL double missed(const step_turn& own, std::span<const step_turn> all) noexcept {
+CAUSEWAY_DECL double missed(const step_turn& own, const std::vector<step_turn>& all) noexcept {
   for (const step_turn& t : all) {
     if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
   }
@@ -28314,11 +28270,11 @@ CAUSEWAY_DECL [[nodiscard]] std::uint64_t name_of_memory(const exchange_state& k
 
 /// The exchange of rows of the step before, among the same holders: each counts by what is behind its row, or for nothing.
 /// `all`: what everybody says.
-CAUSEWAY_DECL [[nodiscard]] exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all);
+CAUSEWAY_DECL [[nodiscard]] exchange_entry of_step_before(exchange_entry entry, const std::vector<exchange_share>& all);
 /// Whether somebody has such a row of every segment.
-CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(std::span<const block_segment> segments,
+CAUSEWAY_DECL [[nodiscard]] bool have_all_rows(const std::vector<block_segment>& segments,
                                                const std::map<std::uint64_t, net::peer_index>& index_of,
-                                               std::span<const exchange_share> all);
+                                               const std::vector<exchange_share>& all);
 
 /// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
 /// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.
@@ -28360,16 +28316,16 @@ CAUSEWAY_DECL std::uint64_t name_of_memory(const exchange_state& kept, std::size
   return h.finish();
 }
 
-CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, std::span<const exchange_share> all) {
+CAUSEWAY_DECL exchange_entry of_step_before(exchange_entry entry, const std::vector<exchange_share>& all) {
   double sum = 0;
   for (const net::peer_index holder : entry.holders) sum += all[holder].row;
   for (std::size_t i = 0; i < entry.shares.size(); ++i) entry.shares[i] = sum > 0 ? all[entry.holders[i]].row / sum : 0;
   return entry;
 }
 
-CAUSEWAY_DECL bool have_all_rows(std::span<const block_segment> segments,
+CAUSEWAY_DECL bool have_all_rows(const std::vector<block_segment>& segments,
                                  const std::map<std::uint64_t, net::peer_index>& index_of,
-                                 std::span<const exchange_share> all) {
+                                 const std::vector<exchange_share>& all) {
   const auto has_row = [&](std::uint64_t id) { return all[index_of.at(id)].row > 0; };
   return std::all_of(segments.begin(), segments.end(), [&](const block_segment& s) {
     return std::any_of(s.computers.peers.begin(), s.computers.peers.end(), has_row);
@@ -30507,6 +30463,12 @@ struct attention_shape {
   std::int64_t o_stride = 0;
   float scale = 1.0F;
 };
+
+inline void expect_valid(const attention_shape& s) {
+  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
+  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
+  (void)s;
+}
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
@@ -33331,12 +33293,6 @@ void with_tiles(simd_level level, F&& f) {
   f(std::type_identity<portable_tiles<Act>>{});
 }
 
-inline void expect_valid(const attention_shape& s) {
-  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
-  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
-  (void)s;
-}
-
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
@@ -33345,7 +33301,7 @@ template <class Act>
   requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
 void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
                        const Act* v, Act* o, float* logsumexp, simd_level level) {
-  detail::expect_valid(shape);
+  expect_valid(shape);
   detail::with_tiles<Act>(level, [&](auto tiles) {
     detail::attention_forward_with<typename decltype(tiles)::type>(pool, memory, shape, q, k, v, o, logsumexp);
   });
@@ -33356,7 +33312,7 @@ template <class Act>
 void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
                         const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
                         simd_level level) {
-  detail::expect_valid(shape);
+  expect_valid(shape);
   const detail::backward_operands<Act> operands{q, k, v, o, d_o, logsumexp, dq, dk, dv};
   detail::with_tiles<Act>(level, [&](auto tiles) {
     detail::attention_backward_with<typename decltype(tiles)::type>(pool, memory, shape, operands);
@@ -34756,6 +34712,26 @@ inline dnnl::memory::desc onednn_matrix(std::int64_t rows, std::int64_t columns,
   return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
 }
 
+// What oneDNN 2 and 3 say differently. `bias` is null where there is none.
+inline void append_gelu(dnnl::post_ops& after) {
+#if DNNL_VERSION_MAJOR >= 3
+  after.append_eltwise(dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+#else
+  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+#endif
+}
+inline dnnl::matmul::primitive_desc onednn_plan(const dnnl::engine& engine, const dnnl::memory::desc& a,
+                                                const dnnl::memory::desc& b, const dnnl::memory::desc* bias,
+                                                const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
+#if DNNL_VERSION_MAJOR >= 3
+  return bias != nullptr ? dnnl::matmul::primitive_desc{engine, a, b, *bias, c, attributes}
+                         : dnnl::matmul::primitive_desc{engine, a, b, c, attributes};
+#else
+  const dnnl::matmul::desc what = bias != nullptr ? dnnl::matmul::desc{a, b, *bias, c} : dnnl::matmul::desc{a, b, c};
+  return {what, attributes, engine};
+#endif
+}
+
 }  // namespace detail
 
 /// oneDNN's product. One calling thread at a time. Throws dnnl::error where oneDNN cannot allocate. Without AVX-512, where
@@ -34869,13 +34845,12 @@ class onednn_gemm {
     const auto residual = detail::onednn_matrix(args.m, args.n, args.ld_residual, false, f32);
     dnnl::post_ops after;
     if (args.accumulate) after.append_sum(1.0F);
-    if (args.act == activation::gelu) after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+    if (args.act == activation::gelu) detail::append_gelu(after);
     if (args.residual != nullptr) after.append_binary(dnnl::algorithm::binary_add, residual);
     dnnl::primitive_attr attributes;
     attributes.set_post_ops(after);
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::matmul::desc what = args.bias != nullptr ? dnnl::matmul::desc{a, b, bias, c} : dnnl::matmul::desc{a, b, c};
-    const dnnl::matmul::primitive_desc how{what, attributes, engine_};
+    const auto how = detail::onednn_plan(engine_, a, b, args.bias != nullptr ? &bias : nullptr, c, attributes);
 
     detail::onednn_product product;
     product.primitive = dnnl::matmul{how};
@@ -36166,7 +36141,6 @@ template <class Family, class BackendType = kernels::cpu_backend>
   requires kernels::Backend<BackendType>
 class language_model {
  public:
-  using family_type = Family;
   using options_type = typename Family::options_type;
   using backend_type = BackendType;
   using tape_type = autograd::tape<BackendType>;
@@ -38230,23 +38204,29 @@ template <Schedule S>
 }
 
 /// What orders have that are written once for all: so many chunks, in strict order, and no room beyond what it needs.
-template <std::uint32_t Chunks = 1>
+template <std::uint32_t Chunks>
 struct fixed_order {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return Chunks; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
 };
 
+/// One that `Write` gives for so many ranks and micro-batches.
+template <result<plan::schedule> (*Write)(std::uint32_t, std::uint32_t), std::uint32_t Chunks = 1>
+struct written_order : fixed_order<Chunks> {
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
+    return Write(ranks, micro_batches);
+  }
+};
+
 /// All forwards, then all backwards (Huang et al., NeurIPS 2019).
-struct gpipe : fixed_order<> {
+struct gpipe : written_order<plan::gpipe> {
   static constexpr std::string_view name = "gpipe";
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// One forward, one backward, with a flush (Narayanan et al., ICML 2021).
-struct one_f_one_b : fixed_order<> {
+struct one_f_one_b : written_order<plan::one_f_one_b> {
   static constexpr std::string_view name = "1f1b";
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// 1F1B with several chunks of the model on each rank (Narayanan et al., SC 2021). Micro-batches must be a multiple of the
@@ -38260,40 +38240,35 @@ struct interleaved : fixed_order<Chunks> {
 };
 
 /// ZB-H1: the weight gradients fill the bubble (Qi et al., ICLR 2024).
-struct zero_bubble : fixed_order<> {
+struct zero_bubble : written_order<plan::zero_bubble> {
   static constexpr std::string_view name = "zero_bubble";
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// ZB-H2: no bubble at all where forwards, input and weight gradients take the same time, for twice the activations (the
 /// same paper).
-struct zero_bubble_h2 : fixed_order<> {
+struct zero_bubble_h2 : written_order<plan::zero_bubble_h2> {
   static constexpr std::string_view name = "zero_bubble_h2";
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// ZB-V: no such bubble, for the activations of 1F1B: two chunks on each rank, so that the first has both ends of the model
 /// (the same paper).
-struct zero_bubble_v : fixed_order<2> {
+struct zero_bubble_v : written_order<plan::zero_bubble_v, 2> {
   static constexpr std::string_view name = "zero_bubble_v";
   [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::folded; }
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// Micro-batches from both ends at once: half of 1F1B's bubble, for twice the parameters (Li and Hoefler, SC 2021). An even
 /// number of ranks and of micro-batches.
-struct chimera : fixed_order<2> {
+struct chimera : written_order<plan::chimera, 2> {
   static constexpr std::string_view name = "chimera";
   [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// From both ends, too, with weight gradients that fill the end (DeepSeek-AI 2024). At least twice as many micro-batches as
 /// ranks.
-struct dual_pipe : fixed_order<2> {
+struct dual_pipe : written_order<plan::dual_pipe, 2> {
   static constexpr std::string_view name = "dual_pipe";
   [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
-  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 namespace detail {
@@ -38367,34 +38342,6 @@ CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given,
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-CAUSEWAY_DECL result<plan::schedule> gpipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::gpipe(ranks, micro_batches);
-}
-
-CAUSEWAY_DECL result<plan::schedule> one_f_one_b::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::one_f_one_b(ranks, micro_batches);
-}
-
-CAUSEWAY_DECL result<plan::schedule> zero_bubble::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::zero_bubble(ranks, micro_batches);
-}
-
-CAUSEWAY_DECL result<plan::schedule> zero_bubble_h2::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::zero_bubble_h2(ranks, micro_batches);
-}
-
-CAUSEWAY_DECL result<plan::schedule> zero_bubble_v::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::zero_bubble_v(ranks, micro_batches);
-}
-
-CAUSEWAY_DECL result<plan::schedule> chimera::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::chimera(ranks, micro_batches);
-}
-
-CAUSEWAY_DECL result<plan::schedule> dual_pipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
-  return plan::dual_pipe(ranks, micro_batches);
-}
 
 CAUSEWAY_DECL result<plan::schedule> varuna::make(std::uint32_t ranks, std::uint32_t micro_batches) const {
   CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
@@ -39797,7 +39744,7 @@ CAUSEWAY_DECL result<std::uint64_t> exchange_arrivals::meet(std::uint64_t steps,
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
-CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> sources_of(std::span<const stage::made_up_block> lost,
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> sources_of(const std::vector<stage::made_up_block>& lost,
                                                                const stage::layout& to, const stage::cluster_snapshot& g);
 
 /// A block's `count` parameters, from those of the blocks that it is made of. The first and the last block have more than
@@ -39818,7 +39765,7 @@ CAUSEWAY_DECL [[nodiscard]] block_contents made_up(const stage::made_up_block& m
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const stage::made_up_block> lost, const stage::layout& to,
+CAUSEWAY_DECL std::vector<block_move> sources_of(const std::vector<stage::made_up_block>& lost, const stage::layout& to,
                                                  const stage::cluster_snapshot& g) {
   std::vector<block_move> moves;
   for (net::peer_index p = 0; p < g.peers.size(); ++p) {
@@ -39954,8 +39901,8 @@ class part_change {
     return static_cast<std::size_t>(ctx.model().block_length(block));
   }
 
-  CAUSEWAY_DECL result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
-                                      by_block& inward);
+  CAUSEWAY_DECL result<void> exchange(const net::message_id& id, const std::vector<block_move>& moves,
+                                      const by_block& outward, by_block& inward);
 
   block_ownership& held_;
   const step_record& record_;
@@ -39992,7 +39939,7 @@ CAUSEWAY_DECL part_change::part_change(block_ownership& held, const step_record&
       made_{std::move(made)},
       sources_{sources_of(made_, to, inventory.snapshot)} {}
 
-CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
+CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, const std::vector<block_move>& moves,
                                                  const by_block& outward, by_block& inward) {
   return move_blocks(roads_.transport, id, roads_.deadline, moves, inventory_.self, inventory_.index_of, outward, inward);
 }
@@ -40333,7 +40280,7 @@ struct pipeline_peer {
     memory_channel = 16
   };
 
-  std::shared_ptr<step_group> group;
+  step_group* group = nullptr;  ///< the trainer's, from when it starts
   block_ownership held{};
   saved_rounds saved{};
   step_attempt attempt{};  ///< the one under way
@@ -40361,15 +40308,15 @@ struct pipeline_peer {
 
   // ---- attempts ---------------------------------------------------------------------------------------------------------
 
-  /// `elastic`: the trainer's environment has a membership. `chunks`: the schedule's.
-  CAUSEWAY_DECL result<void> check(std::string_view who, bool elastic, std::int64_t micro_batches,
-                                   std::uint32_t chunks) const;
+  /// `chunks`: the schedule's.
+  CAUSEWAY_DECL result<void> check(std::string_view who, std::int64_t micro_batches, std::uint32_t chunks) const;
   /// Whether the model's ends are one block, and have to be.
   CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
-  /// All of these, and whether the schedule is one that the recovery policy can do with.
+  /// The trainer starts: all of these, and whether the schedule is one that the recovery policy can do with.
   template <class Recovery, class Schedule>
-  result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) const {
-    CAUSEWAY_TRY(check(who, ctx.elastic(), micro_batches, chunks));
+  result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) {
+    group = ctx.membership().steps();
+    CAUSEWAY_TRY(check(who, micro_batches, chunks));
     CAUSEWAY_TRY(check_ends(who, ctx.model().joined_ends(), Recovery::traits.joined_ends));
     const bool has_order = Recovery::traits.keeps_work || Recovery::traits.joined_ends;
     if (!has_order || std::is_same_v<Schedule, stage::one_f_one_b>) return {};
@@ -40540,7 +40487,7 @@ struct pipeline_peer {
   /// of all who hold any. `last`: the run ends with it.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(bool last = false) const;
   /// The same with these peers, this one among them.
-  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(stage_holders with, bool last) const;
+  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry(row_shares with, bool last) const;
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;
@@ -40588,9 +40535,9 @@ CAUSEWAY_DECL [[nodiscard]] error missing(const nn::block_range& blocks);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elastic, std::int64_t micro_batches,
+CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, std::int64_t micro_batches,
                                                 std::uint32_t chunks) const {
-  if (group == nullptr || !elastic) {
+  if (group == nullptr) {
     return fail(errc::invalid_argument, std::string{who},
                 "it needs a membership: let environment::group be a member of all peers (train/member.hpp)");
   }
@@ -40706,13 +40653,13 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
   if (assignment == nullptr) return entry({{identity()}, {1.0}}, last);
-  if (!by_block) return entry(holders_of_stage(layout, place.rank), last);
+  if (!by_block) return entry(computers_of(layout, assignment->computes.first), last);
   exchange_entry all = entry(all_holders(layout), last);
   all.blocks = holders_of_blocks(layout);
   return all;
 }
 
-CAUSEWAY_DECL exchange_entry pipeline_peer::entry(stage_holders with, bool last) const {
+CAUSEWAY_DECL exchange_entry pipeline_peer::entry(row_shares with, bool last) const {
   exchange_entry entry{.attempt = attempt, .last = last};
   const auto& slots = layout.replicas;
   for (std::size_t s = 0; s < slots.size() && group->state().paths > 0; ++s) {
@@ -40748,7 +40695,7 @@ CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collecti
   options.deadline = attempt.deadline;
   std::vector<double> all(peers.size() * values.size());
   const auto own = std::span{all}.subspan(peers.self() * values.size(), values.size());
-  const bool counts = assignment != nullptr && holders_of_stage(layout, place.rank).peers.front() == identity();
+  const bool counts = assignment != nullptr && computers_of(layout, assignment->computes.first).peers.front() == identity();
   if (counts) std::copy(values.begin(), values.end(), own.begin());
   if (peers.size() > 1) {
     CAUSEWAY_TRY(collective::all_gather(peers, named(sums_channel, sums++), std::as_bytes(own),
@@ -40801,7 +40748,7 @@ class gathered_steps {
 
   /// Whether a step that is made in the layout of `peer` can be added, on all peers of the attempt alike: all have the same
   /// sum, or none, by what they say.
-  CAUSEWAY_DECL [[nodiscard]] bool goes_on(const pipeline_peer& peer, std::span<const exchange_share> all) const;
+  CAUSEWAY_DECL [[nodiscard]] bool goes_on(const pipeline_peer& peer, const std::vector<exchange_share>& all) const;
   /// The policy has added the step that is under way, of `samples`: whether there are enough, or the run ends with it. Else
   /// that step is over: call once.
   CAUSEWAY_DECL [[nodiscard]] bool enough_with(const pipeline_peer& peer, std::uint64_t samples, bool ends);
@@ -41374,10 +41321,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// Peers, assignments and shares of a layout.
 CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l);
 
-/// How peers of an attempt reach each other about a step, and in it.
+/// How the peers whom a step concerns reach each other about it, and in it.
 struct step_exchange {
-  net::any_transport& transport;  ///< to all peers of the attempt
-  const std::map<std::uint64_t, net::peer_index>& index_of;
+  net::any_transport& transport;  ///< to them: all of the attempt, or where a replica's step is its own, those of it
+  const std::map<std::uint64_t, net::peer_index>& index_of;  ///< by id: the transport's number of each
   net::message_id progress;
   collective::collective_options how;
   boundary_options boundaries;
@@ -41392,17 +41339,20 @@ class resumable_step {
   /// The run has taken the step, or the part of the model is about to change.
   void forget() noexcept { step_.reset(); }
 
-  /// Nothing is done of the step yet. `at`: this peer's place in the layout; nullptr: spare.
+  /// Whether some of the step from these parameters is done, or was begun.
+  [[nodiscard]] bool is_of(std::uint64_t state) const noexcept { return step_ != nullptr && step_->state == state; }
+
+  /// Nothing is done of the step yet. `state`: names the parameters; `at`: this peer's place in the layout; nullptr: spare.
   template <class Tape>
-  void begin(const step_record& w, const stage::layout& l, const stage::layout::place* at) {
+  void begin(std::uint64_t state, const stage::layout& l, const stage::layout::place* at) {
     step_.reset();
     told_.clear();
     agreed_ = 0;
     if (at == nullptr) return;
     step_ = std::make_unique<step_snapshot<Tape>>(l, *at);
-    step_->state = w.state;
+    step_->state = state;
     hasher h;
-    step_->name = add_layout(h.add_value(w.state), l).finish() | 1U;
+    step_->name = add_layout(h.add_value(state), l).finish() | 1U;
   }
 
   /// An earlier attempt did some of it: hears what. `assigned`: this peer has an assignment in the layout.
@@ -41527,7 +41477,7 @@ CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l) {
 }
 
 CAUSEWAY_DECL stage::begun_step resumable_step::described(const step_record& w, std::vector<nn::block_range> keeps) const {
-  if (step_ == nullptr || step_->state != w.state) return {};
+  if (!is_of(w.state)) return {};
   return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
           static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
 }
@@ -41553,19 +41503,22 @@ CAUSEWAY_DECL std::vector<std::uint64_t> resumable_step::present(const stage::re
 CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::replica& r,
                                                                    const step_exchange& exchange) const {
   const std::size_t stages = r.assignments.size();
-  if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
   const auto peers = present(r);
   plan::step_progress p;
   for (std::size_t s = 0; s < stages; ++s) {
     const bool lost = r.assignments[s].peer == stage::nobody;
     const std::uint64_t owner = r.assignments[lost ? stage::shadow_of(s, stages) : s].peer;
     const auto rank = std::find(peers.begin(), peers.end(), owner) - peers.begin();
+    p.owners.push_back(static_cast<std::uint32_t>(rank));
+    if (told_.empty()) {
+      p.units.emplace_back(r.micro_batches);
+      continue;
+    }
     auto rows = decode_progress(told_[exchange.index_of.at(owner)], r.micro_batches);
     if (!rows) {
       rows.error().where = "peer " + std::to_string(exchange.index_of.at(owner));
       return std::move(rows).error();
     }
-    p.owners.push_back(static_cast<std::uint32_t>(rank));
     p.units.push_back(std::move((*rows)[lost ? 1 : 0]));
   }
   return p;
@@ -41594,7 +41547,7 @@ CAUSEWAY_DECL std::uint64_t gathered_steps::name(const step_record& now) const {
   return is_of(now) ? mix(mix(of_, layout_), mix(steps_, samples_), exchanges_) | 1U : 0;
 }
 
-CAUSEWAY_DECL bool gathered_steps::goes_on(const pipeline_peer& peer, std::span<const exchange_share> all) const {
+CAUSEWAY_DECL bool gathered_steps::goes_on(const pipeline_peer& peer, const std::vector<exchange_share>& all) const {
   const std::uint64_t ours = name(peer.record());
   const auto has_ours = [ours](const exchange_share& s) { return s.gathered == ours; };
   return std::all_of(all.begin(), all.end(), has_ours) && (ours == 0 || layout_ == name_of(peer.layout));
@@ -41736,8 +41689,11 @@ class policy_exchange {
   void forget() noexcept { computed_ = false; }
 
   /// The layout is another, or may be: which segments this peer has to exchange.
-  result<void> take_segments(const pipeline_peer& peer, std::int64_t layers) {
+  result<void> take_segments(auto& ctx, const pipeline_peer& peer) {
+    const std::int64_t layers = ctx.model().blocks();
+    const bool tied = !table_in(ctx.model(), ctx.model().parameters().values()).empty();
     segments_ = segments_of(peer.layout, layers);
+    kept_ = peer.assignment != nullptr ? kept_runs(peer.layout, peer.place.replica, layers, tied) : std::vector<kept_run>{};
     own_.clear();
     std::vector<nn::block_range> ranges;
     for (std::size_t s = 0; s < segments_.size(); ++s) {
@@ -41764,7 +41720,7 @@ class policy_exchange {
 
   /// Who did not take part in the run's last step takes what the policy keeps alike. errc::not_found: nobody has it.
   result<void> bring_up(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
-                        std::span<const exchange_share> all, const exchange_share& own) {
+                        const std::vector<exchange_share>& all, const exchange_share& own) {
     const std::uint64_t state = peer.record().state;
     const auto has = [state](const exchange_share& s) { return s.state == state; };
     if (std::all_of(all.begin(), all.end(), has)) return {};
@@ -41781,7 +41737,7 @@ class policy_exchange {
   /// The policy may begin. What an exchange remembers counts where all who compute a segment have the same. Gives the loss
   /// of all.
   result<double> begin(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
-                       std::span<const exchange_share> all) {
+                       const std::vector<exchange_share>& all) {
     CAUSEWAY_TRY(compare_memories(ctx, peer, meetings));
     double loss = 0;
     for (const exchange_share& s : all) loss += s.loss;
@@ -41831,7 +41787,7 @@ class policy_exchange {
   /// Who holds blocks without computing them gets it, in f32, from who does.
   result<void> share_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
     std::uint64_t number = 0;
-    for (const kept_run& run : runs_of(ctx, peer)) {
+    for (const kept_run& run : kept_) {
       net::message_id id = meetings.named(peer, pipeline_peer::here_channel);
       id.step = mix(id.step, ++number);
       if (!takes_part(run, peer)) continue;
@@ -41846,7 +41802,7 @@ class policy_exchange {
   /// That part of it, into the gradient that the policy has left. Where that is none, no step is made of it.
   void complete_gradient(auto& ctx, const pipeline_peer& peer) {
     if (!moves_) return ctx.skip_inner_step();
-    for (const kept_run& run : runs_of(ctx, peer)) {
+    for (const kept_run& run : kept_) {
       if (!takes_part(run, peer) || run.peers.front() == peer.identity()) continue;
       const auto from = place_of(run, ctx.model(), std::span{mean_});
       std::copy(from.begin(), from.end(), place_of(run, ctx.model(), ctx.gradients()).begin());
@@ -41867,11 +41823,6 @@ class policy_exchange {
   }
   [[nodiscard]] std::span<float> place_of_segment(auto& model, std::span<float> flat) const {
     return blocks_in(flat, model.parameters().segments(), segments_[own_[at_]].blocks, model.blocks());
-  }
-  [[nodiscard]] static std::vector<kept_run> runs_of(auto& ctx, const pipeline_peer& peer) {
-    if (peer.assignment == nullptr) return {};
-    const bool tied = !table_in(ctx.model(), ctx.model().parameters().values()).empty();
-    return kept_runs(peer.layout, peer.place.replica, ctx.model().blocks(), tied);
   }
   [[nodiscard]] static bool takes_part(const kept_run& run, const pipeline_peer& peer) {
     return std::find(run.peers.begin(), run.peers.end(), peer.identity()) != run.peers.end();
@@ -41932,6 +41883,7 @@ class policy_exchange {
   std::vector<block_segment> segments_;  // of the layout
   std::vector<std::size_t> own_;         // which of them this peer computes
   std::size_t at_ = 0;                   // the next of these
+  std::vector<kept_run> kept_;           // in its pipeline
   std::vector<exchange_share> rows_;     // where these wait, what is behind them
   gathered_steps gathered_;
   std::vector<float> mean_;
@@ -41995,7 +41947,7 @@ class step_gradient {
       ++resumed_attempts_;
       CAUSEWAY_TRY(kept_.resume(exchange, is_assigned, micro_batches));
     } else {
-      kept_.template begin<tape>(peer.record(), l, is_assigned ? &peer.place : nullptr);
+      kept_.template begin<tape>(peer.record().state, l, is_assigned ? &peer.place : nullptr);
     }
     std::vector<std::uint64_t> dropout;
     if (is_assigned) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
@@ -42162,17 +42114,15 @@ class elastic_pipeline {
                                           .shares_gradient = true,
                                           .gathers_together = true,
                                           .cut_apart = stage::cut_apart<Recovery>,
-                                          .has_segments = !stage::Rerouting<Recovery>};
+                                          .rows_in_parts = stage::cut_apart<Recovery> && !stage::Rerouting<Recovery>};
   static constexpr std::uint32_t state_version = 5;
 
-  explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
-                            Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : peer_{std::move(peers)},
-        options_{std::move(options)},
+  explicit elastic_pipeline(elastic_pipeline_options options = {}, Recovery recovery = Recovery{},
+                            Schedule schedule = Schedule{}, Codec codec = Codec{})
+      : options_{std::move(options)},
         recovery_{std::move(recovery)},
         order_{std::move(schedule)},
         codec_{std::move(codec)} {}
-  void join(std::shared_ptr<step_group> peers) { peer_.group = std::move(peers); }  ///< before `start`
 
   result<void> start(auto& ctx) {
     if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
@@ -42395,7 +42345,7 @@ class elastic_pipeline {
     if (!ready) gradient_.forget();
     CAUSEWAY_TRY(
         peer_.fetch(blocks, inventory, ready, meetings_.number(), stage::made_up_by(recovery_, inventory.snapshot)));
-    if (by_policy()) CAUSEWAY_TRY(policy_.take_segments(peer_, ctx.model().blocks()));
+    if (by_policy()) CAUSEWAY_TRY(policy_.take_segments(ctx, peer_));
     if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);
@@ -44279,6 +44229,9 @@ CAUSEWAY_DECL std::vector<nn::block_range> redundant::kept_by(std::size_t s,
 // The result is that of the undisturbed step: each micro-batch counts once in each stage, and each stage adds its gradients
 // up in the same order. So f32 has the same bits in a run of one pipeline; with several, sums over fewer peers are rounded
 // otherwise. A norm to clip by is added up over peers, too, and a lossy codec does not act between two stages on one peer.
+//
+// Where replicas take steps of their own, a step is one replica's, and all are laid out anew after the next exchange: until
+// then the shadow makes both stages (docs/design/local_pipelines.md, A7).
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
@@ -45637,7 +45590,8 @@ struct pipeline_place {
   [[nodiscard]] std::uint32_t replicas() const noexcept { return static_cast<std::uint32_t>(group.size()); }
 };
 
-/// Where `self` of `peers` peers is.
+/// Where `self` of `peers` peers is. errc::unsupported: of none, since peers that come and go have no numbers; any other
+/// error: the options do not fit them.
 CAUSEWAY_DECL [[nodiscard]] result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
                                                             std::uint32_t peers);
 
@@ -45696,6 +45650,10 @@ CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::pe
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self, std::uint32_t peers) {
+  if (peers == 0) {
+    return fail(errc::unsupported, "pipeline",
+                "peers that come and go have no number here; use fault::quorum, or a fixed set");
+  }
   CAUSEWAY_ASSIGN(const auto rows, detail::placement_of(o, peers));
   CAUSEWAY_TRY(detail::check_placement(rows, peers));
   pipeline_place at;
@@ -45882,12 +45840,8 @@ class async_pipeline {
   using stream_type = async_stream<std::remove_cvref_t<decltype(std::declval<Context&>().model())>, Codec>;
 
   result<void> begin(auto& ctx) {
-    if (ctx.elastic()) {
-      return fail(errc::unsupported, "async_pipeline",
-                  "peers that come and go need parallel::local_async_pipeline; use fault::fail_stop here");
-    }
     CAUSEWAY_TRY(check_options());
-    CAUSEWAY_ASSIGN(place_, place_in(options_.cut, ctx.world().self(), ctx.world().size()));
+    CAUSEWAY_ASSIGN(place_, place_in(options_.cut, ctx.world().self(), ctx.numbered_peers()));
     if (place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held) {
       return fail(errc::unsupported, "async_pipeline",
                   "first and last stage share a token table, whose gradients would be of different batches; build the "
@@ -46070,15 +46024,25 @@ class cohort_progress {
   [[nodiscard]] bool ends_round(std::uint64_t round_samples, std::uint64_t samples) const noexcept {
     return round_samples > 0 && (in_round_ || (now_.steps + 1) * samples >= round_samples);
   }
-  /// Makes a step on so many samples. Only one that is made in one go, and here, says how quick the replica is.
+  /// Makes a step on so many samples, and gives it its time: `deadline` is the attempt's. Only one that is made in one go,
+  /// and here, says how quick the replica is.
   template <class Make>
-  result<double> timed(auto& clock, std::uint64_t samples, const Make& make) {
+  result<double> timed(auto& clock, time_point& deadline, std::uint64_t samples, const Make& make) {
     const bool whole = !std::exchange(under_way_, true) && !told_;
     const time_point began = clock.now();
-    CAUSEWAY_ASSIGN(const double loss, make());
+    deadline = due(began, deadline);
+    const result<double> loss = make();
+    const duration took = clock.now() - began;
+    if (!loss && loss.error().code == errc::timeout) step_times_.overdue(took);
+    if (!loss) return loss;
     under_way_ = false;
-    if (whole) samples_ += static_cast<double>(samples), seconds_ += seconds(clock.now() - began);
+    if (whole) samples_ += static_cast<double>(samples), seconds_ += seconds(took), step_times_.observe(took);
     return loss;
+  }
+  /// By when what the others do of a step, or of an evaluation, that begins now is overdue: not before it has taken twice
+  /// as long as steps did. An attempt's own deadline is for an exchange.
+  [[nodiscard]] time_point due(time_point now, time_point deadline) const noexcept {
+    return std::max(deadline, now + (step_times_.count() > 0 ? 2 * step_times_.patience() : std::chrono::minutes{10}));
   }
   void rests() noexcept {
     now_.evaluated = 0;
@@ -46151,6 +46115,7 @@ class cohort_progress {
   double samples_ = 0, seconds_ = 0;  // of steps since the last exchange, and how long they took
   double speed_ = 0;                  // from there to the one before
   std::uint64_t given_up_steps_ = 0;
+  net::arrival_statistics step_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -46230,11 +46195,12 @@ CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// The peers of this peer's replica, in the order of the model.
+/// The peers of this peer's replica that are there, in the order of the model.
 inline collective::group_view mates_of(const pipeline_peer& peer) {
   std::vector<net::peer_index> peers;
-  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments)
-    peers.push_back(peer.index_of.at(s.peer));
+  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments) {
+    if (s.peer != stage::nobody) peers.push_back(peer.index_of.at(s.peer));
+  }
   return collective::group_view{*peer.attempt.transport, std::move(peers)};
 }
 
@@ -46272,8 +46238,8 @@ inline result<double> evaluation_of_replica(auto& ctx, const pipeline_peer& peer
   return std::accumulate(all.begin(), all.end(), 0.0);
 }
 
-/// Of this peer's replica alone, on `b` in `pieces` pieces: the sum of token losses. Not a number: this peer rests, or the
-/// others are through with it.
+/// Of this peer's replica alone, on `b` in `pieces` pieces: the sum of token losses. Not a number: this peer rests, the
+/// others are through with it, or a lost peer's stage is made by another one until the next exchange.
 inline result<double> loss_of_replica(auto& ctx, pipeline_peer& peer, cohort_progress& progress, replica_evaluations& known,
                                       const batch& b, std::int64_t pieces) {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
@@ -46282,8 +46248,10 @@ inline result<double> loss_of_replica(auto& ctx, pipeline_peer& peer, cohort_pro
     return std::exchange(known.missed, none);
   }
   stage::layout alone{{peer.layout.replicas[peer.place.replica]}};
+  if (alone.has_unassigned()) return none;
   alone.replicas.front().micro_batches = static_cast<std::uint32_t>(pieces);
   const std::uint64_t number = progress.evaluation();
+  peer.attempt.deadline = progress.due(ctx.clock().now(), peer.attempt.deadline);
   CAUSEWAY_ASSIGN(const double own,
                   peer.forward_only(ctx, alone, {0, peer.place.rank}, b, alone.replicas.front().micro_batches,
                                     (peer.attempt.round << 16U) + number % (1U << 16U)));
@@ -46293,6 +46261,64 @@ inline result<double> loss_of_replica(auto& ctx, pipeline_peer& peer, cohort_pro
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
+
+// ---- causeway/parallel/elastic/kept_replica_step.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_KEPT_REPLICA_STEP_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_KEPT_REPLICA_STEP_HPP
+
+// How a replica that takes steps of its own goes on with one that was under way when a peer was lost, by a recovery policy
+// that keeps work: as all pipelines do with a step that they make together, but only its own peers have a part in it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer.
+class kept_replica_step {
+ public:
+  /// The replica took the step, or what it has of its round is given up.
+  void forget() noexcept { kept_.forget(); }
+
+  /// What is left of the step: the sum of the losses of the tokens whose last stage is here. The gradient is all that this
+  /// peer has done of the step. `s`: a replica_step; `number` names the boundaries. In the first step of each attempt peers
+  /// tell each other what they have of it: 2 bytes for each micro-batch, within the replica. All are at the same step then,
+  /// since who missed that the others took one heard of it before.
+  result<double> run(auto& ctx, const auto& s, const batch& b, float scale, std::uint64_t number) {
+    using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
+    const pipeline_peer& peer = s.peer;
+    const std::uint64_t state = mix(s.progress.now().cohort, s.progress.now().steps);
+    if (!kept_.is_of(state)) kept_.template begin<tape>(state, peer.layout, &peer.place);
+    net::any_transport mates{mates_of(peer)};
+    const auto index_of = places_in(s.replica());
+    const step_exchange exchange{mates, index_of, peer.named(pipeline_peer::progress_channel, mates_channel), peer.how(ctx),
+                                 peer.boundaries(ctx.step(), number)};
+    const std::uint32_t micro_batches = s.replica().micro_batches,
+                        first = peer.layout.first_micro_batch(peer.place.replica);
+    const std::pair now{peer.attempt.round, peer.attempt.attempt};
+    if (std::exchange(told_in_, now) != now) CAUSEWAY_TRY(kept_.resume(exchange, true, micro_batches));
+    const auto dropout = pipeline_peer::dropout_of(ctx.step(), first, micro_batches);
+    const assigned_batch share{b,      static_cast<std::uint32_t>(s.micro_batches), peer.assignment->computes, scale, true,
+                               dropout};
+    return kept_.run(ctx, peer.layout, s.codec, share, exchange, s.recovery.repeats_all());
+  }
+
+ private:
+  static constexpr std::uint64_t mates_channel = 2;  // what else is told on it in an attempt has 0 and 1
+
+  // As mates_of numbers them.
+  static std::map<std::uint64_t, net::peer_index> places_in(const stage::replica& r) {
+    std::map<std::uint64_t, net::peer_index> places;
+    for (const stage::assignment& s : r.assignments) {
+      if (s.peer != stage::nobody) places.emplace(s.peer, static_cast<net::peer_index>(places.size()));
+    }
+    return places;
+  }
+
+  resumable_step kept_;
+  std::pair<std::uint64_t, std::uint32_t> told_in_{};  // the attempt
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_KEPT_REPLICA_STEP_HPP
 
 // ---- causeway/parallel/elastic/shadows.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_SHADOWS_HPP
@@ -46307,9 +46333,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 inline std::pair<std::vector<net::peer_index>, net::peer_index> copies_of(const pipeline_peer& peer, std::int64_t block) {
   std::vector<net::peer_index> peers;
   net::peer_index source = 0;
-  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments) {
-    if (!s.holds(block)) continue;
-    if (s.computes.first <= block && block < s.computes.last) source = static_cast<net::peer_index>(peers.size());
+  const stage::replica& replica = peer.layout.replicas[peer.place.replica];
+  const std::uint64_t computes = computer_of(replica, block);
+  for (const stage::assignment& s : replica.assignments) {
+    if (s.peer == stage::nobody || !s.holds(block)) continue;
+    if (s.peer == computes) source = static_cast<net::peer_index>(peers.size());
     peers.push_back(peer.index_of.at(s.peer));
   }
   return {std::move(peers), source};
@@ -46415,6 +46443,7 @@ class flushed_steps {
   /// Of the replica's gradient over the whole model. Its peers have theirs, or will, whoever is lost: this one may move.
   float norm(cohort_progress& progress) noexcept {
     progress.took_step();
+    kept_.forget();
     return static_cast<float>(progress.now().norm);
   }
 
@@ -46432,17 +46461,16 @@ class flushed_steps {
     return s.progress.catch_up(mates);
   }
   /// What this peer had of its replica's steps is given up, or exchanged.
-  void forget() noexcept {}
+  void forget() noexcept { kept_.forget(); }
   /// Whether the peers of the replica have made the same steps.
   [[nodiscard]] static constexpr bool is_drained() noexcept { return true; }
 
  private:
-  result<void> compute(auto& ctx, const auto& s, const batch& b) {
+  template <class Recovery, class Codec>
+  result<void> compute(auto& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
     s.progress.begin_gradient();
     s.codec.begin_step();
-    CAUSEWAY_ASSIGN(const double loss,
-                    s.peer.train(ctx, order_, s.recovery, s.codec, b, s.micro_batches, static_cast<float>(1 / s.tokens(b)),
-                                 (s.peer.attempt.round << 16U) + s.progress.now().steps));
+    CAUSEWAY_ASSIGN(const double loss, pass(ctx, s, b));
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
     CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, s.progress.now().steps));
@@ -46453,7 +46481,19 @@ class flushed_steps {
     return {};
   }
 
+  template <class Recovery, class Codec>
+  result<double> pass(auto& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
+    const std::uint64_t number = (s.peer.attempt.round << 16U) + s.progress.now().steps;
+    const auto scale = static_cast<float>(1 / s.tokens(b));
+    if constexpr (stage::WorkKeeping<Recovery>) {
+      return kept_.run(ctx, s, b, scale, number);
+    } else {
+      return s.peer.train(ctx, order_, s.recovery, s.codec, b, s.micro_batches, scale, number);
+    }
+  }
+
   Order order_;
+  kept_replica_step kept_;
 };
 
 /// A way for replicas to make their steps: what flushed_steps has.
@@ -46464,12 +46504,12 @@ concept ReplicaSteps = DefaultInitializable<S> && requires(S& s) {
 };
 
 /// Whether each block is exchanged by itself, where replicas are cut apart: each is made with a flush, so that all its
-/// peers have the same steps behind them, goes through its own peers, and begins a step that failed anew.
+/// peers have the same steps behind them, and goes through its own peers.
 template <class Recovery, class Steps>
 inline constexpr bool exchanges_blocks = stage::cut_apart<Recovery>&& requires {
   Steps::flushes;
 }
-&&!stage::Rerouting<Recovery> && !Recovery::traits.keeps_work;
+&&!stage::Rerouting<Recovery>;
 
 /// By what is given as the schedule of local_pipeline: a schedule, or such a way.
 template <class Order>
@@ -46747,9 +46787,9 @@ struct local_pipeline_options {
 /// none is whole, the round begins anew, laid out for who is there.
 ///
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
-/// begins anew. Needs an environment whose group is a pipeline_group, the same object here, fault::quorum, an inner
+/// begins anew. Needs an environment whose group is a member or a pipeline_group, fault::quorum, an inner
 /// optimizer whose state can be divided (optim::Divisible), and a policy with comm_traits::moves_with_blocks (rule C7);
-/// with `rows_by_block` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it is then.
+/// with `rows_in_parts` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it is then.
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
@@ -46769,13 +46809,13 @@ class local_pipeline {
                                           .sums_over_stages = true,
                                           .moves_blocks = true,
                                           .cut_apart = stage::cut_apart<Recovery>,
-                                          .rows_by_block = exchanges_blocks<Recovery, steps_type>,
+                                          .rows_in_parts = exchanges_blocks<Recovery, steps_type>,
                                           .detours = stage::Rerouting<Recovery>};
   static constexpr std::uint32_t state_version = 4;
 
-  explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
-                          Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : peer_{.group = std::move(peers), .by_block = stage::cut_apart<Recovery>},
+  explicit local_pipeline(local_pipeline_options options = {}, Recovery recovery = Recovery{},
+                          Schedule schedule = Schedule{}, Codec codec = Codec{})
+      : peer_{.by_block = stage::cut_apart<Recovery>},
         options_{std::move(options)},
         recovery_{std::move(recovery)},
         steps_{std::move(schedule)},
@@ -46977,7 +47017,8 @@ class local_pipeline {
     const std::uint64_t samples = peer_.samples_of(b.sequences, options_.micro_batches);
     ctx.contribution().takes_part(samples);
     if (peer_.assignment != nullptr)
-      return progress_.timed(ctx.clock(), samples, [&] { return steps_.run(ctx, as_assigned(ctx), b); });
+      return progress_.timed(ctx.clock(), peer_.attempt.deadline, samples,
+                             [&] { return steps_.run(ctx, as_assigned(ctx), b); });
     progress_.rests();
     ctx.skip_inner_step();
     return 0.0;
@@ -47322,10 +47363,7 @@ class pipeline {
   static constexpr std::uint32_t evaluation_channel = first_channel + 2;
 
   result<void> begin(auto& ctx) {
-    if (ctx.elastic()) {
-      return fail(errc::unsupported, "pipeline", "peers that come and go need fault::quorum; use fault::fail_stop here");
-    }
-    CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
+    CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.numbered_peers()));
     CAUSEWAY_TRY(make_schedule());
     CAUSEWAY_ASSIGN(chunks_, chunks_in(ctx.model()));
     ctx.form_group(place_.group);
@@ -47531,10 +47569,11 @@ using executor_of = typename executor<Parallel, Comm, Fault>::type;
 
 namespace detail {
 
-/// Whether a peer has one `Policy` for each range of blocks that it exchanges.
+/// Whether a peer has one `Policy` for each range of blocks whose gradients it exchanges.
 template <class Policy, class Parallel>
 concept InSegments = requires {
-  requires Policy::traits.by_segment&& Parallel::traits.cut_apart&& Parallel::traits.has_segments;
+  requires Policy::traits.rows_in_parts&& Policy::traits.exchanges_gradients;
+  requires Parallel::traits.rows_in_parts&& Parallel::traits.shares_gradient;
 };
 
 /// What a trainer has in the place of `Policy`.
@@ -47552,9 +47591,47 @@ struct policy_for<Policy, Parallel>;  // in train/by_segment.hpp, which comes wi
 
 #endif  // CAUSEWAY_POLICY_EXECUTOR_HPP
 
-// ---- causeway/train/elastic_group.hpp ----
-#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+// ---- causeway/train/parameter_window.hpp ----
+#ifndef CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+#define CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+
+// What a communication policy sees of the parameters where it has some of this peer's blocks, and others of its kind the
+// rest (train/by_segment.hpp).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// A part of a model's flat buffers; by default all of them. A regular value, for as long as the model has the same part.
+class parameter_window {
+ public:
+  parameter_window() = default;
+  /// `part`: of the values of `all`.
+  parameter_window(const parameter_view& all, std::span<const float> part)
+      : begin_{static_cast<std::size_t>(part.data() - all.values.data())}, size_{part.size()} {
+    const auto first = static_cast<std::int64_t>(begin_), last = static_cast<std::int64_t>(begin_ + size_);
+    for (const parameter_segment& s : all.segments) {
+      if (s.offset < first || s.offset >= last) continue;
+      segments_.push_back(s);
+      segments_.back().offset -= first;
+    }
+  }
+
+  [[nodiscard]] parameter_view of(const parameter_view& all) const {
+    if (segments_.empty()) return all;
+    return {all.values.subspan(begin_, size_), all.gradients.subspan(begin_, size_), segments_};
+  }
+
+ private:
+  std::size_t begin_ = 0, size_ = 0;
+  std::vector<parameter_segment> segments_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+
+// ---- causeway/train/run_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_RUN_GROUP_HPP
+#define CAUSEWAY_TRAIN_RUN_GROUP_HPP
 
 // Who is there, as the context asks it: a membership that changes during a run (train/member.hpp, over net::fabric), or a
 // fixed set of peers (train/fixed_group.hpp).
@@ -47579,30 +47656,7 @@ struct shared_state {
   bool by_pace = false;  ///< they come when the quickest has done enough
   /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
-  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
-  /// with `divide`. None: it cannot be divided.
-  std::function<std::vector<parameter_row>()> rows{};
-  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
-  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it. Of the
-  /// segment of that number, where there are several.
-  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
-  std::function<result<void>(std::size_t segment)> forget{};
-  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};  ///< as exchange_state's
-  std::function<result<void>(std::size_t segment)> exchange_segment{};            ///< likewise
-  /// Where they may: whether an exchange comes after the step under way.
-  std::function<bool()> exchanges_next{};
-  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
-  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
-  std::uint32_t batch_parts = 0;  ///< as exchange_state's
-  std::function<bool(std::optional<std::uint32_t>)> follow{};
-  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
-  /// Results are a round late: whether a row waits for the next exchange.
-  std::function<std::optional<bool>()> row_waits{};
-  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
-  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
-  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
-  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
+  parallel::exchange_state exchange{};  ///< what the policy keeps, and does for who has a part of the model
   /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
   std::function<void()> meanwhile{};
   /// Once this peer is in, a round begins only after it has done its part, or others instead: so it never waits for one to
@@ -47614,20 +47668,20 @@ struct shared_state {
 
 /// What a policy of paths, or regions, does where its group says who is on which.
 template <class Comm, class Context>
-void follow_with(shared_state& state, Comm& comm, Context& ctx) {
+void follow_with(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
   state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
 }
 /// And one with comm_traits::trains_paths.
 template <class Comm, class Context>
-void share_paths(shared_state& state, Comm& comm, Context& ctx) {
+void share_paths(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
   follow_with(state, comm, ctx);
 }
 
 /// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
 template <class Comm, class Context>
-void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
+void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.rows = [&comm] { return comm.block_rows(); };
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
   state.memory = [&comm](std::size_t) { return comm.memory(); };
@@ -47685,9 +47739,9 @@ struct round_entry {
 };
 
 /// Thread safety: all calls from the trainer's thread.
-class elastic_group {
+class run_group {
  public:
-  virtual ~elastic_group() = default;
+  virtual ~run_group() = default;
 
   /// A number that stays the same for this peer across restarts.
   [[nodiscard]] virtual std::uint64_t identity() const = 0;
@@ -47723,7 +47777,7 @@ class elastic_group {
   [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
   /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
   [[nodiscard]] virtual bool run_ends() const { return false; }
-  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
+  /// Whether a peer's part of the model may change, with what the policy keeps for it (parallel::exchange_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
   /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
   [[nodiscard]] virtual bool rows_by_block() const { return false; }
@@ -47796,8 +47850,7 @@ class opened_group {
  public:
   opened_group() = default;
   /// `holders`: of the group, among those that go with this object; without it.
-  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
-      : group_{std::move(group)}, holders_{holders + 1} {}
+  explicit opened_group(std::shared_ptr<run_group> group, long holders) : group_{std::move(group)}, holders_{holders + 1} {}
   opened_group(opened_group&&) noexcept = default;
   opened_group& operator=(opened_group&& other) noexcept {
     std::swap(group_, other.group_);
@@ -47809,51 +47862,13 @@ class opened_group {
   }
 
  private:
-  std::shared_ptr<elastic_group> group_;
+  std::shared_ptr<run_group> group_;
   long holders_ = 0;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
 
-#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-
-// ---- causeway/train/parameter_window.hpp ----
-#ifndef CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
-#define CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
-
-// What a communication policy sees of the parameters where it has some of this peer's blocks, and others of its kind the
-// rest (train/by_segment.hpp).
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
-
-/// A part of a model's flat buffers; by default all of them. A regular value, for as long as the model has the same part.
-class parameter_window {
- public:
-  parameter_window() = default;
-  /// `part`: of the values of `all`.
-  parameter_window(const parameter_view& all, std::span<const float> part)
-      : begin_{static_cast<std::size_t>(part.data() - all.values.data())}, size_{part.size()} {
-    const auto first = static_cast<std::int64_t>(begin_), last = static_cast<std::int64_t>(begin_ + size_);
-    for (const parameter_segment& s : all.segments) {
-      if (s.offset < first || s.offset >= last) continue;
-      segments_.push_back(s);
-      segments_.back().offset -= first;
-    }
-  }
-
-  [[nodiscard]] parameter_view of(const parameter_view& all) const {
-    if (segments_.empty()) return all;
-    return {all.values.subspan(begin_, size_), all.gradients.subspan(begin_, size_), segments_};
-  }
-
- private:
-  std::size_t begin_ = 0, size_ = 0;
-  std::vector<parameter_segment> segments_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::detail
-
-#endif  // CAUSEWAY_TRAIN_PARAMETER_WINDOW_HPP
+#endif  // CAUSEWAY_TRAIN_RUN_GROUP_HPP
 
 // ---- causeway/train/by_segment.hpp ----
 #ifndef CAUSEWAY_TRAIN_BY_SEGMENT_HPP
@@ -48039,7 +48054,7 @@ class by_segment {
 
 /// What pipelines ask of it: of each segment what they ask of one policy.
 template <class Policy, class Context>
-void move_with_blocks(shared_state& state, by_segment<Policy>& comm, Context& ctx) {
+void move_with_blocks(parallel::exchange_state& state, by_segment<Policy>& comm, Context& ctx) {
   causeway::move_with_blocks(state, comm, ctx);
   state.memory = [&comm](std::size_t segment) { return comm.memory_of(segment); };
   state.forget = [&comm, &ctx](std::size_t segment) { return comm.forget_segment(ctx, segment); };
@@ -48073,13 +48088,13 @@ using pipeline_group = basic_pipeline_group<void>;
 
 /// environment::group and the policy's step_group in one. The communication policy sees a peer that is alone, where the
 /// pipelines sum the gradients; where it is to exchange them, or replicas take steps of their own, the holders of the same
-/// blocks. Threading: as elastic_group.
+/// blocks. Threading: as run_group.
 template <class Whole>
-class basic_pipeline_group final : public elastic_group, public parallel::step_group {
+class basic_pipeline_group final : public run_group, public parallel::step_group {
  public:
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
   /// member_options::enters_afresh must be set.
-  explicit basic_pipeline_group(std::shared_ptr<elastic_group> below);
+  explicit basic_pipeline_group(std::shared_ptr<run_group> below);
   /// What the peers vote on is in here, not in the trainer: so the membership is closed here.
   ~basic_pipeline_group() override;
   basic_pipeline_group(const basic_pipeline_group&) = delete;
@@ -48139,7 +48154,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   /// invalid argument, too, and may be others in the next.)
   [[nodiscard]] static bool is_final(const error& why);
 
-  std::shared_ptr<elastic_group> below_;
+  std::shared_ptr<run_group> below_;
   parallel::step_record record_;
   net::any_transport alone_{};
   std::deque<net::any_transport> exchanges_;  // what the communication policy began with them may outlive the pipelines
@@ -48166,7 +48181,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<elastic_group> below)
+CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<run_group> below)
     : below_{std::move(below)} {}
 
 CAUSEWAY_LAZY basic_pipeline_group<Whole>::~basic_pipeline_group() { below_->close(below_.use_count() > 1); }
@@ -48176,9 +48191,10 @@ CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::
 }
 
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
-  if (state.divide) {
-    auto of_blocks = state.memory ? state.memory(0) : std::vector<std::span<std::byte>>{};
-    for (const parameter_row& row : state.rows()) {
+  state_ = std::move(state.exchange);
+  if (state_.divide) {
+    auto of_blocks = state_.memory ? state_.memory(0) : std::vector<std::span<std::byte>>{};
+    for (const parameter_row& row : state_.rows()) {
       for (const std::span<float> piece : row.pieces) of_blocks.push_back(std::as_writable_bytes(piece));
     }
     for (const std::span<std::byte> part : std::span{state.parts}.subspan(state.of_model)) {
@@ -48188,23 +48204,8 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
       if (std::none_of(of_blocks.begin(), of_blocks.end(), lies_there)) state_.alike.push_back(part);
     }
   }
-  state_.rows = std::move(state.rows);
-  state_.memory = std::move(state.memory);
-  state_.forget = std::move(state.forget);
-  state_.take_segments = std::move(state.take_segments);
-  state_.exchange_segment = std::move(state.exchange_segment);
-  state_.divide = std::move(state.divide);
-  state_.exchanges_next = std::move(state.exchanges_next);
-  state_.paths = state.paths;
-  state_.batch_parts = state.batch_parts;
-  state_.follow = std::move(state.follow);
-  state_.parameters_of = std::move(state.parameters_of);
-  state_.row_waits = std::move(state.row_waits);
-  state_.compute = std::move(state.compute);
-  state_.meet_holders = std::move(state.meet_holders);
   state_.round_samples = state.round_samples;
   state_.by_pace = state.by_pace;
-  state_.parts_for = std::move(state.parts_for);
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }
@@ -48322,13 +48323,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 
 namespace detail {
 
-/// The group of elastic pipelines over `env.group`, which takes its place there. One that is given already stays.
-inline std::shared_ptr<parallel::step_group> step_group_in(auto& env) {
-  if (!env.group) return nullptr;  // the executor says so when it starts
-  if (parallel::step_group* const given = env.group->steps()) return {env.group, given};
-  auto made = std::make_shared<pipeline_group>(std::move(env.group));
-  env.group = made;
-  return made;
+/// The group of elastic pipelines over `env.group` takes its place there. One that is given already stays.
+void make_step_group(auto& env) {
+  const bool wanted = env.group && env.group->steps() == nullptr;  // without any, the executor says so when it starts
+  if (wanted) env.group = std::make_shared<pipeline_group>(std::move(env.group));
 }
 
 /// What lays pipelines out. Where no recovery was given they regroup, in pipeline_options::ranks stages (0: 2).
@@ -48378,20 +48376,33 @@ struct executor<parallel::pipeline<Schedule, Codec>, Comm, fault::quorum<Recover
     return detail::check_cut<Recovery>(p.options());
   }
   static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
+    detail::make_step_group(env);
     const auto& o = p.options();
-    return type{detail::step_group_in(env), detail::options_of<options_type>(o.micro_batches, f.options),
-                detail::recovery_from(f.recovery, o), std::move(p.order()), std::move(p.codec())};
+    return type{detail::options_of<options_type>(o.micro_batches, f.options), detail::recovery_from(f.recovery, o),
+                std::move(p.order()), std::move(p.codec())};
   }
 };
 
+namespace detail {
+
+template <class Parallel>
+inline constexpr bool is_laid_out_anew = false;
+template <class Layout, class Schedule, class Codec>
+inline constexpr bool is_laid_out_anew<parallel::elastic_pipeline<Layout, Schedule, Codec>> = true;
+template <class Layout, class Order, class Codec>
+inline constexpr bool is_laid_out_anew<parallel::local_pipeline<Layout, Order, Codec>> = true;
+
+}  // namespace detail
+
 /// Made by its own name, as presets do, it runs itself, over `environment::group` as above.
-template <class Layout, class Schedule, class Codec, class Comm, class Recovery>
-struct executor<parallel::elastic_pipeline<Layout, Schedule, Codec>, Comm, fault::quorum<Recovery>> {
-  using type = parallel::elastic_pipeline<Layout, Schedule, Codec>;
+template <class Parallel, class Comm, class Recovery>
+  requires detail::is_laid_out_anew<Parallel>
+struct executor<Parallel, Comm, fault::quorum<Recovery>> {
+  using type = Parallel;
 
   static result<void> check(const type&, const fault::quorum<Recovery>&) { return {}; }
   static type make(type&& p, fault::quorum<Recovery>&, auto& env) {
-    p.join(detail::step_group_in(env));
+    detail::make_step_group(env);
     return std::move(p);
   }
 };
@@ -48406,9 +48417,9 @@ struct executor<parallel::async_pipeline<Codec>, Comm, fault::quorum<Recovery>> 
     return detail::check_cut<Recovery>(p.options().cut);
   }
   static type make(parallel_type&& p, fault::quorum<Recovery>& f, auto& env) {
+    detail::make_step_group(env);
     const auto& o = p.options();
-    return type{detail::step_group_in(env),
-                detail::options_of<parallel::local_pipeline_options>(o.cut.micro_batches, f.options),
+    return type{detail::options_of<parallel::local_pipeline_options>(o.cut.micro_batches, f.options),
                 detail::recovery_from(f.recovery, o.cut),
                 parallel::streamed_steps{{.stashing = o.stashing, .ahead = o.ahead}}, std::move(p.codec())};
   }
@@ -48583,42 +48594,36 @@ CAUSEWAY_DECL [[nodiscard]] checkfree_plus make(const checkfree_plus_options& o)
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL oobleck make(const oobleck_options& o) {
-  return oobleck{nullptr,
-                 {.micro_batches = o.micro_batches, .storage = o.storage},
+  return oobleck{{.micro_batches = o.micro_batches, .storage = o.storage},
                  stage::recovery::templates{{o.failures, o.most_peers, o.model, o.kind}}};
 }
 
 CAUSEWAY_DECL varuna_morphing make(const varuna_morphing_options& o) {
-  return varuna_morphing{nullptr,
-                         {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
+  return varuna_morphing{{.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                          stage::recovery::morph{o.search}};
 }
 
 CAUSEWAY_DECL parcae make(const parcae_options& o) {
-  return parcae{nullptr,
-                {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
+  return parcae{{.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                 stage::recovery::proactive{o.plan}};
 }
 
 CAUSEWAY_DECL bamboo make(const bamboo_options& o) {
-  return bamboo{nullptr,
-                {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
+  return bamboo{{.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                 stage::recovery::redundant_forward{o.stages}};
 }
 
 CAUSEWAY_DECL recycle make(const recycle_options& o) {
-  return recycle{
-      nullptr, {.micro_batches = o.micro_batches, .storage = o.storage}, stage::recovery::reroute{o.stages, o.costs}};
+  return recycle{{.micro_batches = o.micro_batches, .storage = o.storage}, stage::recovery::reroute{o.stages, o.costs}};
 }
 
 CAUSEWAY_DECL checkfree make(const checkfree_options& o) {
-  return checkfree{
-      nullptr, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{{o.stages, o.rate_factor, o.weights}}};
+  return checkfree{{.micro_batches = o.micro_batches},
+                   stage::recovery::neighbour_init{{o.stages, o.rate_factor, o.weights}}};
 }
 
 CAUSEWAY_DECL checkfree_plus make(const checkfree_plus_options& o) {
-  return checkfree_plus{nullptr,
-                        {.micro_batches = o.micro_batches, .storage = o.storage},
+  return checkfree_plus{{.micro_batches = o.micro_batches, .storage = o.storage},
                         stage::recovery::swapped_neighbours{{o.stages, o.rate_factor, o.weights}}};
 }
 
@@ -49330,8 +49335,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 /// The Euclidean norm of all gradients. Reads 4 bytes an element. NaN or infinite if a gradient is, or if the norm itself
 /// is beyond f32.
 inline float global_norm(thread_pool& pool, std::span<const float> gradients) {
-  const auto count = static_cast<std::int64_t>(gradients.size());
-  return static_cast<float>(std::sqrt(kernels::sum_of_squares(pool, gradients.data(), count)));
+  return static_cast<float>(kernels::euclidean_norm(pool, gradients));
 }
 
 /// The factor that brings `norm` down to `max_norm`: at most 1, and 1 where clipping is off (max_norm <= 0).
@@ -51306,10 +51310,6 @@ CAUSEWAY_DECL void outlier_detector::update(double value, const penalty_options&
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
-inline double length_of(thread_pool& pool, std::span<const float> x) {
-  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
-}
-
 CAUSEWAY_DECL penalised_exchange::penalised_exchange(penalty_options options) : options_{options} {}
 
 CAUSEWAY_DECL result<void> penalised_exchange::check() const {
@@ -51324,7 +51324,7 @@ CAUSEWAY_DECL result<bool> penalised_exchange::judge(const collective::exchange_
                                                      const compress::message_context& ctx) {
   CAUSEWAY_TRY(check());
   if (has_norm_ && round_ != ctx.round) detector_.update(norm_, options_);
-  norm_ = length_of(ctx.pool, row.values);
+  norm_ = kernels::euclidean_norm(ctx.pool, row.values);
   // What is not finite goes with its row, which all refuse; it is nothing to learn from.
   usable_ = norm_ <= double{std::numeric_limits<float>::max()};
   has_norm_ = usable_ && row.weight > 0;
@@ -51334,7 +51334,7 @@ CAUSEWAY_DECL result<bool> penalised_exchange::judge(const collective::exchange_
 
 CAUSEWAY_DECL void penalised_exchange::clip(std::span<float> row, thread_pool& pool) const {
   if (options_.clip == 0) return;
-  const double factor = std::min(1.0, options_.clip / (length_of(pool, row) + 1e-6));
+  const double factor = std::min(1.0, options_.clip / (kernels::euclidean_norm(pool, row) + 1e-6));
   kernels::scale(pool, row.data(), static_cast<float>(factor), static_cast<std::int64_t>(row.size()));
 }
 
@@ -51434,8 +51434,8 @@ class every_step {
                                       .exchanges_gradients = true,
                                       .sums_gradients = std::is_same_v<Codec, compress::none>,
                                       .moves_with_blocks = !std::is_same_v<Codec, compress::none>,
-                                      .replays = true,
-                                      .by_segment = !std::is_same_v<Codec, compress::none>};
+                                      .rows_in_parts = !std::is_same_v<Codec, compress::none>,
+                                      .replays = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -52989,7 +52989,7 @@ CAUSEWAY_DECL placement placed_at_random(const pipeline_task& task, std::size_t 
   CAUSEWAY_EXPECT(devices >= task.replicas * task.stages);
   std::vector<std::size_t> all(devices);
   std::iota(all.begin(), all.end(), std::size_t{0});
-  for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[draw.below(i)]);
+  shuffle(all, draw);
   all.resize(task.replicas * task.stages);
   return {task.replicas, std::move(all)};
 }
@@ -57814,7 +57814,7 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<confined_pieces> residual_writers();
 
 /// Puts the confined pieces of `parameters` into the subspace; tables stay as they are. Before training, on every peer.
 CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
-                           std::span<const confined_pieces> pieces);
+                           const std::vector<confined_pieces>& pieces);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
 
@@ -57838,7 +57838,7 @@ CAUSEWAY_DECL std::vector<confined_pieces> residual_writers() {
 }
 
 CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
-                           std::span<const confined_pieces> pieces) {
+                           const std::vector<confined_pieces>& pieces) {
   for (std::size_t s = 0; s < parameters.segments().size(); ++s) {
     const parameter_segment& segment = parameters.segments()[s];
     const std::span<float> values{parameters.value(s), static_cast<std::size_t>(segment.size())};
@@ -60280,7 +60280,7 @@ CAUSEWAY_DECL void flow_search::period() {
   for (std::size_t p = 0; p < peers_.size(); ++p) {
     if (states_[p].here) order.push_back(p);
   }
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw_.below(i)]);
+  shuffle(order, draw_);
   for (const std::size_t p : order) act(p);
 }
 
@@ -62383,17 +62383,17 @@ template <class Whole>
 class basic_swarm_group;
 using swarm_group = basic_swarm_group<void>;
 
-/// Threading: as elastic_group.
+/// Threading: as run_group.
 template <class Whole>
-class basic_swarm_group final : public elastic_group {
+class basic_swarm_group final : public run_group {
  public:
   /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
   /// handed out by it.
-  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
+  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
   /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
   /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
-  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
-                    io::any_storage disk, const std::string& folder);
+  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
+                    const std::string& folder);
 
   [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
   [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
@@ -62469,7 +62469,7 @@ class basic_swarm_group final : public elastic_group {
   static constexpr std::uint32_t most_spoilt = 3;
   static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 4) + 20000;
 
-  std::shared_ptr<elastic_group> stage_;
+  std::shared_ptr<run_group> stage_;
   std::shared_ptr<parallel::swarm_round> swarm_;
   std::optional<membership::round_store> sums_;
   std::optional<membership::round_store> states_;        // as the membership keeps them
@@ -62479,7 +62479,7 @@ class basic_swarm_group final : public elastic_group {
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
   bool averages_ = false;  // gradients are rows of a mean, which the policy exchanges: it keeps something of them
-  std::function<std::optional<bool>()> row_waits_;  // shared_state's
+  std::function<std::optional<bool>()> row_waits_;  // exchange_state's
   // Where rows are exchanged:
   std::vector<float> rows_;               // of the exchange entered last, and what else came of it
   std::uint64_t samples_ = 0;             // behind this peer's
@@ -62508,11 +62508,11 @@ class basic_swarm_group final : public elastic_group {
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<run_group> stage,
                                                           std::shared_ptr<parallel::swarm_round> swarm)
     : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
 
-CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<run_group> stage,
                                                           std::shared_ptr<parallel::swarm_round> swarm,
                                                           io::any_storage disk, const std::string& folder)
     : basic_swarm_group{std::move(stage), std::move(swarm)} {
@@ -62534,12 +62534,12 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   round_samples_ = std::exchange(state.round_samples, 0);
   if (!state.own.empty() || state.meanwhile) swarm_->meets_in_groups();
   swarm_->meanwhile(std::move(state.meanwhile));
-  if (steps_alone() && state.batch_parts > 0) {
-    CAUSEWAY_TRY(swarm_->shares_paths(state.paths, state.follow, state.parameters_of));
+  if (steps_alone() && state.exchange.batch_parts > 0) {
+    CAUSEWAY_TRY(swarm_->shares_paths(state.exchange.paths, state.exchange.follow, state.exchange.parameters_of));
   }
-  averages_ = !steps_alone() && state.divide;
-  row_waits_ = std::move(state.row_waits);
-  auto place = std::exchange(state.compute, nullptr);
+  averages_ = !steps_alone() && state.exchange.divide;
+  row_waits_ = std::move(state.exchange.row_waits);
+  auto place = std::exchange(state.exchange.compute, nullptr);
   if (averages_) CAUSEWAY_TRY(swarm_->exchange_means(row_waits_ && row_waits_(), std::move(place)));
   if (state.stage_sums > 0 || steps_alone()) state.parts.push_back(swarm_->decision(state.stage_sums));
   parts_ = state.parts;
@@ -62756,9 +62756,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 
 namespace detail {
 
-inline std::shared_ptr<elastic_group> group_of_stage(std::shared_ptr<elastic_group> stage,
-                                                     const std::shared_ptr<parallel::swarm_round>& peer,
-                                                     const fault::quorum_options& o) {
+inline std::shared_ptr<run_group> group_of_stage(std::shared_ptr<run_group> stage,
+                                                 const std::shared_ptr<parallel::swarm_round>& peer,
+                                                 const fault::quorum_options& o) {
   if (!o.storage) return std::make_shared<swarm_group>(std::move(stage), peer);
   return std::make_shared<swarm_group>(std::move(stage), peer, *o.storage, o.folder);
 }
@@ -63628,6 +63628,9 @@ class peer_directory {
   void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
 
  private:
+  CAUSEWAY_DECL static bool serves(const swarm_neighbour& p);
+  CAUSEWAY_DECL static bool beyond(const swarm_neighbour& p, std::uint64_t turn);
+
   using sums = std::map<std::uint64_t, swarm_wire::stage_sum>;  // by step
   CAUSEWAY_DECL static void remember(sums& known, const swarm_wire::stage_sum& sum);
   CAUSEWAY_DECL [[nodiscard]] static std::optional<swarm_wire::stage_sum> of(const sums& known, std::uint64_t step);
@@ -65447,7 +65450,7 @@ CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::total(std::ui
 
 CAUSEWAY_DECL bool peer_directory::left_behind(std::uint64_t step) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-    if (serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
+    if (serves(p.second) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
     return p.second.up && p.second.said && p.second.said->committed > step + 1;
   });
 }
@@ -65461,26 +65464,33 @@ CAUSEWAY_DECL bool peer_directory::has_sum(std::uint32_t stage, std::uint64_t st
   });
 }
 
+CAUSEWAY_DECL bool peer_directory::serves(const swarm_neighbour& p) { return p.up && p.said && p.said->serving != 0; }
+CAUSEWAY_DECL bool peer_directory::beyond(const swarm_neighbour& p, std::uint64_t turn) {
+  return serves(p) && p.said->turn > turn;
+}
+
 CAUSEWAY_DECL bool peer_directory::serves(net::peer_id id) const {
   const auto at = peers_.find(id);
-  return at != peers_.end() && at->second.up && at->second.said && at->second.said->serving != 0;
+  return at != peers_.end() && serves(at->second);
 }
 
 CAUSEWAY_DECL bool peer_directory::anybody_serves(std::uint32_t stage) const {
   return std::any_of(peers_.begin(), peers_.end(),
-                     [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
+                     [&](const auto& p) { return serves(p.second) && p.second.said->stage == stage; });
 }
 
 CAUSEWAY_DECL bool peer_directory::reached(net::peer_id id, std::uint64_t turn) const {
-  return serves(id) && peers_.at(id).said->turn >= turn;
+  const auto at = peers_.find(id);
+  return at != peers_.end() && serves(at->second) && at->second.said->turn >= turn;
 }
 
 CAUSEWAY_DECL bool peer_directory::beyond(net::peer_id id, std::uint64_t turn) const {
-  return serves(id) && peers_.at(id).said->turn > turn;
+  const auto at = peers_.find(id);
+  return at != peers_.end() && beyond(at->second, turn);
 }
 
 CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint64_t turn) const {
-  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.second, turn); });
 }
 
 CAUSEWAY_DECL bool peer_directory::anybody_through(std::uint64_t turn) const {
@@ -65491,13 +65501,13 @@ CAUSEWAY_DECL bool peer_directory::anybody_through(std::uint64_t turn) const {
 
 CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
   return std::any_of(peers_.begin(), peers_.end(),
-                     [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
+                     [&](const auto& p) { return beyond(p.second, turn) && p.second.said->stage == stage; });
 }
 
 CAUSEWAY_DECL auto peer_directory::coordinator(std::uint32_t own_term) const -> coordinator_choice {
   coordinator_choice best = own_term > 0 ? coordinator_choice{self_, own_term} : coordinator_choice{};
   for (const auto& [id, p] : peers_) {
-    if (!serves(id) || p.said->coordinates == 0 || p.said->term < best.term) continue;
+    if (!serves(p) || p.said->coordinates == 0 || p.said->term < best.term) continue;
     if (p.said->term > best.term || id < best.id) best = {id, p.said->term};
   }
   return best;
@@ -65505,7 +65515,7 @@ CAUSEWAY_DECL auto peer_directory::coordinator(std::uint32_t own_term) const -> 
 
 CAUSEWAY_DECL bool peer_directory::first_in_line() const {
   return std::none_of(peers_.begin(), peers_.end(),
-                      [this](const auto& p) { return p.first < self_ && serves(p.first) && p.second.said->stage == 0; });
+                      [this](const auto& p) { return p.first < self_ && serves(p.second) && p.second.said->stage == 0; });
 }
 
 CAUSEWAY_DECL net::peer_id peer_directory::at(net::peer_index link) const {

@@ -57,7 +57,6 @@
 #define CAUSEWAY_INLINE inline
 #endif
 
-#define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
 
@@ -1266,6 +1265,12 @@ class rng {
   std::uint64_t stream_;
   std::uint64_t position_ = 0;
 };
+
+/// Puts `items` into a random order, each equally likely.
+template <class Items>
+constexpr void shuffle(Items& items, rng& draw) {
+  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draw.below(i)]);
+}
 
 /// A stream number from a few integers, so that (purpose, epoch, peer) never collide by accident.
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) noexcept {
@@ -6604,11 +6609,11 @@ CAUSEWAY_DECL [[nodiscard]] fault_profile hostile_profile();
 
 /// Volunteers' machines: each lives 20 minutes in the mean and is gone for 30 to 180 s, one in twenty is three times
 /// slower, and for two minutes an hour the cluster falls in two.
-CAUSEWAY_DECL [[nodiscard]] fault_profile harsh_profile(lifetime life = lifetime::memoryless);
+CAUSEWAY_DECL [[nodiscard]] fault_profile harsh_profile();
 
 /// Rented servers: each dies once a day and is back in 2 to 10 minutes, one in a hundred is half as slow again, and for
 /// half a minute a day a part of them cannot be reached.
-CAUSEWAY_DECL [[nodiscard]] fault_profile datacentre_profile(lifetime life = lifetime::memoryless);
+CAUSEWAY_DECL [[nodiscard]] fault_profile datacentre_profile();
 
 /// A plan for hosts 0 to `hosts` - 1. Faults begin and end within [0, horizon): afterwards all hosts run at their speed,
 /// all lines are open, and no disk is full.
@@ -6635,8 +6640,6 @@ inline double uniform(rng& draws) { return (static_cast<double>(draws.next() >> 
 inline duration exponential(duration mean, rng& draws) { return from_seconds(-seconds(mean) * std::log(uniform(draws))); }
 
 CAUSEWAY_DECL duration between(duration least, duration most, rng& draws);
-
-CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws);
 
 /// Adds the faults of one profile to a plan. Each host and each kind of fault has draws of its own, so that another rate
 /// for one changes nothing for the others.
@@ -6736,17 +6739,13 @@ CAUSEWAY_DECL fault_profile hostile_profile() {
           .scarce_most = seconds{10}};
 }
 
-CAUSEWAY_DECL fault_profile harsh_profile(lifetime life) {
-  return {.kill_every = std::chrono::minutes{20},
-          .life = life,
-          .partition_every = std::chrono::hours{1},
-          .stragglers = 0.05,
-          .slowdown = 3};
+CAUSEWAY_DECL fault_profile harsh_profile() {
+  return {
+      .kill_every = std::chrono::minutes{20}, .partition_every = std::chrono::hours{1}, .stragglers = 0.05, .slowdown = 3};
 }
 
-CAUSEWAY_DECL fault_profile datacentre_profile(lifetime life) {
+CAUSEWAY_DECL fault_profile datacentre_profile() {
   return {.kill_every = std::chrono::hours{24},
-          .life = life,
           .down_least = std::chrono::minutes{2},
           .down_most = std::chrono::minutes{10},
           .partition_every = std::chrono::hours{24},
@@ -6765,10 +6764,6 @@ CAUSEWAY_DECL duration between(duration least, duration most, rng& draws) {
              ? least
              : least +
                    duration{static_cast<std::int64_t>(draws.below(static_cast<std::uint64_t>((most - least).count()) + 1))};
-}
-
-CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws) {
-  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draws.below(i)]);
 }
 
 CAUSEWAY_DECL plan_writer::plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon,
@@ -6961,7 +6956,7 @@ CAUSEWAY_DECL fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t h
   const duration step = length / (2 * count);
   fault_plan plan;
   const auto go_through = [&](fault_kind kind, time_point at) {
-    detail::shuffle(cut, draws);
+    shuffle(cut, draws);
     for (const std::uint32_t host : cut) {
       std::vector<std::uint32_t> others;
       for (std::uint32_t other = 0; other < hosts; ++other) {

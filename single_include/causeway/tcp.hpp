@@ -57,7 +57,6 @@
 #define CAUSEWAY_INLINE inline
 #endif
 
-#define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
 
@@ -3179,7 +3178,6 @@ class inbox {
   CAUSEWAY_DECL void refuse_before(std::uint32_t epoch);
 
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_; }
-  [[nodiscard]] bool wants_anything() const noexcept { return !open_.empty(); }
 
  private:
   static constexpr std::size_t remembered_cancels = 256;
@@ -5190,8 +5188,6 @@ class handshake_acceptor {
 
   /// Ends everything. Only when nobody runs the event loop any more.
   CAUSEWAY_DECL void lock_up();
-
-  [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
 
  private:
   /// A connection on its way to become a link or a stream.
@@ -8067,8 +8063,6 @@ class link_transport {
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
-  [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
-  [[nodiscard]] peer_index link_of(peer_index rank) const noexcept { return links_[rank]; }
 
   CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 
@@ -10495,6 +10489,12 @@ class rng {
   std::uint64_t position_ = 0;
 };
 
+/// Puts `items` into a random order, each equally likely.
+template <class Items>
+constexpr void shuffle(Items& items, rng& draw) {
+  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draw.below(i)]);
+}
+
 /// A stream number from a few integers, so that (purpose, epoch, peer) never collide by accident.
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) noexcept {
   const auto words = philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32U),
@@ -11295,40 +11295,17 @@ struct convert_kernel {
   }
 };
 
-template <class From, class To>
-void convert_elements(thread_pool& pool, const From* from, To* to, std::int64_t count, simd_level level) {
-  for_elements(pool, count,
-               [&](index_range part) { dispatch<convert_kernel>(level, from + part.begin, to + part.begin, part.size()); });
-}
-
 }  // namespace detail
 
-/// to[i] = from[i] for `count` elements. Moves 6 bytes an element.
-inline void convert(thread_pool& pool, const float* from, bf16* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-inline void convert(thread_pool& pool, const bf16* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-/// Values beyond 65504 become infinite.
-inline void convert(thread_pool& pool, const float* from, f16* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-inline void convert(thread_pool& pool, const f16* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-/// A copy, so that code for either activation type needs no special case.
-inline void convert(thread_pool& pool, const float* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
+/// to[i] = from[i] for `count` elements, from f32, bf16 or f16 to f32, or from f32 to one of them: values beyond 65504
+/// become infinite in f16. From f32 to f32 a copy, so that code for either activation type needs no special case. Moves 6
+/// bytes an element, a copy 8.
+template <class From, class To>
+  requires(std::same_as<From, float> || std::same_as<To, float>)
+void convert(thread_pool& pool, const From* from, To* to, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::convert_kernel>(level, from + part.begin, to + part.begin, part.size());
+  });
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -14125,6 +14102,9 @@ CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std:
 CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
                                     simd_level level = detect_simd_level());
 
+/// The square root of `sum_of_squares`.
+CAUSEWAY_DECL double euclidean_norm(thread_pool& pool, std::span<const float> x);
+
 /// Whether no element is NaN or infinite. Reads 4 bytes an element.
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count,
                               simd_level level = detect_simd_level());
@@ -14268,6 +14248,10 @@ CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int6
   return detail::sum_of_blocks(pool, count, [&](index_range part) {
     return detail::dispatch<detail::square_kernel>(level, x + part.begin, part.size());
   });
+}
+
+CAUSEWAY_DECL double euclidean_norm(thread_pool& pool, std::span<const float> x) {
+  return __builtin_sqrt(sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
 }
 
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
@@ -14475,8 +14459,6 @@ std::vector<tensor_piece> tensors_of(const MessageContext auto& ctx, std::size_t
   return all;
 }
 
-CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x);
-
 CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x);
 
 inline constexpr double no_norm = -1;  ///< of a tensor that does not count
@@ -14531,7 +14513,7 @@ struct radial_directional {
       const std::span<float> sum = tensors[t].of(all.out);
       double factor = 1 / all.total_weight;
       if (!tensors[t].embedding) {
-        const double length = detail::norm_of(pool, sum);
+        const double length = kernels::euclidean_norm(pool, sum);
         factor = length > 0 ? radius[t] / all.total_weight / length : 0;
       }
       if (!detail::scale_finite(pool, sum, static_cast<float>(factor))) return refusal{all.peers, errc::non_finite};
@@ -14549,7 +14531,7 @@ struct radial_directional {
       detail::add_scaled(pool, t.of(all.out), weight, x);
       return 0;
     }
-    const double norm = detail::norm_of(pool, x);
+    const double norm = kernels::euclidean_norm(pool, x);
     const double factor = weight / norm;
     if (norm > 0 && factor <= double{std::numeric_limits<float>::max()}) detail::add_scaled(pool, t.of(all.out), factor, x);
     return weight * norm;
@@ -14603,7 +14585,7 @@ struct median_norm_clip {
       const bool decoded = !detail::decode_one(all, m, all.scratch);
       for (const detail::tensor_piece& t : tensors) {
         const std::span<const float> x = t.of(all.scratch);
-        const double norm = decoded ? detail::norm_of(pool, x) : dropped;
+        const double norm = decoded ? kernels::euclidean_norm(pool, x) : dropped;
         // No value can be larger than the norm: few tensors are looked at twice.
         norms.push_back(norm <= double{largest} || is_within(x) ? norm : dropped);
       }
@@ -14663,7 +14645,7 @@ struct clipped_contributor_mean {
     std::vector<double> norms;
     for (const peer_message& m : all.messages) {
       if (auto bad = detail::decode_weighted(all, m, 1.0F, row, {})) return bad;
-      for (const detail::tensor_piece& t : tensors) norms.push_back(detail::norm_of(all.context.pool, t.of(row)));
+      for (const detail::tensor_piece& t : tensors) norms.push_back(kernels::euclidean_norm(all.context.pool, t.of(row)));
     }
     const std::vector<double> limits = detail::median_norms(norms, tensors.size());
     auto own = norms.begin();
@@ -14690,10 +14672,6 @@ struct clipped_contributor_mean {
 // Bodies of collective/norm_aggregators.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
-
-CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x) {
-  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
-}
 
 CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x) {
   kernels::axpy(pool, sum.data(), static_cast<float>(factor), x.data(), static_cast<std::int64_t>(x.size()));
@@ -14846,7 +14824,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
   std::vector<net::peer_index> order(peers);
   std::iota(order.begin(), order.end(), 0U);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  shuffle(order, draw);
   for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
     if (order[i] == self) return order[i + 1];
     if (order[i + 1] == self) return order[i];
@@ -16714,7 +16692,6 @@ class two_level_mean {
   /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
   void set_label(const region_label& label) { label_ = label, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
-  [[nodiscard]] Across& across() noexcept { return across_; }
 
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row,

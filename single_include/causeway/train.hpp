@@ -57,7 +57,6 @@
 #define CAUSEWAY_INLINE inline
 #endif
 
-#define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
 
@@ -378,6 +377,7 @@ class [[nodiscard]] result<void> {
 // every peer, on every machine, whatever was drawn elsewhere. The whole state is three integers.
 
 #include <array>
+#include <cstddef>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -445,6 +445,12 @@ class rng {
   std::uint64_t stream_;
   std::uint64_t position_ = 0;
 };
+
+/// Puts `items` into a random order, each equally likely.
+template <class Items>
+constexpr void shuffle(Items& items, rng& draw) {
+  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draw.below(i)]);
+}
 
 /// A stream number from a few integers, so that (purpose, epoch, peer) never collide by accident.
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) noexcept {
@@ -598,7 +604,6 @@ concept ConvertibleTo = requires(From (&make)(), void (&take)(To)) {
 // What the library needs of a disk, so small that a simulator can stand in for it: whole files, written atomically. A file
 // under its final name is either the old one or the complete new one; a writer that fails or dies leaves the old one.
 
-#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -6528,40 +6533,17 @@ struct convert_kernel {
   }
 };
 
-template <class From, class To>
-void convert_elements(thread_pool& pool, const From* from, To* to, std::int64_t count, simd_level level) {
-  for_elements(pool, count,
-               [&](index_range part) { dispatch<convert_kernel>(level, from + part.begin, to + part.begin, part.size()); });
-}
-
 }  // namespace detail
 
-/// to[i] = from[i] for `count` elements. Moves 6 bytes an element.
-inline void convert(thread_pool& pool, const float* from, bf16* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-inline void convert(thread_pool& pool, const bf16* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-/// Values beyond 65504 become infinite.
-inline void convert(thread_pool& pool, const float* from, f16* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-inline void convert(thread_pool& pool, const f16* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-/// A copy, so that code for either activation type needs no special case.
-inline void convert(thread_pool& pool, const float* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
+/// to[i] = from[i] for `count` elements, from f32, bf16 or f16 to f32, or from f32 to one of them: values beyond 65504
+/// become infinite in f16. From f32 to f32 a copy, so that code for either activation type needs no special case. Moves 6
+/// bytes an element, a copy 8.
+template <class From, class To>
+  requires(std::same_as<From, float> || std::same_as<To, float>)
+void convert(thread_pool& pool, const From* from, To* to, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::convert_kernel>(level, from + part.begin, to + part.begin, part.size());
+  });
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -8769,6 +8751,26 @@ inline dnnl::memory::desc onednn_matrix(std::int64_t rows, std::int64_t columns,
   return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
 }
 
+// What oneDNN 2 and 3 say differently. `bias` is null where there is none.
+inline void append_gelu(dnnl::post_ops& after) {
+#if DNNL_VERSION_MAJOR >= 3
+  after.append_eltwise(dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+#else
+  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+#endif
+}
+inline dnnl::matmul::primitive_desc onednn_plan(const dnnl::engine& engine, const dnnl::memory::desc& a,
+                                                const dnnl::memory::desc& b, const dnnl::memory::desc* bias,
+                                                const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
+#if DNNL_VERSION_MAJOR >= 3
+  return bias != nullptr ? dnnl::matmul::primitive_desc{engine, a, b, *bias, c, attributes}
+                         : dnnl::matmul::primitive_desc{engine, a, b, c, attributes};
+#else
+  const dnnl::matmul::desc what = bias != nullptr ? dnnl::matmul::desc{a, b, *bias, c} : dnnl::matmul::desc{a, b, c};
+  return {what, attributes, engine};
+#endif
+}
+
 }  // namespace detail
 
 /// oneDNN's product. One calling thread at a time. Throws dnnl::error where oneDNN cannot allocate. Without AVX-512, where
@@ -8882,13 +8884,12 @@ class onednn_gemm {
     const auto residual = detail::onednn_matrix(args.m, args.n, args.ld_residual, false, f32);
     dnnl::post_ops after;
     if (args.accumulate) after.append_sum(1.0F);
-    if (args.act == activation::gelu) after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+    if (args.act == activation::gelu) detail::append_gelu(after);
     if (args.residual != nullptr) after.append_binary(dnnl::algorithm::binary_add, residual);
     dnnl::primitive_attr attributes;
     attributes.set_post_ops(after);
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::matmul::desc what = args.bias != nullptr ? dnnl::matmul::desc{a, b, bias, c} : dnnl::matmul::desc{a, b, c};
-    const dnnl::matmul::primitive_desc how{what, attributes, engine_};
+    const auto how = detail::onednn_plan(engine_, a, b, args.bias != nullptr ? &bias : nullptr, c, attributes);
 
     detail::onednn_product product;
     product.primitive = dnnl::matmul{how};
@@ -8942,6 +8943,12 @@ struct attention_shape {
   std::int64_t o_stride = 0;
   float scale = 1.0F;
 };
+
+inline void expect_valid(const attention_shape& s) {
+  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
+  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
+  (void)s;
+}
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
@@ -9017,9 +9024,6 @@ CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::
 /// u = mu·u + g + wd·p; p -= lr·u. Moves 20 bytes an element. On the calling thread.
 CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
                                    simd_level level = detect_simd_level());
-
-CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
 
 /// PyTorch's Nesterov: g += wd·p; u = mu·u + g; p -= lr·(g + mu·u). Moves 20 bytes an element. On the calling thread.
 CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
@@ -9184,13 +9188,6 @@ CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::
 CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
                                    simd_level level) {
   detail::dispatch<detail::momentum_kernel<false>>(level, p, g, u, count, c);
-}
-
-CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    momentum_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
-  });
 }
 
 CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
@@ -10777,12 +10774,6 @@ void with_tiles(simd_level level, F&& f) {
   f(std::type_identity<portable_tiles<Act>>{});
 }
 
-inline void expect_valid(const attention_shape& s) {
-  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
-  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
-  (void)s;
-}
-
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
@@ -10791,7 +10782,7 @@ template <class Act>
   requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
 void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
                        const Act* v, Act* o, float* logsumexp, simd_level level) {
-  detail::expect_valid(shape);
+  expect_valid(shape);
   detail::with_tiles<Act>(level, [&](auto tiles) {
     detail::attention_forward_with<typename decltype(tiles)::type>(pool, memory, shape, q, k, v, o, logsumexp);
   });
@@ -10802,7 +10793,7 @@ template <class Act>
 void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
                         const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
                         simd_level level) {
-  detail::expect_valid(shape);
+  expect_valid(shape);
   const detail::backward_operands<Act> operands{q, k, v, o, d_o, logsumexp, dq, dk, dv};
   detail::with_tiles<Act>(level, [&](auto tiles) {
     detail::attention_backward_with<typename decltype(tiles)::type>(pool, memory, shape, operands);
@@ -12039,6 +12030,9 @@ CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std:
 CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
                                     simd_level level = detect_simd_level());
 
+/// The square root of `sum_of_squares`.
+CAUSEWAY_DECL double euclidean_norm(thread_pool& pool, std::span<const float> x);
+
 /// Whether no element is NaN or infinite. Reads 4 bytes an element.
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count,
                               simd_level level = detect_simd_level());
@@ -12280,6 +12274,10 @@ CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int6
   });
 }
 
+CAUSEWAY_DECL double euclidean_norm(thread_pool& pool, std::span<const float> x) {
+  return __builtin_sqrt(sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
+}
+
 CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
   return detail::look_for_finite(pool, level, count, x);
 }
@@ -12301,8 +12299,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 /// The Euclidean norm of all gradients. Reads 4 bytes an element. NaN or infinite if a gradient is, or if the norm itself
 /// is beyond f32.
 inline float global_norm(thread_pool& pool, std::span<const float> gradients) {
-  const auto count = static_cast<std::int64_t>(gradients.size());
-  return static_cast<float>(std::sqrt(kernels::sum_of_squares(pool, gradients.data(), count)));
+  return static_cast<float>(kernels::euclidean_norm(pool, gradients));
 }
 
 /// The factor that brings `norm` down to `max_norm`: at most 1, and 1 where clipping is off (max_norm <= 0).
@@ -12738,6 +12735,16 @@ inline void low_rank_expand(thread_pool& pool, const low_rank_shape& shape, std:
                    });
 }
 
+/// Each vector of `length` values over its own length + epsilon, in place.
+inline void to_unit_length(std::span<float> vectors, std::size_t length, float epsilon) {
+  for (std::size_t at = 0; at < vectors.size(); at += length) {
+    double sum = 0;
+    for (std::size_t i = at; i < at + length; ++i) sum += double{vectors[i]} * double{vectors[i]};
+    const float over = static_cast<float>(std::sqrt(sum)) + epsilon;
+    for (std::size_t i = at; i < at + length; ++i) vectors[i] /= over;
+  }
+}
+
 /// Gram-Schmidt, twice, in place: `factor` becomes orthonormal vectors of `length` values that span what they spanned. A
 /// vector that adds nothing (a matrix of lower rank, a round of zeros) is replaced by a direction that all peers agree on,
 /// so that the next round can use it; without that a warm start would lose it for good. errc::non_finite when a value is
@@ -12881,7 +12888,7 @@ class dion {
     kernels::low_rank_right(pool, shape, b, left, right);
     kernels::low_rank_expand(pool, shape, left, right, x);
     kernels::axpy(pool, momentum, options_.momentum - 1.0F, x.data(), s.size());
-    to_unit_length(right, shape.columns);
+    kernels::to_unit_length(right, shape.columns, options_.epsilon);
     kernels::low_rank_expand(pool, shape, left, right, x);
     take(pool, view, s, x.data(), step);
   }
@@ -12892,15 +12899,6 @@ class dion {
     const float wide = std::sqrt(static_cast<float>(s.rows) / static_cast<float>(s.columns));
     kernels::sgd_update(pool, view.values.data() + s.offset, update, s.size(),
                         {step.learning_rate, 0.0F, options_.weight_decay, wide});
-  }
-
-  void to_unit_length(std::span<float> vectors, std::size_t length) const {
-    for (std::size_t at = 0; at < vectors.size(); at += length) {
-      double sum = 0;
-      for (std::size_t i = at; i < at + length; ++i) sum += double{vectors[i]} * double{vectors[i]};
-      const float over = static_cast<float>(std::sqrt(sum)) + options_.epsilon;
-      for (std::size_t i = at; i < at + length; ++i) vectors[i] /= over;
-    }
   }
 
   dion_options options_;
@@ -14063,23 +14061,6 @@ class bit_reader {
  private:
   std::span<const std::byte> bytes_;
 };
-
-/// All of `codes`, `bits` each, in bytes_of_bits(codes.size() · bits) bytes.
-inline void pack_codes(std::span<const std::uint32_t> codes, unsigned bits, std::span<std::byte> room) {
-  bit_writer out{room};
-  for (const std::uint32_t code : codes) out.put(code, bits);
-  out.finish();
-}
-
-/// What pack_codes packed. Missing bytes read as zeros.
-inline void unpack_codes(std::span<const std::byte> bytes, unsigned bits, std::span<std::uint32_t> codes) {
-  const bit_reader in{bytes};
-  std::size_t at = 0;
-  for (std::uint32_t& code : codes) {
-    code = in.get(at, bits);
-    at += bits;
-  }
-}
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
@@ -21102,7 +21083,6 @@ template <class Family, class BackendType = kernels::cpu_backend>
   requires kernels::Backend<BackendType>
 class language_model {
  public:
-  using family_type = Family;
   using options_type = typename Family::options_type;
   using backend_type = BackendType;
   using tape_type = autograd::tape<BackendType>;
@@ -26553,7 +26533,6 @@ class two_level_mean {
   /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
   void set_label(const region_label& label) { label_ = label, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
-  [[nodiscard]] Across& across() noexcept { return across_; }
 
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row,
@@ -27002,7 +26981,7 @@ template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
   if constexpr (F::single && requires { ctx.membership().rows_by_block(), ctx.model().blocks(); }) {
-    if (ctx.elastic() && ctx.membership().rows_by_block()) {
+    if (ctx.membership().rows_by_block()) {
       return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
     }
   }
@@ -27536,7 +27515,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace 
 CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
   std::vector<net::peer_index> order(peers);
   std::iota(order.begin(), order.end(), net::peer_index{0});
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  shuffle(order, draw);
   return order;
 }
 
@@ -28432,7 +28411,6 @@ class low_rank_exchange {
   CAUSEWAY_DECL void expand_factors(const collective::exchange_row& row, thread_pool& pool);
   CAUSEWAY_DECL void expand_piece(const piece& p, std::span<float> row, thread_pool& pool);
   CAUSEWAY_DECL void note_factors();
-  CAUSEWAY_DECL void to_unit_length(std::span<float> factor, std::size_t length) const;
 
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
   CAUSEWAY_DECL void leave_residual(const collective::exchange_row& row);
@@ -28558,15 +28536,6 @@ CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_
   return {};
 }
 
-CAUSEWAY_DECL void low_rank_exchange::to_unit_length(std::span<float> factor, std::size_t length) const {
-  for (std::size_t at = 0; at < factor.size(); at += length) {
-    double sum = 0;
-    for (std::size_t i = at; i < at + length; ++i) sum += double{factor[i]} * double{factor[i]};
-    const float over = static_cast<float>(std::sqrt(sum)) + use_.epsilon;
-    for (std::size_t i = at; i < at + length; ++i) factor[i] /= over;
-  }
-}
-
 CAUSEWAY_DECL void low_rank_exchange::adopt(std::vector<float> sent, const collective::exchange_row& row,
                                             thread_pool& pool) {
   std::copy_n(factors_.begin(), left_size_, first_.begin());
@@ -28577,7 +28546,7 @@ CAUSEWAY_DECL void low_rank_exchange::adopt(std::vector<float> sent, const colle
     leave_residual({.values = sent, .residual = row.residual, .weight = row.weight});
   }
   if (!use_.orthonormal) return;
-  for (const piece& p : pieces_) to_unit_length(right_of_next(p), p.shape.columns);
+  for (const piece& p : pieces_) kernels::to_unit_length(right_of_next(p), p.shape.columns, use_.epsilon);
 }
 
 CAUSEWAY_DECL void low_rank_exchange::note_factors() {
@@ -28602,7 +28571,7 @@ CAUSEWAY_DECL void low_rank_exchange::expand_factors(const collective::exchange_
   if (!row.residual.empty()) leave_residual(row);
   if (!use_.orthonormal) return;
   for (const piece& p : pieces_) {
-    to_unit_length(right_of_next(p), p.shape.columns);
+    kernels::to_unit_length(right_of_next(p), p.shape.columns, use_.epsilon);
     expand_piece(p, row.values, pool);
   }
 }
@@ -29259,10 +29228,6 @@ CAUSEWAY_DECL void outlier_detector::update(double value, const penalty_options&
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
-inline double length_of(thread_pool& pool, std::span<const float> x) {
-  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
-}
-
 CAUSEWAY_DECL penalised_exchange::penalised_exchange(penalty_options options) : options_{options} {}
 
 CAUSEWAY_DECL result<void> penalised_exchange::check() const {
@@ -29277,7 +29242,7 @@ CAUSEWAY_DECL result<bool> penalised_exchange::judge(const collective::exchange_
                                                      const compress::message_context& ctx) {
   CAUSEWAY_TRY(check());
   if (has_norm_ && round_ != ctx.round) detector_.update(norm_, options_);
-  norm_ = length_of(ctx.pool, row.values);
+  norm_ = kernels::euclidean_norm(ctx.pool, row.values);
   // What is not finite goes with its row, which all refuse; it is nothing to learn from.
   usable_ = norm_ <= double{std::numeric_limits<float>::max()};
   has_norm_ = usable_ && row.weight > 0;
@@ -29287,7 +29252,7 @@ CAUSEWAY_DECL result<bool> penalised_exchange::judge(const collective::exchange_
 
 CAUSEWAY_DECL void penalised_exchange::clip(std::span<float> row, thread_pool& pool) const {
   if (options_.clip == 0) return;
-  const double factor = std::min(1.0, options_.clip / (length_of(pool, row) + 1e-6));
+  const double factor = std::min(1.0, options_.clip / (kernels::euclidean_norm(pool, row) + 1e-6));
   kernels::scale(pool, row.data(), static_cast<float>(factor), static_cast<std::int64_t>(row.size()));
 }
 
@@ -33294,7 +33259,7 @@ struct comm_traits {
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, or add to what they gather
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
-  bool rows_by_block = false;    ///< then: each block can be a row of its own, among peers that hold different blocks
+  bool rows_in_parts = false;    ///< then: in rows of ranges of blocks, among peers each of which holds others besides
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool trains_paths = false;     ///< a newcomer, a pipeline or a peer of a swarm's stage is given a path through modules
   bool in_regions = false;       ///< a pipeline is given a region, which has shared parameters of its own (`regions`)
@@ -33305,7 +33270,6 @@ struct comm_traits {
   bool draws_peers = false;      ///< who was not drawn for the next exchange rests until then (`trains`)
   bool divides_batches = false;  ///< its peers share each batch out by what they told each other (`part_of_batch`)
   bool talks_between = false;    ///< its peers answer each other between two exchanges, too (`meanwhile`)
-  bool by_segment = false;       ///< a peer may have one for each range of blocks that it exchanges (`another`)
   bool takes_turns = false;      ///< its exchanges can be under one record with another policy's (comm::stacked)
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
@@ -33320,9 +33284,8 @@ struct parallel_traits {
   bool gathers_together = false;  ///< all peers know alike how many samples of gradients they gather, and step together
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
-  bool rows_by_block = false;     ///< but each block is exchanged by itself, by its holders, where the policy can do that
+  bool rows_in_parts = false;     ///< but ranges of them are exchanged one by one, where the policy can do that
   bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
-  bool has_segments = false;      ///< gradients of these are exchanged range by range, among those who compute it
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -33519,9 +33482,9 @@ concept MovesWithBlocks = requires(P& p, Context& ctx, std::span<const parameter
   { p.row_waits() } -> std::same_as<std::optional<bool>>;
 };
 
-/// With comm_traits::by_segment. `another`: one like it that has not begun, for other blocks.
+/// Of gradients, with comm_traits::rows_in_parts. `another`: one like it that has not begun, for other blocks.
 template <class P>
-concept BySegment = requires(const P& p) {
+concept InParts = requires(const P& p) {
   { p.another() } -> std::same_as<P>;
 };
 
@@ -33551,8 +33514,8 @@ struct hooks_of_traits {
   static constexpr bool trains_paths = !t.trains_paths || TrainsPaths<P>;
   static constexpr bool in_regions = !t.in_regions || InRegions<P>;
   static constexpr bool moves_with_blocks = !t.moves_with_blocks || MovesWithBlocks<P>;
-  static constexpr bool by_segment = !t.by_segment || BySegment<P>;
-  static constexpr bool all = by_segment && elastic && looks_ahead && replays && draws_peers && divides_batches &&
+  static constexpr bool in_parts = !t.rows_in_parts || !t.exchanges_gradients || InParts<P>;
+  static constexpr bool all = in_parts && elastic && looks_ahead && replays && draws_peers && divides_batches &&
                               talks_between && takes_turns && trains_paths && in_regions && moves_with_blocks;
 };
 
@@ -33592,8 +33555,9 @@ struct promised<P, true> {
   static_assert(has::moves_with_blocks,
                 "causeway-P11: the traits of this communication policy say `moves_with_blocks`, but it lacks "
                 "`block_rows`, `divide`, `memory`, `forget`, `exchanges_next` or `row_waits`. docs/reference/rules.md#p11");
-  static_assert(has::by_segment,
-                "causeway-P11: the traits of this communication policy say `by_segment`, but it lacks `another`. "
+  static_assert(has::in_parts,
+                "causeway-P11: the traits of this communication policy say `exchanges_gradients` and `rows_in_parts`, but "
+                "it lacks `another`. "
                 "docs/reference/rules.md#p11");
 };
 
@@ -34018,17 +33982,15 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
-/// Whether a peer may have several, for gradients of some blocks each. Gaps: those that are gathered, or taken ahead.
-constexpr bool by_segment(round_mix m, bool keeps_factors) {
-  return m.before_inner_step && moves_with_blocks(m, keeps_factors) && !m.accumulates && !m.tells && !by_path(m);
-}
-
-/// And whether each block can be a row of its own, exchanged among its holders, where these hold different blocks: all
-/// parameters at once, by pseudo-gradients of which all that is kept is kept for each parameter, or is a row's residual.
-constexpr bool rows_by_block(round_mix m, bool keeps_factors) {
-  const bool plain = m.single && m.anchored && !m.before_inner_step && !m.sends_anchor && !m.residual_in_parameters;
-  return moves_with_blocks(m, keeps_factors) && plain && m.everybody && m.always && m.waits_at_once && !m.own_is_fresh &&
-         !m.trigger_talks && !m.tells && !m.watches_movement && !m.meets;
+/// And whether rows can be of ranges of blocks, where those who exchange one hold different others. Gradients: unless they
+/// are gathered, or taken ahead (gaps). Local steps: all parameters at once, by pseudo-gradients of which all that is kept
+/// is kept for each parameter, or is a row's residual.
+constexpr bool rows_in_parts(round_mix m, bool keeps_factors) {
+  if (!moves_with_blocks(m, keeps_factors) || m.tells) return false;
+  if (m.before_inner_step) return !m.accumulates && !by_path(m);
+  const bool plain = m.single && m.anchored && !m.sends_anchor && !m.residual_in_parameters;
+  return plain && m.everybody && m.always && m.waits_at_once && !m.own_is_fresh && !m.trigger_talks &&
+         !m.watches_movement && !m.meets;
 }
 
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
@@ -35319,7 +35281,6 @@ class by_site {
   explicit by_site(by_site_options options = {}, Across across = Across{}, std::shared_ptr<collective::site> close = {})
       : options_{std::move(options)}, across_{std::move(across)}, close_{std::move(close)} {}
 
-  [[nodiscard]] Across& across() noexcept { return across_; }
   /// The peers of this site, after `start`.
   [[nodiscard]] const std::vector<net::peer_index>& members() const noexcept { return options_.sites[site_]; }
 
@@ -35511,8 +35472,8 @@ class every_step {
                                       .exchanges_gradients = true,
                                       .sums_gradients = std::is_same_v<Codec, compress::none>,
                                       .moves_with_blocks = !std::is_same_v<Codec, compress::none>,
-                                      .replays = true,
-                                      .by_segment = !std::is_same_v<Codec, compress::none>};
+                                      .rows_in_parts = !std::is_same_v<Codec, compress::none>,
+                                      .replays = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -37256,7 +37217,7 @@ struct round_core {
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
-  static constexpr bool exchanges_segments = rules::by_segment(laws::mix, keeps_factors) && !looks_ahead;
+  static constexpr bool rows_in_parts = rules::rows_in_parts(laws::mix, keeps_factors) && !looks_ahead;
   static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
@@ -38148,7 +38109,7 @@ class rounds : round_rules<Axes...> {
                                       .rounds_over_stages = !laws::mix.meets,
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
-                                      .rows_by_block = rules::rows_by_block(laws::mix, core_type::keeps_factors),
+                                      .rows_in_parts = core_type::rows_in_parts,
                                       .own_parameters = laws::own_parameters,
                                       .trains_paths = core_type::by_path,
                                       .gathers_samples = accumulates,
@@ -38156,7 +38117,6 @@ class rounds : round_rules<Axes...> {
                                       .looks_ahead = core_type::looks_ahead,
                                       .draws_peers = core_type::draws_peers,
                                       .divides_batches = laws::mix.tells && !laws::mix.meets,
-                                      .by_segment = core_type::exchanges_segments,
                                       .takes_turns = rules::takes_turns(laws::mix),
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
@@ -38339,7 +38299,7 @@ class rounds : round_rules<Axes...> {
   /// Whether an exchange comes after the step under way, but for the run's last.
   [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
 
-  [[nodiscard]] rounds another() const requires(traits.by_segment) { return rounds{core_.axes()}; }  ///< as it was given
+  [[nodiscard]] rounds another() const requires(traits.rows_in_parts) { return rounds{core_.axes()}; }  ///< as it was given
   [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
@@ -39198,10 +39158,11 @@ using executor_of = typename executor<Parallel, Comm, Fault>::type;
 
 namespace detail {
 
-/// Whether a peer has one `Policy` for each range of blocks that it exchanges.
+/// Whether a peer has one `Policy` for each range of blocks whose gradients it exchanges.
 template <class Policy, class Parallel>
 concept InSegments = requires {
-  requires Policy::traits.by_segment&& Parallel::traits.cut_apart&& Parallel::traits.has_segments;
+  requires Policy::traits.rows_in_parts&& Policy::traits.exchanges_gradients;
+  requires Parallel::traits.rows_in_parts&& Parallel::traits.shares_gradient;
 };
 
 /// What a trainer has in the place of `Policy`.
@@ -39376,8 +39337,7 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
 /// A mean of rows is of the same parameters in each: where peers have other blocks, there is a row for each range of them.
 /// And a gradient is of one loss only if its micro-batch met one replica's parameters.
 constexpr bool c8(comm_traits c, parallel_traits p) {
-  const bool in_parts = (p.has_segments && c.by_segment) || (p.rows_by_block && c.rows_by_block);
-  return (!p.cut_apart || c.sums_gradients || in_parts) && !p.detours;
+  return (!p.cut_apart || c.sums_gradients || (p.rows_in_parts && c.rows_in_parts)) && !p.detours;
 }
 
 }  // namespace rules
@@ -39426,8 +39386,8 @@ struct compatible {
       "take detours through pipelines whose replicas step alone, and have other parameters. Use "
       "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
       "reroute, or comm::every_step; of other policies with redundant, redundant_forward and templates those that "
-      "exchange gradients of every step, and with redundant and templates comm::rounds of pseudo-gradients, "
-      "whole. docs/reference/rules.md#c8");
+      "exchange gradients of every step, and in parallel::pipeline comm::rounds of pseudo-gradients, whole. "
+      "docs/reference/rules.md#c8");
 };
 
 struct unchecked {};
@@ -39470,7 +39430,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
   std::vector<net::peer_index> order(peers);
   std::iota(order.begin(), order.end(), 0U);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  shuffle(order, draw);
   for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
     if (order[i] == self) return order[i + 1];
     if (order[i + 1] == self) return order[i];
@@ -39990,11 +39950,15 @@ struct block_holders {
   time_point deadline = no_deadline;
 };
 
-/// What the communication policy keeps from round to round.
+/// What the communication policy keeps from round to round, and does for who has a part of the model. The group sets
+/// `alike`, `begin_anew`, and what is as shared_state's.
 struct exchange_state {
-  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
-  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  std::vector<std::span<std::byte>> alike{};  ///< equal on all peers, whatever blocks they hold
+  /// For each parameter, the shared parameters first, in one piece; where the pieces lie changes with `divide`. None: it
+  /// cannot be divided.
+  std::function<std::vector<parameter_row>()> rows{};
+  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
   /// segment of that number, where this peer has several.
   std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
@@ -40004,13 +39968,16 @@ struct exchange_state {
   std::function<result<void>(std::span<const nn::block_range>)> take_segments{};
   /// Exchanges the segment of that number, while the one before it is about to end.
   std::function<result<void>(std::size_t segment)> exchange_segment{};
-  std::function<bool()> exchanges_next{};                                                ///< after the step under way
-  std::function<std::optional<bool>()> row_waits{};                                      ///< as shared_state's
-  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};  ///< likewise
+  std::function<bool()> exchanges_next{};  ///< after the step under way
+  /// Results are a round late: whether a row waits for the next exchange.
+  std::function<std::optional<bool>()> row_waits{};
+  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
+  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
   std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
-  std::function<result<void>(const block_holders&)> meet_holders{};  ///< as shared_state's
-  std::uint64_t round_samples = 0;                                   ///< as shared_state's
-  bool by_pace = false;                                              ///< likewise
+  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
+  std::function<result<void>(const block_holders&)> meet_holders{};
+  std::uint64_t round_samples = 0;  ///< as shared_state's
+  bool by_pace = false;             ///< likewise
   /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
   /// same.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
@@ -40053,9 +40020,9 @@ class step_group {
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
 
-// ---- causeway/train/elastic_group.hpp ----
-#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+// ---- causeway/train/run_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_RUN_GROUP_HPP
+#define CAUSEWAY_TRAIN_RUN_GROUP_HPP
 
 // Who is there, as the context asks it: a membership that changes during a run (train/member.hpp, over net::fabric), or a
 // fixed set of peers (train/fixed_group.hpp).
@@ -40080,30 +40047,7 @@ struct shared_state {
   bool by_pace = false;  ///< they come when the quickest has done enough
   /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
-  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
-  /// with `divide`. None: it cannot be divided.
-  std::function<std::vector<parameter_row>()> rows{};
-  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
-  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it. Of the
-  /// segment of that number, where there are several.
-  std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
-  std::function<result<void>(std::size_t segment)> forget{};
-  std::function<result<void>(std::span<const nn::block_range>)> take_segments{};  ///< as exchange_state's
-  std::function<result<void>(std::size_t segment)> exchange_segment{};            ///< likewise
-  /// Where they may: whether an exchange comes after the step under way.
-  std::function<bool()> exchanges_next{};
-  std::function<std::vector<std::size_t>(const std::vector<double>&)> parts_for{};  ///< as exchange_state's
-  std::uint32_t paths = 0;        ///< as exchange_state's; of a swarm, through modules: each peer of a stage has one
-  std::uint32_t batch_parts = 0;  ///< as exchange_state's
-  std::function<bool(std::optional<std::uint32_t>)> follow{};
-  std::function<void(std::uint32_t, std::span<float>)> parameters_of{};
-  /// Results are a round late: whether a row waits for the next exchange.
-  std::function<std::optional<bool>()> row_waits{};
-  /// Gradients, by the pass, at the parameters that they are to be of. None: those that are there.
-  std::function<result<double>(const std::function<result<double>()>& pass)> compute{};
-  /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
-  std::function<result<void>(const parallel::block_holders& who)> meet_holders{};
+  parallel::exchange_state exchange{};  ///< what the policy keeps, and does for who has a part of the model
   /// Of a policy whose peers answer each other: called on the trainer's thread while it waits in a step for other stages.
   std::function<void()> meanwhile{};
   /// Once this peer is in, a round begins only after it has done its part, or others instead: so it never waits for one to
@@ -40115,20 +40059,20 @@ struct shared_state {
 
 /// What a policy of paths, or regions, does where its group says who is on which.
 template <class Comm, class Context>
-void follow_with(shared_state& state, Comm& comm, Context& ctx) {
+void follow_with(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.follow = [&comm, &ctx](std::optional<std::uint32_t> path) { return comm.follow(ctx, path); };
   state.parameters_of = [&comm](std::uint32_t path, std::span<float> to) { comm.parameters_of(path, to); };
 }
 /// And one with comm_traits::trains_paths.
 template <class Comm, class Context>
-void share_paths(shared_state& state, Comm& comm, Context& ctx) {
+void share_paths(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.paths = state.batch_parts = static_cast<std::uint32_t>(comm.paths());
   follow_with(state, comm, ctx);
 }
 
 /// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
 template <class Comm, class Context>
-void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
+void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.rows = [&comm] { return comm.block_rows(); };
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
   state.memory = [&comm](std::size_t) { return comm.memory(); };
@@ -40186,9 +40130,9 @@ struct round_entry {
 };
 
 /// Thread safety: all calls from the trainer's thread.
-class elastic_group {
+class run_group {
  public:
-  virtual ~elastic_group() = default;
+  virtual ~run_group() = default;
 
   /// A number that stays the same for this peer across restarts.
   [[nodiscard]] virtual std::uint64_t identity() const = 0;
@@ -40224,7 +40168,7 @@ class elastic_group {
   [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
   /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
   [[nodiscard]] virtual bool run_ends() const { return false; }
-  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
+  /// Whether a peer's part of the model may change, with what the policy keeps for it (parallel::exchange_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
   /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
   [[nodiscard]] virtual bool rows_by_block() const { return false; }
@@ -40297,8 +40241,7 @@ class opened_group {
  public:
   opened_group() = default;
   /// `holders`: of the group, among those that go with this object; without it.
-  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
-      : group_{std::move(group)}, holders_{holders + 1} {}
+  explicit opened_group(std::shared_ptr<run_group> group, long holders) : group_{std::move(group)}, holders_{holders + 1} {}
   opened_group(opened_group&&) noexcept = default;
   opened_group& operator=(opened_group&& other) noexcept {
     std::swap(group_, other.group_);
@@ -40310,13 +40253,13 @@ class opened_group {
   }
 
  private:
-  std::shared_ptr<elastic_group> group_;
+  std::shared_ptr<run_group> group_;
   long holders_ = 0;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
 
-#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+#endif  // CAUSEWAY_TRAIN_RUN_GROUP_HPP
 
 // ---- causeway/train/environment.hpp ----
 #ifndef CAUSEWAY_TRAIN_ENVIRONMENT_HPP
@@ -40335,7 +40278,7 @@ struct environment {
   log_sink log{};
   collective::collective_options exchange{};
   /// Peers that come and go, for fault::quorum; `transport` is not used then. train/member.hpp makes one.
-  std::shared_ptr<elastic_group> group{};
+  std::shared_ptr<run_group> group{};
 };
 
 struct trainer_options {
@@ -40358,8 +40301,8 @@ struct trainer_options {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
-/// Not copied or moved: transports refer to each other. Threading: as elastic_group.
-class fixed_group final : public elastic_group {
+/// Not copied or moved: transports refer to each other. Threading: as run_group.
+class fixed_group final : public run_group {
  public:
   /// `deadline`: of each exchange, on the transport's clock.
   CAUSEWAY_DECL fixed_group(net::any_transport world, time_point deadline);
@@ -40533,7 +40476,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 class round_attendance {
  public:
-  explicit round_attendance(elastic_group& group) : group_{&group} { look(); }
+  explicit round_attendance(run_group& group) : group_{&group} { look(); }
 
   /// Before anything was entered: what there is to see of the group, which may be another one than before.
   void look() { entry_ = group_->view(); }
@@ -40554,7 +40497,8 @@ class round_attendance {
   CAUSEWAY_DECL result<void> enter();
   /// The exchange is of so many, and over with the last.
   void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
-  /// `counts`: how many peers each value came from, where that matters. `where`: see elastic_group::received.
+  [[nodiscard]] bool has_parts() const noexcept { return parts_ > 1; }
+  /// `counts`: how many peers each value came from, where that matters. `where`: see run_group::received.
   CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {},
                                        const std::vector<index_range>* where = nullptr);
   /// Another exchange of the attempt, while what one came to is given to `exchanged`: that one is over once this is.
@@ -40563,7 +40507,7 @@ class round_attendance {
   CAUSEWAY_DECL void take_known(std::span<float> row);
 
   /// The shared state is that of a round which is not decided on yet, or needs no decision. `hash`: see
-  /// elastic_group::made.
+  /// run_group::made.
   void is_candidate(const std::function<std::uint64_t(std::uint64_t)>& hash) {
     candidate_ = true;
     group_->made(hash);
@@ -40575,7 +40519,7 @@ class round_attendance {
   [[nodiscard]] bool gave_up() const noexcept { return gave_up_; }
 
  private:
-  elastic_group* group_;
+  run_group* group_;
   round_entry entry_;
   std::size_t known_at_ = 0;  // in its result
   contribution contribution_;
@@ -40688,11 +40632,12 @@ class mean_exchange {
     auto outcome = weighed_mean(ctx, codec, data, part, among);
     if (outcome && data.size() == ctx.parameters().size())
       outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
-    std::vector<float> kept = std::exchange(kept_, {});  // another exchange may come before this one is over
+    std::vector<float> kept = std::exchange(kept_, {});    // another exchange may come before this one is over
+    const bool stays = outcome && attendance.has_parts();  // of several rows the policy has what each came to still
     if (outcome) outcome = attendance.exchanged(data);
     std::swap(kept, kept_);
     if (outcome || !ctx.keeps_inputs()) return outcome;
-    std::copy(kept_.begin(), kept_.end(), data.begin());
+    if (!stays) std::copy(kept_.begin(), kept_.end(), data.begin());
     if (!is_refused(ctx, attendance, outcome.error())) return outcome;
     if (!collective::survives(codec, ctx.pool(), kept_)) return attendance.unusable(not_encodable);
     outcome.error().culprit = error::nobody;  // who says so is wrong, or spoilt it on its way
@@ -40968,8 +40913,8 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
     }
   }
   if constexpr (Comm::traits.talks_between) state.meanwhile = comm.meanwhile(ctx);
-  if constexpr (Comm::traits.trains_paths) share_paths(state, comm, ctx);
-  if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, ctx);
+  if constexpr (Comm::traits.trains_paths) share_paths(state.exchange, comm, ctx);
+  if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state.exchange, comm, ctx);
   return state;
 }
 
@@ -41250,7 +41195,7 @@ class training_context {
     fixed_->form(std::move(members));
     attendance_.look();
   }
-  [[nodiscard]] elastic_group& membership() noexcept { return env_.group ? *env_.group : *fixed_; }  ///< who is there
+  [[nodiscard]] run_group& membership() noexcept { return env_.group ? *env_.group : *fixed_; }  ///< who is there
   [[nodiscard]] stage_peers& stages() noexcept { return stages_; }  ///< of the model that this peer holds one of
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
@@ -41472,7 +41417,7 @@ class training_context {
     return {};
   }
 
-  [[nodiscard]] const elastic_group& group() const noexcept { return env_.group ? *env_.group : *fixed_; }
+  [[nodiscard]] const run_group& group() const noexcept { return env_.group ? *env_.group : *fixed_; }
 
   M model_;
   detail::inner_steps<Inner> inner_;

@@ -10,7 +10,6 @@
 #include <causeway/tensor/dtype.hpp>
 
 #include <algorithm>
-#include <barrier>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/thread_barrier.hpp"
+
 namespace causeway_test {
 
 class host_warp {
@@ -30,7 +31,7 @@ class host_warp {
   template <class T, int N>
   using values = causeway::cuda::lane_values<T, N, lanes>;
 
-  host_warp(int warp, std::barrier<>& gate) : warp_{warp}, gate_{&gate} {}
+  host_warp(int warp, thread_barrier& gate) : warp_{warp}, gate_{&gate} {}
 
   [[nodiscard]] int warp() const { return warp_; }
   void sync() { gate_->arrive_and_wait(); }
@@ -154,7 +155,7 @@ class host_warp {
   }
 
   int warp_;
-  std::barrier<>* gate_;
+  thread_barrier* gate_;
   std::vector<copying> batch_;
   std::deque<std::vector<copying>> batches_;
   std::size_t conflicts_ = 0, misplaced_ = 0;
@@ -175,7 +176,7 @@ warp_report run_blocks(const Body& body) {
   line nothing;
   std::fill(std::begin(nothing.at), std::end(nothing.at), causeway::bf16(std::numeric_limits<float>::quiet_NaN()));
   std::vector<line> memory((values + 63) / 64);
-  std::barrier gate{Body::warps};
+  thread_barrier gate{Body::warps};
   std::vector<warp_report> found(Body::warps);
   const auto one_warp = [&](int number) {
     host_warp w{number, gate};

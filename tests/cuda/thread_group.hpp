@@ -9,11 +9,12 @@
 
 #include <algorithm>
 #include <array>
-#include <barrier>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
 #include <vector>
+
+#include "cuda/thread_barrier.hpp"
 
 namespace causeway_test {
 
@@ -24,7 +25,7 @@ class thread_group {
   struct shared {
     explicit shared(int threads) : count{threads}, gate{threads} {}
     int count;
-    std::barrier<> gate;
+    thread_barrier gate;
     std::array<double, most> values{};
     std::array<float, 64> room{};
   };

@@ -23,7 +23,7 @@ using causeway_test::numbers;
 template <int Columns>
 struct one_warp {
   alignas(128) bf16 memory[2 * 32 * Columns] = {};
-  std::barrier<> gate{1};
+  causeway_test::thread_barrier gate{1};
   host_warp w{0, gate};
   shared_tile<Columns> first{memory}, second{memory + 32 * Columns};
 

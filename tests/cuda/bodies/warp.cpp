@@ -59,7 +59,7 @@ TEST_CASE("cuda warp: four matrices are loaded as rows, or transposed", "[cuda][
   for (int row = 0; row < 32; ++row) {
     for (int column = 0; column < 8; ++column) memory[row][column] = static_cast<std::uint16_t>(row * 8 + column);
   }
-  std::barrier gate{1};
+  causeway_test::thread_barrier gate{1};
   host_warp w{0, gate};
   cuda::fragment<host_warp> rows, columns;
   w.load(rows, [&](int lane) { return memory[lane]; });
@@ -79,7 +79,7 @@ TEST_CASE("cuda warp: four matrices are loaded as rows, or transposed", "[cuda][
 
 TEST_CASE("cuda warp: copies arrive at the wait for them, and what lies beyond is zero", "[cuda][fast]") {
   alignas(16) float from[8] = {1, 2, 3, 4, 5, 6, 7, 8}, to[8] = {9, 9, 9, 9, 9, 9, 9, 9};
-  std::barrier gate{1};
+  causeway_test::thread_barrier gate{1};
   host_warp w{0, gate};
   w.copy<16>(to, from, true);
   w.commit();

@@ -14210,6 +14210,8 @@ struct replica {
   std::uint32_t micro_batches = 0;      ///< its share of the global batch
   bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
 
+  /// Those who have an assignment, in that order.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> assigned() const;
   friend bool operator==(const replica&, const replica&) = default;
 };
 
@@ -14318,12 +14320,19 @@ CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
   return sum;
 }
 
+CAUSEWAY_DECL std::vector<std::uint64_t> replica::assigned() const {
+  std::vector<std::uint64_t> all;
+  for (const assignment& s : assignments) {
+    if (s.peer != nobody) all.push_back(s.peer);
+  }
+  return all;
+}
+
 CAUSEWAY_DECL std::vector<std::uint64_t> layout::assigned() const {
   std::vector<std::uint64_t> all;
   for (const replica& r : replicas) {
-    for (const assignment& s : r.assignments) {
-      if (s.peer != nobody) all.push_back(s.peer);
-    }
+    const auto here = r.assigned();
+    all.insert(all.end(), here.begin(), here.end());
   }
   return all;
 }
@@ -28792,9 +28801,8 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
 }
 
 CAUSEWAY_DECL std::uint64_t computer_of(const stage::replica& r, std::int64_t block) {
-  for (const stage::assignment& s : r.assignments) {
-    if (s.peer != stage::nobody && s.computes.first <= block && block < s.computes.last) return s.peer;
-  }
+  const std::size_t rank = detail::rank_of(r, block);
+  if (rank < r.assignments.size() && r.assignments[rank].peer != stage::nobody) return r.assignments[rank].peer;
   const auto others = stage::layout{{r}}.holders(block);
   return others.empty() ? stage::nobody : others.front();
 }
@@ -28819,9 +28827,8 @@ CAUSEWAY_DECL row_shares all_holders(const stage::layout& l) {
   const auto firsts = computers_of(l, 0);
   auto share = firsts.shares.begin();  // of each replica that somebody is in
   for (const stage::replica& r : l.replicas) {
-    for (const stage::assignment& s : r.assignments) {
-      if (s.peer == stage::nobody) continue;
-      all.peers.push_back(s.peer);
+    for (const std::uint64_t peer : r.assigned()) {
+      all.peers.push_back(peer);
       all.shares.push_back(*share);
     }
     if (!r.assignments.empty()) ++share;
@@ -31961,10 +31968,7 @@ class resumable_step {
   template <class Context>
   using step_of = step_snapshot<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
 
-  // The peers of a pipeline that are there.
-  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
-
-  // How far the pipeline is, and who does the rest; owners are places in `present`.
+  // How far the pipeline is, and who does the rest; owners are places in `assigned()`.
   CAUSEWAY_DECL [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r,
                                                                    const step_exchange& exchange) const;
 
@@ -32002,7 +32006,7 @@ class resumable_step {
     std::vector<nn::block_range> stages;
     for (const stage::assignment& s : mine.assignments) stages.push_back(s.computes);
     std::vector<net::peer_index> peers;
-    for (const std::uint64_t id : present(mine)) peers.push_back(exchange.index_of.at(id));
+    for (const std::uint64_t id : mine.assigned()) peers.push_back(exchange.index_of.at(id));
     collective::group_view view{exchange.transport, std::move(peers)};
     // All stages on one rank, for the mailbox: an operation's chunk is its stage.
     const plan::schedule all{1, static_cast<std::uint32_t>(step.stages), micro_batches, true, {order}};
@@ -32058,18 +32062,10 @@ CAUSEWAY_DECL result<void> resumable_step::resume(const step_exchange& exchange,
   return {};
 }
 
-CAUSEWAY_DECL std::vector<std::uint64_t> resumable_step::present(const stage::replica& r) {
-  std::vector<std::uint64_t> peers;
-  for (const stage::assignment& s : r.assignments) {
-    if (s.peer != stage::nobody) peers.push_back(s.peer);
-  }
-  return peers;
-}
-
 CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::replica& r,
                                                                    const step_exchange& exchange) const {
   const std::size_t stages = r.assignments.size();
-  const auto peers = present(r);
+  const auto peers = r.assigned();
   plan::step_progress p;
   for (std::size_t s = 0; s < stages; ++s) {
     const bool lost = r.assignments[s].peer == stage::nobody;
@@ -32164,9 +32160,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// The peers of this peer's replica that are there, in the order of the model.
 inline collective::group_view mates_of(const pipeline_peer& peer) {
   std::vector<net::peer_index> peers;
-  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments) {
-    if (s.peer != stage::nobody) peers.push_back(peer.index_of.at(s.peer));
-  }
+  for (const std::uint64_t id : peer.layout.replicas[peer.place.replica].assigned()) peers.push_back(peer.index_of.at(id));
   return collective::group_view{*peer.attempt.transport, std::move(peers)};
 }
 
@@ -32272,9 +32266,7 @@ class kept_replica_step {
   // As mates_of numbers them.
   static std::map<std::uint64_t, net::peer_index> places_in(const stage::replica& r) {
     std::map<std::uint64_t, net::peer_index> places;
-    for (const stage::assignment& s : r.assignments) {
-      if (s.peer != stage::nobody) places.emplace(s.peer, static_cast<net::peer_index>(places.size()));
-    }
+    for (const std::uint64_t id : r.assigned()) places.emplace(id, static_cast<net::peer_index>(places.size()));
     return places;
   }
 
@@ -32606,16 +32598,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Those of a replica that hold a block, as the transport numbers them; and the place of the one that computes it.
 inline std::pair<std::vector<net::peer_index>, net::peer_index> copies_of(const pipeline_peer& peer, std::int64_t block) {
-  std::vector<net::peer_index> peers;
-  net::peer_index source = 0;
   const stage::replica& replica = peer.layout.replicas[peer.place.replica];
-  const std::uint64_t computes = computer_of(replica, block);
-  for (const stage::assignment& s : replica.assignments) {
-    if (s.peer == stage::nobody || !s.holds(block)) continue;
-    if (s.peer == computes) source = static_cast<net::peer_index>(peers.size());
-    peers.push_back(peer.index_of.at(s.peer));
-  }
-  return {std::move(peers), source};
+  const auto holders = stage::layout{{replica}}.holders(block);
+  std::vector<net::peer_index> peers;
+  for (const std::uint64_t id : holders) peers.push_back(peer.index_of.at(id));
+  const auto source = std::find(holders.begin(), holders.end(), computer_of(replica, block)) - holders.begin();
+  return {std::move(peers), static_cast<net::peer_index>(source)};
 }
 
 /// values ← what the peers of this peer's replica have there that compute each block, at those who hold it besides.

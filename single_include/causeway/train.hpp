@@ -39576,6 +39576,8 @@ struct replica {
   std::uint32_t micro_batches = 0;      ///< its share of the global batch
   bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
 
+  /// Those who have an assignment, in that order.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> assigned() const;
   friend bool operator==(const replica&, const replica&) = default;
 };
 
@@ -39684,12 +39686,19 @@ CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
   return sum;
 }
 
+CAUSEWAY_DECL std::vector<std::uint64_t> replica::assigned() const {
+  std::vector<std::uint64_t> all;
+  for (const assignment& s : assignments) {
+    if (s.peer != nobody) all.push_back(s.peer);
+  }
+  return all;
+}
+
 CAUSEWAY_DECL std::vector<std::uint64_t> layout::assigned() const {
   std::vector<std::uint64_t> all;
   for (const replica& r : replicas) {
-    for (const assignment& s : r.assignments) {
-      if (s.peer != nobody) all.push_back(s.peer);
-    }
+    const auto here = r.assigned();
+    all.insert(all.end(), here.begin(), here.end());
   }
   return all;
 }

@@ -40,6 +40,8 @@ struct replica {
   std::uint32_t micro_batches = 0;      ///< its share of the global batch
   bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
 
+  /// Those who have an assignment, in that order.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> assigned() const;
   friend bool operator==(const replica&, const replica&) = default;
 };
 

@@ -57,9 +57,7 @@ class kept_replica_step {
   // As mates_of numbers them.
   static std::map<std::uint64_t, net::peer_index> places_in(const stage::replica& r) {
     std::map<std::uint64_t, net::peer_index> places;
-    for (const stage::assignment& s : r.assignments) {
-      if (s.peer != stage::nobody) places.emplace(s.peer, static_cast<net::peer_index>(places.size()));
-    }
+    for (const std::uint64_t id : r.assigned()) places.emplace(id, static_cast<net::peer_index>(places.size()));
     return places;
   }
 

@@ -28,9 +28,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// The peers of this peer's replica that are there, in the order of the model.
 inline collective::group_view mates_of(const pipeline_peer& peer) {
   std::vector<net::peer_index> peers;
-  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments) {
-    if (s.peer != stage::nobody) peers.push_back(peer.index_of.at(s.peer));
-  }
+  for (const std::uint64_t id : peer.layout.replicas[peer.place.replica].assigned()) peers.push_back(peer.index_of.at(id));
   return collective::group_view{*peer.attempt.transport, std::move(peers)};
 }
 

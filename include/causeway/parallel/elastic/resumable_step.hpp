@@ -113,10 +113,7 @@ class resumable_step {
   template <class Context>
   using step_of = step_snapshot<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
 
-  // The peers of a pipeline that are there.
-  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
-
-  // How far the pipeline is, and who does the rest; owners are places in `present`.
+  // How far the pipeline is, and who does the rest; owners are places in `assigned()`.
   CAUSEWAY_DECL [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r,
                                                                    const step_exchange& exchange) const;
 
@@ -154,7 +151,7 @@ class resumable_step {
     std::vector<nn::block_range> stages;
     for (const stage::assignment& s : mine.assignments) stages.push_back(s.computes);
     std::vector<net::peer_index> peers;
-    for (const std::uint64_t id : present(mine)) peers.push_back(exchange.index_of.at(id));
+    for (const std::uint64_t id : mine.assigned()) peers.push_back(exchange.index_of.at(id));
     collective::group_view view{exchange.transport, std::move(peers)};
     // All stages on one rank, for the mailbox: an operation's chunk is its stage.
     const plan::schedule all{1, static_cast<std::uint32_t>(step.stages), micro_batches, true, {order}};

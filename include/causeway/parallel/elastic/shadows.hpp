@@ -26,16 +26,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Those of a replica that hold a block, as the transport numbers them; and the place of the one that computes it.
 inline std::pair<std::vector<net::peer_index>, net::peer_index> copies_of(const pipeline_peer& peer, std::int64_t block) {
-  std::vector<net::peer_index> peers;
-  net::peer_index source = 0;
   const stage::replica& replica = peer.layout.replicas[peer.place.replica];
-  const std::uint64_t computes = computer_of(replica, block);
-  for (const stage::assignment& s : replica.assignments) {
-    if (s.peer == stage::nobody || !s.holds(block)) continue;
-    if (s.peer == computes) source = static_cast<net::peer_index>(peers.size());
-    peers.push_back(peer.index_of.at(s.peer));
-  }
-  return {std::move(peers), source};
+  const auto holders = stage::layout{{replica}}.holders(block);
+  std::vector<net::peer_index> peers;
+  for (const std::uint64_t id : holders) peers.push_back(peer.index_of.at(id));
+  const auto source = std::find(holders.begin(), holders.end(), computer_of(replica, block)) - holders.begin();
+  return {std::move(peers), static_cast<net::peer_index>(source)};
 }
 
 /// values ← what the peers of this peer's replica have there that compute each block, at those who hold it besides.

@@ -165,9 +165,8 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
 }
 
 CAUSEWAY_DECL std::uint64_t computer_of(const stage::replica& r, std::int64_t block) {
-  for (const stage::assignment& s : r.assignments) {
-    if (s.peer != stage::nobody && s.computes.first <= block && block < s.computes.last) return s.peer;
-  }
+  const std::size_t rank = detail::rank_of(r, block);
+  if (rank < r.assignments.size() && r.assignments[rank].peer != stage::nobody) return r.assignments[rank].peer;
   const auto others = stage::layout{{r}}.holders(block);
   return others.empty() ? stage::nobody : others.front();
 }
@@ -192,9 +191,8 @@ CAUSEWAY_DECL row_shares all_holders(const stage::layout& l) {
   const auto firsts = computers_of(l, 0);
   auto share = firsts.shares.begin();  // of each replica that somebody is in
   for (const stage::replica& r : l.replicas) {
-    for (const stage::assignment& s : r.assignments) {
-      if (s.peer == stage::nobody) continue;
-      all.peers.push_back(s.peer);
+    for (const std::uint64_t peer : r.assigned()) {
+      all.peers.push_back(peer);
       all.shares.push_back(*share);
     }
     if (!r.assignments.empty()) ++share;

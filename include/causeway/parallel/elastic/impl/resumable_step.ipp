@@ -32,18 +32,10 @@ CAUSEWAY_DECL result<void> resumable_step::resume(const step_exchange& exchange,
   return {};
 }
 
-CAUSEWAY_DECL std::vector<std::uint64_t> resumable_step::present(const stage::replica& r) {
-  std::vector<std::uint64_t> peers;
-  for (const stage::assignment& s : r.assignments) {
-    if (s.peer != stage::nobody) peers.push_back(s.peer);
-  }
-  return peers;
-}
-
 CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::replica& r,
                                                                    const step_exchange& exchange) const {
   const std::size_t stages = r.assignments.size();
-  const auto peers = present(r);
+  const auto peers = r.assigned();
   plan::step_progress p;
   for (std::size_t s = 0; s < stages; ++s) {
     const bool lost = r.assignments[s].peer == stage::nobody;

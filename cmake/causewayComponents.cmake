@@ -5,7 +5,7 @@
 #   causeway_find_component(asio)    causeway::asio     net/asio_transport.hpp
 #   causeway_find_component(cereal)  causeway::cereal   io/cereal_archive.hpp
 #   causeway_find_component(json)    causeway::json     formats/*.hpp; adds them to causeway.hpp
-#   causeway_find_component(onednn)  causeway::onednn   kernels/onednn_gemm.hpp; makes oneDNN the default matrix product
+#   causeway_find_component(onednn)  causeway::onednn   kernels/onednn_gemm.hpp
 #   causeway_find_component(blas)    causeway::blas     kernels/cblas_gemm.hpp
 #   causeway_find_component(mpi)     causeway::mpi      net/mpi_*.hpp and collective/mpi_*.hpp: of Open MPI or MPICH, whichever
 #                                    find_package(MPI) takes; MPI_EXECUTABLE_SUFFIX=.mpich chooses where both are installed
@@ -215,20 +215,6 @@ function(causeway_find_compiled)
     target_compile_definitions(causeway_compiled_mpi PRIVATE CAUSEWAY_COMPILED)
     target_link_libraries(causeway_compiled_mpi PRIVATE causeway::mpi)
     target_sources(causeway_compiled PRIVATE $<TARGET_OBJECTS:causeway_compiled_mpi>)
-  endif()
-
-  # With oneDNN everyday models are other types. Only who links causeway::onednn takes this object out of the library.
-  causeway_find_component(onednn)
-  if(TARGET causeway::onednn AND NOT "onednn" IN_LIST left_out)
-    set(source "${CMAKE_CURRENT_BINARY_DIR}/causeway_compiled/models_onednn.cpp")
-    string(CONCAT text "#include <causeway/nn/gpt.hpp>\n#include <causeway/nn/llama.hpp>\n\n"
-                       "template class causeway::nn::language_model<causeway::nn::gpt_family>;\n"
-                       "template class causeway::nn::language_model<causeway::nn::llama_family>;\n")
-    file(CONFIGURE OUTPUT "${source}" CONTENT "${text}")
-    add_library(causeway_compiled_onednn OBJECT EXCLUDE_FROM_ALL "${source}")
-    target_compile_definitions(causeway_compiled_onednn PRIVATE CAUSEWAY_COMPILED)
-    target_link_libraries(causeway_compiled_onednn PRIVATE causeway::onednn)
-    target_sources(causeway_compiled PRIVATE $<TARGET_OBJECTS:causeway_compiled_onednn>)
   endif()
 endfunction()
 

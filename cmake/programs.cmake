@@ -35,7 +35,7 @@ function(causeway_compile_options target)
 endfunction()
 
 if(CAUSEWAY_USE_COMPILED)
-  foreach(target IN ITEMS causeway_compiled causeway_compiled_onednn causeway_compiled_mpi)
+  foreach(target IN ITEMS causeway_compiled causeway_compiled_mpi)
     if(TARGET ${target})
       causeway_compile_options(${target})
       target_compile_options(${target} PRIVATE ${CAUSEWAY_COMPILED_OPTIONS})

@@ -56,7 +56,7 @@ TESTED_THROUGH = [
     (r"nn/model_engine\.hpp", "tests/nn/held_part.cpp"),
     (r"kernels/attention_\w+\.hpp", "tests/kernels/attention.cpp"),
     (r"kernels/packed_gemm_\w+\.hpp", "tests/kernels/packed_gemm.cpp"),
-    (r"kernels/(gemm|default_gemm)\.hpp", "tests/kernels/packed_gemm.cpp"),
+    (r"kernels/gemm\.hpp", "tests/kernels/packed_gemm.cpp"),
     (r"kernels/openmp_guard\.hpp", "tests/kernels/onednn_gemm.cpp"),
     (r"kernels/(targets|cpu_features)\.hpp", "tests/kernels/simd_math.cpp"),
     (r"collective/(butterfly|channels|encoding|flight|options|refusal|ring|sum)\.hpp", "tests/collective/all_reduce.cpp"),

@@ -144,7 +144,6 @@
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/cross_entropy.hpp>
 #include <causeway/kernels/decode.hpp>
-#include <causeway/kernels/default_gemm.hpp>
 #include <causeway/kernels/dropout.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/embedding.hpp>

@@ -35,7 +35,7 @@ TEST_CASE("outer: any optimizer with a rate; copies have options but no state", 
 namespace {
 
 /// Products of matrices, by somebody who is known.
-struct named_gemm : kernels::default_gemm {
+struct named_gemm : kernels::packed_gemm {
   int label = 0;
 };
 

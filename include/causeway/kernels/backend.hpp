@@ -14,12 +14,12 @@
 #include <causeway/kernels/bf16_kernels.hpp>
 #include <causeway/kernels/convert.hpp>
 #include <causeway/kernels/cross_entropy.hpp>
-#include <causeway/kernels/default_gemm.hpp>
 #include <causeway/kernels/dropout.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/embedding.hpp>
 #include <causeway/kernels/gemm.hpp>
 #include <causeway/kernels/norm.hpp>
+#include <causeway/kernels/packed_gemm.hpp>
 #include <causeway/kernels/reduce.hpp>
 #include <causeway/kernels/rotary.hpp>
 #include <causeway/tensor/buffer.hpp>
@@ -36,7 +36,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 /// Threads, scratch memory and a matrix product of a processor. For one calling thread at a time. The operations are those
 /// of the headers of this folder, which say what they compute and what they cost.
-template <class GemmType = default_gemm>
+template <class GemmType = packed_gemm>
   requires Gemm<GemmType>
 class basic_cpu_backend {
  public:

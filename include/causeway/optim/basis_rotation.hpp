@@ -9,11 +9,11 @@
 
 #include <causeway/core/concepts.hpp>
 #include <causeway/core/thread_pool.hpp>
-#include <causeway/kernels/default_gemm.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/gemm.hpp>
 #include <causeway/kernels/low_rank.hpp>
 #include <causeway/kernels/optimizer.hpp>
+#include <causeway/kernels/packed_gemm.hpp>
 #include <causeway/kernels/singular_vectors.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/clip.hpp>
@@ -61,7 +61,7 @@ struct basis_rotation_options {
 /// one thread; in the first step kernels::singular_vectors. Keeps 8 bytes a parameter and 8·(rows² + columns²) a matrix
 /// (half of that with `first_order`); the working memory is three times the largest matrix and the square of its longer
 /// side. With `shorter_side` the longer side's terms go.
-template <kernels::Gemm Gemm = kernels::default_gemm>
+template <kernels::Gemm Gemm = kernels::packed_gemm>
   requires DefaultInitializable<Gemm> && Movable<Gemm>
 class basis_rotation {
  public:

@@ -8,11 +8,11 @@
 
 #include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/kernels/default_gemm.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/gemm.hpp>
 #include <causeway/kernels/newton_schulz.hpp>
 #include <causeway/kernels/optimizer.hpp>
+#include <causeway/kernels/packed_gemm.hpp>
 #include <causeway/kernels/reduce.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/optimizer.hpp>
@@ -53,7 +53,7 @@ inline std::int64_t muon_second_moments(std::span<const parameter_segment> segme
 /// A = X·Xt, X = 3.4445·X + (-4.7750·A + 2.0315·A²)·X, on the smaller side; W -= lr·(sqrt(max(1, rows/columns))·X + wd·W),
 /// Keller Jordan's scaling, in f32. Costs about 4·iterations·rows·columns·min(rows, columns) multiply-adds a step and
 /// keeps 4 bytes a matrix parameter, 8 for others; the working memory is twice the largest matrix and twice its square.
-template <kernels::Gemm Gemm = kernels::default_gemm>
+template <kernels::Gemm Gemm = kernels::packed_gemm>
   requires DefaultInitializable<Gemm> && Movable<Gemm>
 class muon {
  public:

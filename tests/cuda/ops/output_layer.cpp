@@ -2,7 +2,7 @@
 #include <causeway/cuda/ops/output_layer.hpp>
 
 #include <causeway/kernels/cross_entropy.hpp>
-#include <causeway/kernels/default_gemm.hpp>
+#include <causeway/kernels/packed_gemm.hpp>
 
 #include "cuda/attention_case.hpp"
 #include "cuda/body_support.hpp"
@@ -33,7 +33,7 @@ void compare(std::int64_t rows, std::int64_t V, bool training, double tolerance)
   std::vector<float> dw(w.size(), 0.5F), expected_dw = dw;
   thread_pool pool{1};
   scratch memory;
-  kernels::default_gemm gemm;
+  kernels::packed_gemm gemm;
   const double expected =
       kernels::cross_entropy(pool, memory, gemm, x.data(), w.data(), targets.data(), rows, C, V, 0.25F,
                              training ? expected_dx.data() : nullptr, training ? expected_dw.data() : nullptr);

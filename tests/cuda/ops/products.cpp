@@ -2,7 +2,7 @@
 #include <causeway/cuda/ops/products.hpp>
 
 #include <causeway/kernels/backend.hpp>
-#include <causeway/kernels/default_gemm.hpp>
+#include <causeway/kernels/packed_gemm.hpp>
 #include <causeway/tensor/scratch.hpp>
 
 #include "cuda/body_support.hpp"
@@ -67,7 +67,7 @@ void compare(std::int64_t n, bool ta, bool tb, extra what) {
   product_case<In, Out> expected{5, n, 7, ta, tb, what}, got{5, n, 7, ta, tb, what};
   thread_pool pool{1};
   scratch memory;
-  kernels::default_gemm{}.multiply(pool, memory, expected.args);
+  kernels::packed_gemm{}.multiply(pool, memory, expected.args);
   causeway_test::host_queue q{std::make_shared<causeway_test::queue_report>()};
   REQUIRE(cuda::multiply(q, cuda::product{got.args}));
   const double tolerance = std::is_same_v<Out, float> ? 1e-5 : 2e-2;  // a bias of bf16, two roundings

@@ -49,8 +49,7 @@ struct expert_gpt_options {
 };
 
 /// Models train's Model, f32, no dropout, output layer tied to the token table. One thread at a time. A step waits for the
-/// experts of one block after another, there and back: 2 · layers round trips. A template as nn::language_model is: what
-/// computes is another type where oneDNN is linked.
+/// experts of one block after another, there and back: 2 · layers round trips. A template as nn::language_model is.
 template <class BackendType = kernels::cpu_backend>
 class basic_expert_gpt {
  public:

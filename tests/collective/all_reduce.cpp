@@ -17,7 +17,7 @@ namespace {
 /// The sum in the order first, first + 1, ... (mod n), as a plain loop.
 std::vector<float> reference_sum(std::uint32_t peers, std::size_t count, auto first_peer, float factor) {
   std::vector<std::vector<float>> all;
-  for (net::peer_index p = 0; p < peers; ++p) all.push_back(peers::values_of(p, count));
+  for (net::peer_index p = 0; p < peers; ++p) all.push_back(peer_threads::values_of(p, count));
   std::vector<float> sum(count);
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t first = first_peer(i);
@@ -69,22 +69,22 @@ void check_sums(const sum_case& c, const net::memory_options& network_options, c
   INFO(name_of(c.how) << ", " << c.peers << " peers, " << c.count << " values");
   net::memory_network network{c.peers, network_options};
   std::vector<std::vector<float>> data;
-  for (net::peer_index p = 0; p < c.peers; ++p) data.push_back(peers::values_of(p, c.count));
+  for (net::peer_index p = 0; p < c.peers; ++p) data.push_back(peer_threads::values_of(p, c.count));
   std::vector<traffic> counted(c.peers);
   collective_options options = base;
   options.how = c.how;
-  options.deadline = peers::soon();
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
-    const auto outcome = mean ? all_reduce_mean(t, peers::some_id, data[t.self()], options)
-                              : all_reduce_sum(t, peers::some_id, data[t.self()], options);
+  options.deadline = peer_threads::soon();
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
+    const auto outcome = mean ? all_reduce_mean(t, peer_threads::some_id, data[t.self()], options)
+                              : all_reduce_sum(t, peer_threads::some_id, data[t.self()], options);
     counted[t.self()] = t.stats();
     return outcome;
   });
-  REQUIRE(peers::all_succeeded(outcomes));
+  REQUIRE(peer_threads::all_succeeded(outcomes));
   const auto expected = expected_sum(c, mean ? 1.0F / static_cast<float>(c.peers) : 1.0F);
   for (net::peer_index p = 0; p < c.peers; ++p) {
     INFO("peer " << p);
-    CHECK(peers::same_bits(data[p], expected));
+    CHECK(peer_threads::same_bits(data[p], expected));
     const auto payload = counted[p].bytes_sent - counted[p].frames_sent * network_options.header_bytes;
     CHECK(payload == (c.peers == 1 ? 0 : expected_payload(c, p)));
   }
@@ -116,25 +116,25 @@ TEST_CASE("all-reduce: the result does not depend on chunks, windows, threads or
 
 TEST_CASE("all-reduce: a thread pool does not change a bit", "[collective][fast]") {
   net::memory_network network{2};
-  std::vector<std::vector<float>> data{peers::values_of(0, 200000), peers::values_of(1, 200000)};
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
+  std::vector<std::vector<float>> data{peer_threads::values_of(0, 200000), peer_threads::values_of(1, 200000)};
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
     thread_pool pool{3};
-    return all_reduce_sum(t, peers::some_id, data[t.self()],
-                          {.deadline = peers::soon(), .chunk_bytes = std::size_t{1} << 20U, .pool = &pool});
+    return all_reduce_sum(t, peer_threads::some_id, data[t.self()],
+                          {.deadline = peer_threads::soon(), .chunk_bytes = std::size_t{1} << 20U, .pool = &pool});
   });
-  REQUIRE(peers::all_succeeded(outcomes));
-  CHECK(peers::same_bits(data[0], expected_sum({algorithm::butterfly, 2, 200000}, 1.0F)));
-  CHECK(peers::same_bits(data[1], data[0]));
+  REQUIRE(peer_threads::all_succeeded(outcomes));
+  CHECK(peer_threads::same_bits(data[0], expected_sum({algorithm::butterfly, 2, 200000}, 1.0F)));
+  CHECK(peer_threads::same_bits(data[1], data[0]));
 }
 
 TEST_CASE("all-reduce: small sums take one message a peer, large ones two per chunk", "[collective][fast]") {
   net::memory_network network{3};
   std::vector<std::uint64_t> small(3), large(3);
-  (void)peers::run(network, [&](net::memory_transport& t) -> result<void> {
+  (void)peer_threads::run(network, [&](net::memory_transport& t) -> result<void> {
     std::vector<float> few(100, 1.0F), many(30000, 1.0F);
-    CAUSEWAY_TRY(all_reduce_sum(t, peers::some_id, few, {.deadline = peers::soon()}));
+    CAUSEWAY_TRY(all_reduce_sum(t, peer_threads::some_id, few, {.deadline = peer_threads::soon()}));
     small[t.self()] = t.stats().frames_sent;
-    CAUSEWAY_TRY(all_reduce_sum(t, peers::some_id, many, {.deadline = peers::soon(), .chunk_bytes = 20000}));
+    CAUSEWAY_TRY(all_reduce_sum(t, peer_threads::some_id, many, {.deadline = peer_threads::soon(), .chunk_bytes = 20000}));
     large[t.self()] = t.stats().frames_sent - small[t.self()];
     return {};
   });
@@ -148,18 +148,18 @@ TEST_CASE("all-reduce: one workspace serves many calls without growing", "[colle
   const algorithm how = any_algorithm();
   net::memory_network network{3};
   std::vector<std::size_t> first(3), last(3);
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) -> result<void> {
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) -> result<void> {
     collective_workspace workspace;
     for (std::uint64_t step = 0; step < 5; ++step) {
       std::vector<float> values(10000, static_cast<float>(step));
       CAUSEWAY_TRY(all_reduce_sum(t, {.channel = 48, .step = step}, values,
-                                  {.deadline = peers::soon(), .how = how, .workspace = &workspace}));
+                                  {.deadline = peer_threads::soon(), .how = how, .workspace = &workspace}));
       if (values.front() != 3.0F * static_cast<float>(step)) return fail(errc::diverged, "test", "wrong sum");
       (step == 0 ? first : last)[t.self()] = workspace.capacity();
     }
     return {};
   });
-  CHECK(peers::all_succeeded(outcomes));
+  CHECK(peer_threads::all_succeeded(outcomes));
   CHECK(first == last);
 }
 
@@ -168,16 +168,16 @@ TEST_CASE("all-reduce: of many peers each needs memory for some copies of the va
   constexpr std::uint32_t many = 32;
   net::memory_network network{many};
   std::vector<std::size_t> used(many);
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
     collective_workspace workspace;
     std::vector<float> values(40000, 1);
-    auto done =
-        all_reduce_sum(t, {.channel = 48}, values,
-                       {.deadline = peers::soon(), .how = algorithm::butterfly, .window = 1, .workspace = &workspace});
+    auto done = all_reduce_sum(
+        t, {.channel = 48}, values,
+        {.deadline = peer_threads::soon(), .how = algorithm::butterfly, .window = 1, .workspace = &workspace});
     used[t.self()] = workspace.capacity();
     return done;
   });
-  CHECK(peers::all_succeeded(outcomes));
+  CHECK(peer_threads::all_succeeded(outcomes));
   for (const std::size_t bytes : used) CHECK(bytes <= 4 * 40000 * sizeof(float));
 }
 
@@ -186,10 +186,11 @@ TEST_CASE("all-reduce: a peer that sends NaN is named on every peer", "[collecti
   const float poison = GENERATE(std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity());
   const std::size_t where = GENERATE(std::size_t{0}, std::size_t{5000}, std::size_t{9999});
   net::memory_network network{3, {.kept_bytes = 0}};
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
-    auto values = peers::values_of(t.self(), 10000);
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
+    auto values = peer_threads::values_of(t.self(), 10000);
     if (t.self() == 1) values[where] = poison;
-    return all_reduce_sum(t, peers::some_id, values, {.deadline = peers::soon(), .how = how, .chunk_bytes = 4096});
+    return all_reduce_sum(t, peer_threads::some_id, values,
+                          {.deadline = peer_threads::soon(), .how = how, .chunk_bytes = 4096});
   });
   for (const auto& outcome : outcomes) {
     REQUIRE_FALSE(outcome);
@@ -200,22 +201,22 @@ TEST_CASE("all-reduce: a peer that sends NaN is named on every peer", "[collecti
 
 TEST_CASE("all-reduce: two poisoned peers give one answer everywhere", "[collective][fast]") {
   net::memory_network network{4};
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
-    auto values = peers::values_of(t.self(), 10000);
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
+    auto values = peer_threads::values_of(t.self(), 10000);
     if (t.self() == 2) values[3] = std::numeric_limits<float>::quiet_NaN();
     if (t.self() == 1) values[9990] = std::numeric_limits<float>::quiet_NaN();
-    return all_reduce_sum(t, peers::some_id, values,
-                          {.deadline = peers::soon(), .how = algorithm::butterfly, .chunk_bytes = 1024});
+    return all_reduce_sum(t, peer_threads::some_id, values,
+                          {.deadline = peer_threads::soon(), .how = algorithm::butterfly, .chunk_bytes = 1024});
   });
   for (const auto& outcome : outcomes) CHECK(outcome.error().where == "peer 1");
 }
 
 TEST_CASE("all-reduce: in a ring every peer fails, and the culprit knows that it is the one", "[collective][fast]") {
   net::memory_network network{3};
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
-    auto values = peers::values_of(t.self(), 1000);
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
+    auto values = peer_threads::values_of(t.self(), 1000);
     if (t.self() == 2) values[17] = std::numeric_limits<float>::infinity();
-    return all_reduce_sum(t, peers::some_id, values, {.deadline = peers::soon(), .how = algorithm::ring});
+    return all_reduce_sum(t, peer_threads::some_id, values, {.deadline = peer_threads::soon(), .how = algorithm::ring});
   });
   for (const auto& outcome : outcomes) CHECK(outcome.error().code == errc::non_finite);
   CHECK(outcomes[2].error().where == "peer 2");
@@ -224,9 +225,9 @@ TEST_CASE("all-reduce: in a ring every peer fails, and the culprit knows that it
 TEST_CASE("all-reduce: a sum beyond f32 is nobody's fault, and an error", "[collective][fast]") {
   const algorithm how = any_algorithm();
   net::memory_network network{3};
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
     std::vector<float> values(1000, 3e38F);
-    return all_reduce_sum(t, peers::some_id, values, {.deadline = peers::soon(), .how = how});
+    return all_reduce_sum(t, peer_threads::some_id, values, {.deadline = peer_threads::soon(), .how = how});
   });
   for (const auto& outcome : outcomes) {
     CHECK(outcome.error().code == errc::non_finite);
@@ -237,9 +238,9 @@ TEST_CASE("all-reduce: a sum beyond f32 is nobody's fault, and an error", "[coll
 TEST_CASE("all-reduce: peers that disagree on the number of values are told so", "[collective][fast]") {
   const algorithm how = any_algorithm();
   net::memory_network network{2};
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
-    auto values = peers::values_of(t.self(), t.self() == 0 ? 1000 : 998);
-    return all_reduce_sum(t, peers::some_id, values, {.deadline = peers::soon(1), .how = how});
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
+    auto values = peer_threads::values_of(t.self(), t.self() == 0 ? 1000 : 998);
+    return all_reduce_sum(t, peer_threads::some_id, values, {.deadline = peer_threads::soon(1), .how = how});
   });
   CHECK((!outcomes[0] || !outcomes[1]));
   for (const auto& outcome : outcomes) {
@@ -258,16 +259,16 @@ TEST_CASE("all-reduce: when any operation of any peer fails, all peers return, a
   const collective_options options{.how = how, .chunk_bytes = 1600, .window = 2};
   const auto attempt = [&](const net::memory_network& network, std::vector<std::vector<float>>& data) {
     data.clear();
-    for (net::peer_index p = 0; p < 3; ++p) data.push_back(peers::values_of(p, count));
-    return peers::run(network, [&](net::memory_transport& t) {
+    for (net::peer_index p = 0; p < 3; ++p) data.push_back(peer_threads::values_of(p, count));
+    return peer_threads::run(network, [&](net::memory_transport& t) {
       collective_options mine = options;
-      mine.deadline = peers::soon();
-      return all_reduce_sum(t, peers::some_id, data[t.self()], mine);
+      mine.deadline = peer_threads::soon();
+      return all_reduce_sum(t, peer_threads::some_id, data[t.self()], mine);
     });
   };
   std::vector<std::vector<float>> data;
   net::memory_network whole{3, {.kept_bytes = 0}};
-  REQUIRE(peers::all_succeeded(attempt(whole, data)));
+  REQUIRE(peer_threads::all_succeeded(attempt(whole, data)));
   const auto expected = data[0];
   for (std::uint64_t n = 0; n < whole.operations(victim); ++n) {
     INFO(name_of(how) << ", operation " << n << " of peer " << victim << (kill ? " kills it" : " fails"));
@@ -281,7 +282,7 @@ TEST_CASE("all-reduce: when any operation of any peer fails, all peers return, a
     REQUIRE_FALSE(outcomes[victim]);
     CHECK(outcomes[victim].error().code == (kill ? errc::peer_lost : errc::io_failed));
     for (net::peer_index p = 0; p < 3; ++p) {
-      if (outcomes[p]) CHECK(peers::same_bits(data[p], expected));
+      if (outcomes[p]) CHECK(peer_threads::same_bits(data[p], expected));
       if (!outcomes[p]) CHECK(outcomes[p].error().where.starts_with("peer "));
     }
   }
@@ -293,7 +294,7 @@ TEST_CASE("all-reduce: a peer that never comes is named when the deadline passes
   auto end = network.transport(0);
   const auto absent = network.transport(1);
   std::vector<float> values(100000, 1.0F);
-  const auto outcome = all_reduce_sum(end, peers::some_id, values,
+  const auto outcome = all_reduce_sum(end, peer_threads::some_id, values,
                                       {.deadline = steady_clock{}.now() + std::chrono::milliseconds{5}, .how = how});
   REQUIRE_FALSE(outcome);
   CHECK(outcome.error().code == errc::timeout);
@@ -303,11 +304,11 @@ TEST_CASE("all-reduce: a peer that never comes is named when the deadline passes
 TEST_CASE("all-reduce: values of another parent are refused", "[collective][fast]") {
   const algorithm how = any_algorithm();
   net::memory_network network{2};
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
     std::vector<float> values(1000, 1.0F);
-    net::message_id id = peers::some_id;
+    net::message_id id = peer_threads::some_id;
     id.parent += t.self();
-    return all_reduce_sum(t, id, values, {.deadline = peers::soon(), .how = how});
+    return all_reduce_sum(t, id, values, {.deadline = peer_threads::soon(), .how = how});
   });
   const auto refused = [](const result<void>& r) { return !r && r.error().code == errc::wrong_parent; };
   CHECK((refused(outcomes[0]) || refused(outcomes[1])));

@@ -21,7 +21,7 @@ using namespace causeway::collective;
 namespace {
 
 std::vector<float> small_values(net::peer_index peer, std::size_t count) {
-  auto values = peers::values_of(peer, count);
+  auto values = peer_threads::values_of(peer, count);
   for (float& v : values) v *= 0x1.0p-12F;  // within the range of fp16
   return values;
 }
@@ -73,16 +73,16 @@ TEMPLATE_TEST_CASE("compressed mean: every peer has the bits of the reference, a
   std::vector<std::vector<float>> data;
   for (net::peer_index p = 0; p < n; ++p) data.push_back(small_values(p, count));
   std::vector<traffic> counted(n);
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
-    const auto outcome =
-        exchange_mean(t, peers::some_id, codec, data[t.self()], {.deadline = peers::soon(), .chunk_bytes = 8192});
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
+    const auto outcome = exchange_mean(t, peer_threads::some_id, codec, data[t.self()],
+                                       {.deadline = peer_threads::soon(), .chunk_bytes = 8192});
     counted[t.self()] = t.stats();
     return outcome;
   });
-  REQUIRE(peers::all_succeeded(outcomes));
+  REQUIRE(peer_threads::all_succeeded(outcomes));
   const auto expected = expected_mean(codec, n, count);
   for (net::peer_index p = 0; p < n; ++p) {
-    CHECK(peers::same_bits(data[p], expected));
+    CHECK(peer_threads::same_bits(data[p], expected));
     CHECK(counted[p].bytes_sent - 64 * counted[p].frames_sent == expected_payload(codec, n, count, p));
   }
 }
@@ -90,9 +90,10 @@ TEMPLATE_TEST_CASE("compressed mean: every peer has the bits of the reference, a
 TEST_CASE("compressed mean: eight bits cost a quarter of the bytes", "[collective][fast]") {
   net::memory_network network{4};
   std::vector<std::uint64_t> sent(4);
-  (void)peers::run(network, [&](net::memory_transport& t) {
+  (void)peer_threads::run(network, [&](net::memory_transport& t) {
     auto x = small_values(t.self(), 1 << 18U);
-    const auto outcome = exchange_mean(t, peers::some_id, compress::block_int8{}, x, {.deadline = peers::soon()});
+    const auto outcome =
+        exchange_mean(t, peer_threads::some_id, compress::block_int8{}, x, {.deadline = peer_threads::soon()});
     sent[t.self()] = t.stats().bytes_sent;
     return outcome;
   });
@@ -103,14 +104,14 @@ TEST_CASE("compressed mean: eight bits cost a quarter of the bytes", "[collectiv
 TEST_CASE("compressed mean: without a codec it is the plain mean", "[collective][fast]") {
   net::memory_network network{3};
   std::vector<std::vector<float>> encoded(3), plain(3);
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) -> result<void> {
-    encoded[t.self()] = plain[t.self()] = peers::values_of(t.self(), 30000);
-    CAUSEWAY_TRY(
-        exchange_mean(t, {.channel = 32, .step = 1}, compress::none{}, encoded[t.self()], {.deadline = peers::soon()}));
-    return all_reduce_mean(t, {.channel = 32, .step = 2}, plain[t.self()], {.deadline = peers::soon()});
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) -> result<void> {
+    encoded[t.self()] = plain[t.self()] = peer_threads::values_of(t.self(), 30000);
+    CAUSEWAY_TRY(exchange_mean(t, {.channel = 32, .step = 1}, compress::none{}, encoded[t.self()],
+                               {.deadline = peer_threads::soon()}));
+    return all_reduce_mean(t, {.channel = 32, .step = 2}, plain[t.self()], {.deadline = peer_threads::soon()});
   });
-  REQUIRE(peers::all_succeeded(outcomes));
-  for (std::size_t p = 0; p < 3; ++p) CHECK(peers::same_bits(encoded[p], plain[0]));
+  REQUIRE(peer_threads::all_succeeded(outcomes));
+  for (std::size_t p = 0; p < 3; ++p) CHECK(peer_threads::same_bits(encoded[p], plain[0]));
 }
 
 TEST_CASE("compressed mean: windows, chunks, threads and a used workspace do not change a bit", "[collective][fast]") {
@@ -119,13 +120,13 @@ TEST_CASE("compressed mean: windows, chunks, threads and a used workspace do not
   const compress::block_int8 codec{{.block = 64}};
   net::memory_network network{3, {.kept_bytes = 0}};
   std::vector<std::vector<float>> data(3);
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) -> result<void> {
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) -> result<void> {
     collective_workspace workspace;
     thread_pool pool{2};
     for (std::uint64_t step = 0; step < 2; ++step) {
       data[t.self()] = small_values(t.self(), 20000);
       CAUSEWAY_TRY(exchange_mean(t, {.channel = 32, .step = step}, codec, data[t.self()],
-                                 {.deadline = peers::soon(),
+                                 {.deadline = peer_threads::soon(),
                                   .chunk_bytes = chunk_bytes,
                                   .window = window,
                                   .pool = &pool,
@@ -133,18 +134,18 @@ TEST_CASE("compressed mean: windows, chunks, threads and a used workspace do not
     }
     return {};
   });
-  REQUIRE(peers::all_succeeded(outcomes));
+  REQUIRE(peer_threads::all_succeeded(outcomes));
   const auto expected = expected_mean(codec, 3, 20000);
-  for (const auto& values : data) CHECK(peers::same_bits(values, expected));
+  for (const auto& values : data) CHECK(peer_threads::same_bits(values, expected));
 }
 
 TEMPLATE_TEST_CASE("compressed mean: a peer that sends NaN or overflows the codec is named on every peer",
                    "[collective][fast]", compress::fp16, compress::block_int8) {
   net::memory_network network{3, {.kept_bytes = 0}};
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
     auto x = small_values(t.self(), 10000);
     if (t.self() == 2) x[9000] = std::numeric_limits<float>::quiet_NaN();
-    return exchange_mean(t, peers::some_id, TestType{}, x, {.deadline = peers::soon(), .chunk_bytes = 4096});
+    return exchange_mean(t, peer_threads::some_id, TestType{}, x, {.deadline = peer_threads::soon(), .chunk_bytes = 4096});
   });
   for (const auto& outcome : outcomes) {
     REQUIRE_FALSE(outcome);
@@ -155,9 +156,9 @@ TEMPLATE_TEST_CASE("compressed mean: a peer that sends NaN or overflows the code
 
 TEST_CASE("compressed mean: a mean that the codec cannot hold is an error everywhere", "[collective][fast]") {
   net::memory_network network{3};
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
     std::vector<float> x(10000, 3.3e38F);
-    return exchange_mean(t, peers::some_id, compress::bf16{}, x, {.deadline = peers::soon()});
+    return exchange_mean(t, peer_threads::some_id, compress::bf16{}, x, {.deadline = peer_threads::soon()});
   });
   for (const auto& outcome : outcomes) CHECK(outcome.error().code == errc::non_finite);
 }
@@ -173,11 +174,11 @@ TEST_CASE("compressed mean: a peer whose bytes do not decode is named on every p
     }
   };
   net::memory_network network{3};
-  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
+  const auto outcomes = peer_threads::run(network, [&](net::memory_transport& t) {
     std::vector<float> x = small_values(t.self(), 6000);
     liar codec;
     codec.lies = t.self() == 1;
-    return exchange_mean(t, peers::some_id, codec, x, {.deadline = peers::soon()});
+    return exchange_mean(t, peer_threads::some_id, codec, x, {.deadline = peer_threads::soon()});
   });
   for (const auto& outcome : outcomes) {
     REQUIRE_FALSE(outcome);
@@ -193,15 +194,15 @@ TEST_CASE("compressed mean: when any operation of any peer fails, all peers retu
   const compress::block_int8 codec{{.block = 64}};
   const auto attempt = [&](const net::memory_network& network, std::vector<std::vector<float>>& data) {
     data.assign(3, {});
-    return peers::run(network, [&](net::memory_transport& t) {
+    return peer_threads::run(network, [&](net::memory_transport& t) {
       data[t.self()] = small_values(t.self(), 3000);
-      return exchange_mean(t, peers::some_id, codec, data[t.self()],
-                           {.deadline = peers::soon(), .chunk_bytes = 1600, .window = 2});
+      return exchange_mean(t, peer_threads::some_id, codec, data[t.self()],
+                           {.deadline = peer_threads::soon(), .chunk_bytes = 1600, .window = 2});
     });
   };
   std::vector<std::vector<float>> data;
   net::memory_network whole{3, {.kept_bytes = 0}};
-  REQUIRE(peers::all_succeeded(attempt(whole, data)));
+  REQUIRE(peer_threads::all_succeeded(attempt(whole, data)));
   const auto expected = data[0];
   for (std::uint64_t n = 0; n < whole.operations(victim); ++n) {
     INFO("operation " << n << " of peer " << victim << (kill ? " kills it" : " fails"));
@@ -212,7 +213,7 @@ TEST_CASE("compressed mean: when any operation of any peer fails, all peers retu
     REQUIRE_FALSE(outcomes[victim]);
     CHECK(outcomes[victim].error().code == (kill ? errc::peer_lost : errc::io_failed));
     for (net::peer_index p = 0; p < 3; ++p) {
-      if (outcomes[p]) CHECK(peers::same_bits(data[p], expected));
+      if (outcomes[p]) CHECK(peer_threads::same_bits(data[p], expected));
     }
   }
 }

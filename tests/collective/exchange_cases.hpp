@@ -21,7 +21,7 @@
 
 namespace cases {
 
-using namespace peers;
+using namespace peer_threads;
 using causeway::errc;
 using causeway::fail;
 using causeway::thread_pool;

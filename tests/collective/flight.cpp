@@ -18,12 +18,12 @@ TEST_CASE("flight: what is under way when it goes is cancelled, and its buffer n
   const std::vector<std::byte> text(8, std::byte{1});
   {
     auto buffer = std::make_unique<std::vector<std::byte>>(8);
-    flight<net::memory_transport> ops{a, peers::some_id, peers::soon(), places, 2};
+    flight<net::memory_transport> ops{a, peer_threads::some_id, peer_threads::soon(), places, 2};
     ops.receive(0, 1, part{}, *buffer);
     ops.send(1, 1, part{1}, text);
   }  // the buffer is gone: a late message must find no receive, and the send must be withdrawn
-  CHECK(b.wait(b.send(0, peers::some_id, text), time_point{}).error().code == errc::timeout);
-  net::message_id id = peers::some_id;
+  CHECK(b.wait(b.send(0, peer_threads::some_id, text), time_point{}).error().code == errc::timeout);
+  net::message_id id = peer_threads::some_id;
   id.channel += 1;
   std::vector<std::byte> room(8);
   CHECK(b.wait(b.receive(0, id, room), time_point{}).error().code == errc::timeout);
@@ -34,8 +34,8 @@ TEST_CASE("flight: phases and chunks are messages of their own", "[collective][f
   auto a = network.transport(0);
   auto b = network.transport(1);
   std::vector<net::scoped_operation> places_a, places_b;
-  flight<net::memory_transport> out{a, peers::some_id, peers::soon(), places_a, 3};
-  flight<net::memory_transport> in{b, peers::some_id, peers::soon(), places_b, 3};
+  flight<net::memory_transport> out{a, peer_threads::some_id, peer_threads::soon(), places_a, 3};
+  flight<net::memory_transport> in{b, peer_threads::some_id, peer_threads::soon(), places_b, 3};
   const std::vector<std::byte> first(1), second(2), third(3);
   out.send(0, 1, part{0, 1}, second);
   out.send(1, 1, part{1, 0}, third);
@@ -58,9 +58,9 @@ TEST_CASE("flight: a message of another length than expected names its sender", 
   std::vector<net::scoped_operation> places;
   std::vector<std::byte> room(8);
   const std::vector<std::byte> text(7);
-  flight<net::memory_transport> in{b, peers::some_id, peers::soon(), places, 1};
+  flight<net::memory_transport> in{b, peer_threads::some_id, peer_threads::soon(), places, 1};
   in.receive(0, 0, part{}, room);
-  (void)a.send(1, peers::some_id, text);
+  (void)a.send(1, peer_threads::some_id, text);
   const auto outcome = in.wait_exact(0, 0, 8);
   CHECK(outcome.error().code == errc::protocol);
   CHECK(outcome.error().where == "peer 0");

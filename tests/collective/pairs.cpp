@@ -8,7 +8,7 @@
 #include "support/catch.hpp"
 
 using namespace causeway::collective;
-using namespace peers;
+using namespace peer_threads;
 
 TEST_CASE("pairs: everybody has a partner whose partner it is; of an odd number one has none", "[collective][fast]") {
   for (const std::uint32_t count : {1U, 2U, 7U, 10U}) {

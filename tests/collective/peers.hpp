@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-namespace peers {
+namespace peer_threads {
 
 using causeway::result;
 using causeway::net::memory_network;
@@ -69,6 +69,6 @@ inline bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-}  // namespace peers
+}  // namespace peer_threads
 
 #endif  // CAUSEWAY_TESTS_COLLECTIVE_PEERS_HPP

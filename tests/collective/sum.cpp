@@ -18,7 +18,7 @@ TEST_CASE("sum of parts: equals a plain loop bit for bit at every level, length 
   const float factor = GENERATE(1.0F, 0.2F);
   std::vector<std::vector<float>> all;
   std::vector<const float*> parts;
-  for (std::size_t p = 0; p < peers; ++p) all.push_back(peers::values_of(static_cast<net::peer_index>(p), count));
+  for (std::size_t p = 0; p < peers; ++p) all.push_back(peer_threads::values_of(static_cast<net::peer_index>(p), count));
   for (const auto& values : all) parts.push_back(values.data());
   std::vector<float> expected(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -33,7 +33,7 @@ TEST_CASE("sum of parts: equals a plain loop bit for bit at every level, length 
       REQUIRE(collective::sum_parts(pool, parts, factor, out.data(), static_cast<std::int64_t>(count), level));
       CHECK(out.back() == -7.0F);
       out.pop_back();
-      CHECK(peers::same_bits(out, expected));
+      CHECK(peer_threads::same_bits(out, expected));
     }
   }
 }
@@ -44,7 +44,7 @@ TEST_CASE("sum of parts: a sum that is not finite is reported, and the part that
   const std::size_t at = GENERATE(std::size_t{0}, std::size_t{1023}, std::size_t{4999});
   thread_pool pool{1};
   for (const simd_level level : support::simd_levels()) {
-    auto mine = peers::values_of(0, count), theirs = peers::values_of(1, count);
+    auto mine = peer_threads::values_of(0, count), theirs = peer_threads::values_of(1, count);
     mine[at] = std::numeric_limits<float>::infinity();
     theirs[at] = -std::numeric_limits<float>::infinity();
     const float* const parts[] = {mine.data(), theirs.data()};
@@ -75,7 +75,7 @@ TEST_CASE("copy finite: copies every bit, and sees what is not finite wherever i
   constexpr std::size_t count = 40000;  // more than one piece of work
   thread_pool pool{2};
   for (const simd_level level : support::simd_levels()) {
-    auto values = peers::values_of(0, count);
+    auto values = peer_threads::values_of(0, count);
     std::vector<float> copy(count);
     CHECK(collective::copy_finite(pool, values, copy, level));
     CHECK(copy == values);

@@ -15,13 +15,13 @@ namespace {
 /// `f(site, peer)` on six peers, of which 5, 1 and 3 are one site and the others another.
 template <class F>
 std::vector<result<void>> in_two_sites(const net::memory_network& network, const F& f) {
-  return peers::run(network, [&](net::memory_transport& end) {
+  return peer_threads::run(network, [&](net::memory_transport& end) {
     const net::peer_index self = end.self();
     net::any_transport over{std::move(end)};
     collective_options options;
-    options.deadline = peers::soon();
+    options.deadline = peer_threads::soon();
     const std::vector<net::peer_index> odd{5, 1, 3}, even{0, 2, 4};
-    transport_site here{over, self % 2 == 1 ? odd : even, peers::some_id, options};
+    transport_site here{over, self % 2 == 1 ? odd : even, peer_threads::some_id, options};
     return f(static_cast<site&>(here), self);
   });
 }
@@ -44,7 +44,7 @@ TEST_CASE("transport site: ranks, means, broadcasts and words stay within the si
     agreed[self] = all;
     return {};
   });
-  REQUIRE(peers::all_succeeded(done));
+  REQUIRE(peer_threads::all_succeeded(done));
   for (net::peer_index p = 0; p < 6; ++p) {
     const bool odd = p % 2 == 1;
     const float mean = (odd ? 35.0F : 20.0F) * (1.0F / 3);
@@ -76,21 +76,21 @@ TEST_CASE("transport site: a peer that is lost at any operation is an error for 
 
 TEST_CASE("transport site: a word that is neither yes nor no is refused", "[collective][fast]") {
   net::memory_network network{2};
-  const auto done = peers::run(network, [&](net::memory_transport& end) -> result<void> {
+  const auto done = peer_threads::run(network, [&](net::memory_transport& end) -> result<void> {
     collective_options options;
-    options.deadline = peers::soon();
+    options.deadline = peer_threads::soon();
     if (end.self() == 1) {  // speaks the protocol of all_of by hand
       std::vector<std::byte> both(2);
       const std::byte odd{7};
-      net::message_id id = peers::some_id;
+      net::message_id id = peer_threads::some_id;
       id.channel += 8;
       return all_gather(end, id, std::span{&odd, 1}, std::span{both}, options);
     }
     net::any_transport over{std::move(end)};
-    transport_site here{over, {0, 1}, peers::some_id, options};
+    transport_site here{over, {0, 1}, peer_threads::some_id, options};
     const auto all = here.all_of(true);
     if (all) return fail(errc::diverged, "all_of", "took it");
     return all.error().code == errc::corrupt ? result<void>{} : result<void>{all.error()};
   });
-  CHECK(peers::all_succeeded(done));
+  CHECK(peer_threads::all_succeeded(done));
 }

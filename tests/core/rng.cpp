@@ -211,7 +211,7 @@ TEST_CASE("rng: normal numbers fill equal parts of the bell curve evenly, and it
   for (int i = 0; i < count; ++i) {
     const double x = static_cast<double>(draw.normal());
     const double below = 0.5 * std::erfc(-x / std::sqrt(2.0));
-    ++bins[std::min(parts - 1, static_cast<int>(below * parts))];
+    ++bins[static_cast<std::size_t>(std::min(parts - 1, static_cast<int>(below * parts)))];
     tail += std::abs(x) > 3.6541528853610088 ? 1 : 0;
   }
   for (const int n : bins) CHECK(std::abs(n - count / parts) < 5 * 140);

@@ -75,9 +75,9 @@ void compare_means(const Codec& how) {
   report->migrates = true;
   std::vector<outcome> mixed(size), plain(size);
   const net::memory_network first{size}, second{size};
-  REQUIRE(peers::all_succeeded(
+  REQUIRE(peer_threads::all_succeeded(
       cases::run_sides(first, [&](side& s) { return exchange_here<Aggregation>(s, how, plain[s.self]); })));
-  REQUIRE(peers::all_succeeded(cases::run_sides(second, [&](side& s) {
+  REQUIRE(peer_threads::all_succeeded(cases::run_sides(second, [&](side& s) {
     if (s.self == 2) return exchange_here<Aggregation>(s, how, mixed[2]);
     return exchange_there<Aggregation>(s, how, mixed[s.self], s.self == 0 ? report : std::make_shared<queue_report>());
   })));
@@ -123,9 +123,9 @@ TEST_CASE("cuda mean: counts on the host bring the rows there, with the same bit
   }
   const net::memory_network first{2}, second{2};
   using aggregation = collective::contributor_mean;
-  REQUIRE(peers::all_succeeded(
+  REQUIRE(peer_threads::all_succeeded(
       cases::run_sides(first, [&](side& s) { return exchange_here<aggregation>(s, how, plain[s.self]); })));
-  REQUIRE(peers::all_succeeded(cases::run_sides(second, [&](side& s) {
+  REQUIRE(peer_threads::all_succeeded(cases::run_sides(second, [&](side& s) {
     return exchange_there<aggregation>(s, how, mixed[s.self], std::make_shared<queue_report>());
   })));
   for (std::uint32_t p = 0; p < 2; ++p) {
@@ -149,7 +149,7 @@ TEST_CASE("cuda mean: a device that fails anywhere in an exchange ends it with i
   const auto counted = std::make_shared<queue_report>();
   constexpr std::int64_t many = 1 << 20;
   counted->fail_at = many;
-  REQUIRE(peers::all_succeeded(run(counted)));
+  REQUIRE(peer_threads::all_succeeded(run(counted)));
   const std::int64_t used = many - counted->fail_at;
   REQUIRE(used == 6);                               // encode, clear, two messages, divide, inverse
   for (std::int64_t at = 0; at + 1 < used; ++at) {  // after the last, the next that asks the engine hears of it

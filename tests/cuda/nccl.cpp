@@ -20,7 +20,7 @@ template <class F>
 std::vector<result<void>> on_all_devices(std::uint32_t devices, const F& f) {
   std::vector<net::peer_index> members;
   for (net::peer_index p = 0; p < devices; ++p) members.push_back(p);
-  return peers::run(net::memory_network{devices}, [&](net::memory_transport& end) -> result<void> {
+  return peer_threads::run(net::memory_network{devices}, [&](net::memory_transport& end) -> result<void> {
     const auto device = static_cast<int>(end.self());
     net::any_transport over{std::move(end)};
     CAUSEWAY_ASSIGN(const auto engine, causeway_test::engine_of_device(device));
@@ -33,7 +33,7 @@ std::vector<result<void>> on_all_devices(std::uint32_t devices, const F& f) {
 
 TEST_CASE("cuda nccl: without a device every member is told so", "[cuda][gpu][fast]") {
   if (causeway_test::count_devices()) return;
-  const auto done = peers::run(net::memory_network{2}, [](net::memory_transport& end) -> result<void> {
+  const auto done = peer_threads::run(net::memory_network{2}, [](net::memory_transport& end) -> result<void> {
     net::any_transport over{std::move(end)};
     const auto site = causeway_test::site_of_devices(over, {0, 1}, 0);
     if (site) return {};

@@ -145,11 +145,11 @@ struct opened {
 template <class Mine>
 opened agree(const net::memory_network& network, Mine&& mine) {
   opened got;
-  (void)peers::run(network, [&](net::memory_transport& end) -> result<void> {
+  (void)peer_threads::run(network, [&](net::memory_transport& end) -> result<void> {
     const net::peer_index self = end.self();
     if (self == 1) return {};
     net::any_transport over{std::move(end)};
-    const auto id = cuda::agree_on_id(over, members, mine(self), peers::soon());
+    const auto id = cuda::agree_on_id(over, members, mine(self), peer_threads::soon());
     if (id) got.ids[self] = *id;
     if (!id) got.errors[self] = id.error().text();
     return {};
@@ -195,11 +195,11 @@ TEST_CASE("cuda site: a member that is lost while the id goes round is an error 
 TEST_CASE("cuda site: an id of another length is refused", "[cuda][fast]") {
   const std::size_t length = GENERATE(std::size_t{0}, std::size_t{127}, std::size_t{129});
   net::memory_network network{2};
-  const auto done = peers::run(network, [&](net::memory_transport& end) -> result<void> {
+  const auto done = peer_threads::run(network, [&](net::memory_transport& end) -> result<void> {
     const std::vector<net::peer_index> both{0, 1};
     net::any_transport over{std::move(end)};
     if (over.self() == 1) {
-      const auto id = cuda::agree_on_id(over, both, id_of(0), peers::soon());
+      const auto id = cuda::agree_on_id(over, both, id_of(0), peer_threads::soon());
       if (id) return fail(errc::diverged, "agree_on_id", "took it");
       const auto code = id.error().code;
       return code == errc::protocol || code == errc::too_large ? result<void>{} : result<void>{id.error()};
@@ -208,8 +208,8 @@ TEST_CASE("cuda site: an id of another length is refused", "[cuda][fast]") {
     CAUSEWAY_TRY(words.all_of(true));
     const std::vector<std::byte> wrong(length);
     const auto sent = over.send(1, {.channel = collective::channels::site + 12}, wrong);
-    (void)over.wait(sent, peers::soon());
+    (void)over.wait(sent, peer_threads::soon());
     return {};
   });
-  CHECK(peers::all_succeeded(done));
+  CHECK(peer_threads::all_succeeded(done));
 }

@@ -29,9 +29,10 @@ using blocks = nn::block_range;
 
 /// A policy that adds the number of its steps, and where it began, to what it sees of the gradients.
 struct adding {
-  static constexpr std::string_view name = "adding";
-  static constexpr comm_traits traits{.exchanges_gradients = true, .moves_with_blocks = true, .rows_in_parts = true};
-  static constexpr std::uint32_t state_version = 1;
+  [[maybe_unused]] static constexpr std::string_view name = "adding";
+  [[maybe_unused]] static constexpr comm_traits traits{
+      .exchanges_gradients = true, .moves_with_blocks = true, .rows_in_parts = true};
+  [[maybe_unused]] static constexpr std::uint32_t state_version = 1;
 
   result<void> start(auto&) { return {}; }
   result<void> before_inner_step(auto& ctx) {

@@ -16,7 +16,7 @@ TEST_CASE("unusable rows: each in a row costs twice as many rounds, up to 16, an
   const error why = fail(errc::non_finite, "this peer's contribution", "it holds NaN or infinity");
   causeway::detail::unusable_rows rows;
   CHECK_FALSE(rows.sits_out(0));
-  for (const std::uint64_t rounds : {1, 2, 4, 8, 16, 16, 16, 16}) {
+  for (const std::uint64_t rounds : {1U, 2U, 4U, 8U, 16U, 16U, 16U, 16U}) {
     REQUIRE(rows.add(why, 10, log));
     CHECK(rows.sits_out(9 + rounds));
     CHECK_FALSE(rows.sits_out(10 + rounds));

@@ -15,7 +15,7 @@ packages_build="g++ cmake ninja-build ccache python3 libasio-dev nlohmann-json3-
 packages_test="catch2 libcereal-dev libopenblas-openmp-dev libtomlplusplus-dev pkg-config openmpi-bin libopenmpi-dev iproute2 dpkg-dev file groff-base"
 packages_quickstart="libtomlplusplus-dev bible-kjv bible-kjv-text"
 packages_package="libtomlplusplus-dev dpkg-dev file"
-packages_check="clang-14 clang-format-14 git"
+packages_check="clang-14 libclang-rt-14-dev clang-format-14 git"
 packages_docs="mkdocs-material doxygen python3-yaml python3-jsonschema"
 packages_others="python3-pip"
 

@@ -79,11 +79,14 @@ test_dev() {
 }
 
 # What indexes by hand, decodes, or owns memory; the layers above are the same code in other combinations.
+# By clang where it and its sanitizers are installed: it compiles with them in half the time that g++ takes.
 asan_folders="core tensor kernels net io data compress collective train"
 asan() {
-  configure asan
-  build_existing asan test_ $asan_folders
-  (cd "$root" && ctest --preset asan --parallel $((2 * jobs)) -L "^($(echo $asan_folders | tr ' ' '|'))\$" --label-exclude slow)
+  local preset=asan
+  if clang++-14 -fsanitize=address,undefined -x c++ -o /dev/null - <<<'int main() {}' 2>/dev/null; then preset=asan-clang; fi
+  configure $preset
+  build_existing $preset test_ $asan_folders
+  (cd "$root" && ctest --preset $preset --parallel $((2 * jobs)) -L "^($(echo $asan_folders | tr ' ' '|'))\$" --label-exclude slow)
 }
 
 tsan_folders="core net train"
@@ -93,7 +96,7 @@ tsan() {
   (cd "$root" && ctest --preset tsan --parallel "$jobs")
 }
 
-clang_folders="static policy compress comm parallel fault membership sim"
+clang_folders="static policy comm parallel fault membership sim"  # asan has compress
 clang() {
   if ! command -v clang++-14 >/dev/null; then
     echo "clang++-14 is not installed; left out"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/causeway.hpp>
 
-float draw_elsewhere();
+std::uint64_t draw_elsewhere();
 
-float draw_elsewhere() { return causeway::rng{3}.normal(); }  // not in the header where bodies are compiled apart
+std::uint64_t draw_elsewhere() { return causeway::rng{3}.next(); }

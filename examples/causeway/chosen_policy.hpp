@@ -77,6 +77,8 @@ class chosen_policy {
     [[nodiscard]] virtual std::vector<std::size_t> parts_for(const std::vector<double>& speeds) = 0;
     [[nodiscard]] virtual std::optional<bool> row_waits() = 0;
     virtual causeway::result<void> meet_holders(context& ctx, const causeway::parallel::block_holders& who) = 0;
+    /// Of gradients whose rows go in parts: one like it that has not begun; of others none.
+    [[nodiscard]] virtual chosen_policy another() const = 0;
   };
 
   chosen_policy() = default;
@@ -196,6 +198,10 @@ class chosen_policy {
       if constexpr (P::traits.talks_between) return policy.meet_holders(ctx, who);
       return {};
     }
+    [[nodiscard]] chosen_policy another() const override {
+      if constexpr (P::traits.rows_in_parts && P::traits.exchanges_gradients) return chosen_policy{policy.another()};
+      return {};
+    }
 
     static constexpr bool elastic = P::traits.tolerates == causeway::peers::elastic;
     static constexpr bool follows = P::traits.trains_paths || P::traits.in_regions;
@@ -215,8 +221,9 @@ class chosen_comm {
   static constexpr causeway::comm_traits traits = [] {
     causeway::comm_traits of_any = Traits;
     of_any.identical_replicas = false;
-    of_any.trains_paths = of_any.in_regions = of_any.looks_ahead = of_any.replays = true;  // it may
-    of_any.draws_peers = of_any.divides_batches = of_any.talks_between = true;
+    const bool may = !(Traits.exchanges_gradients && Traits.rows_in_parts);  // gradients in parts have none of these
+    of_any.trains_paths = of_any.in_regions = of_any.looks_ahead = of_any.replays = may;
+    of_any.draws_peers = of_any.divides_batches = of_any.talks_between = may;
     return of_any;
   }();
   static constexpr std::uint32_t state_version = 1;
@@ -261,6 +268,7 @@ class chosen_comm {
   }
   [[nodiscard]] std::optional<bool> row_waits() { return policy_.it().row_waits(); }
   causeway::result<void> meet_holders(auto& ctx, const auto& who) { return policy_.it().meet_holders(ctx, who); }
+  [[nodiscard]] chosen_comm another() const { return chosen_comm{policy_.it().another()}; }
 
  private:
   chosen_policy policy_;

@@ -54,9 +54,9 @@ class chosen_among {
     take(s, morph{});
     take(s, proactive{});
     take(s, neighbour_init{neighbours_of(s)});
-    if constexpr (has<redundant>) take(s, redundant{stages});
-    if constexpr (has<templates>) take(s, templates{{.most_peers = 2 * std::size_t{s.net.peers}}});
-    if constexpr (has<reroute>) take(s, reroute{stages});
+    take(s, redundant{stages});
+    take(s, templates{{.most_peers = 2 * std::size_t{s.net.peers}}});
+    take(s, reroute{stages});
   }
 
   causeway::result<causeway::stage::layout> arrange(const causeway::stage::cluster_snapshot& g) {
@@ -71,42 +71,39 @@ class chosen_among {
     return std::visit([](const auto& r) { return r.interval(); }, it_);
   }
   /// What `neighbour_init` alone makes up.
-  [[nodiscard]] bool makes_up() const noexcept {
-    return std::holds_alternative<causeway::stage::recovery::neighbour_init>(it_);
-  }
+  [[nodiscard]] bool makes_up() const noexcept { return neighbours() != nullptr; }
   [[nodiscard]] std::vector<causeway::stage::made_up_block> made_up(const causeway::stage::cluster_snapshot& g) const {
     return std::visit([&](const auto& r) { return causeway::stage::made_up_by(r, g); }, it_);
   }
-  [[nodiscard]] float rate_factor() const noexcept {
-    const auto* const r = std::get_if<causeway::stage::recovery::neighbour_init>(&it_);
-    return r != nullptr ? r->rate_factor() : 1.0F;
-  }
-  [[nodiscard]] std::uint64_t agreement() const noexcept {
-    const auto* const r = std::get_if<causeway::stage::recovery::neighbour_init>(&it_);
-    return r != nullptr ? r->agreement() : it_.index();
-  }
+  [[nodiscard]] float rate_factor() const noexcept { return makes_up() ? neighbours()->rate_factor() : 1.0F; }
+  [[nodiscard]] std::uint64_t agreement() const noexcept { return makes_up() ? neighbours()->agreement() : it_.index(); }
 
  private:
   template <class Recovery>
   void take(const settings& s, Recovery r) {
-    if (s.parallel.recovery == Recovery::name) it_ = std::move(r);
+    if constexpr (has<Recovery>) {
+      if (s.parallel.recovery == Recovery::name) it_ = std::move(r);
+    }
+  }
+  [[nodiscard]] const causeway::stage::recovery::neighbour_init* neighbours() const noexcept {
+    using causeway::stage::recovery::neighbour_init;
+    if constexpr (has<neighbour_init>) return std::get_if<neighbour_init>(&it_);
+    return nullptr;
   }
 
   std::variant<Recoveries...> it_;
 };
 
 /// Those whose pipelines are cut alike, for whatever is exchanged; with the one that lets micro-batches take detours, for
-/// gradients; and all others but `redundant_forward` and `swapped_neighbours`, which make trainers of other types.
+/// gradients; and those that cut them apart. `redundant_forward` and `swapped_neighbours` make trainers of other types.
 using chosen_alike = chosen_among<causeway::stage::recovery::regroup, causeway::stage::recovery::morph,
                                   causeway::stage::recovery::proactive, causeway::stage::recovery::neighbour_init>;
 using chosen_for_gradients =
     chosen_among<causeway::stage::recovery::regroup, causeway::stage::recovery::morph, causeway::stage::recovery::proactive,
                  causeway::stage::recovery::reroute, causeway::stage::recovery::neighbour_init>;
-using chosen_recovery = chosen_among<causeway::stage::recovery::regroup, causeway::stage::recovery::redundant,
-                                     causeway::stage::recovery::templates, causeway::stage::recovery::morph,
-                                     causeway::stage::recovery::proactive, causeway::stage::recovery::reroute,
-                                     causeway::stage::recovery::neighbour_init>;
-static_assert(causeway::stage::Rerouting<chosen_recovery> && !causeway::stage::Rerouting<chosen_alike>);
+using chosen_apart = chosen_among<causeway::stage::recovery::redundant, causeway::stage::recovery::templates>;
+static_assert(causeway::stage::Rerouting<chosen_for_gradients> && !causeway::stage::Rerouting<chosen_alike>);
+static_assert(causeway::stage::cut_apart<chosen_apart> && !causeway::stage::cut_apart<chosen_for_gradients>);
 
 }  // namespace app
 

@@ -8,6 +8,7 @@
 
 #include "commands.hpp"
 #include "named_presets.hpp"
+#include "pipeline_recoveries.hpp"
 #include "policies.hpp"
 #include "settings.hpp"
 
@@ -64,49 +65,69 @@ std::string roff(const std::string& text) {
   return out;
 }
 
-// Whether `causeway train` takes a policy, with what that sets by itself, for eight peers, in two stages where there are
-// any.
-bool takes(const std::string& comm, std::string_view parallel, std::string_view fault) {
+// Eight peers, and a policy with what it sets by itself.
+settings eight_peers(const std::string& comm, std::string_view parallel, std::string_view fault) {
   settings s;
   s.comm.policy = comm;
   s.parallel.policy = parallel;
   s.fault.policy = fault;
-  s.parallel.stages = parallel == "data" ? 0 : 2;
   s.net.peers = 8;
   s.comm.local_steps = 10;
   take_policy_defaults(s, {{"comm.policy", "here"}, {"comm.local_steps", "here"}});
   s.train.steps = 10 * steps_of_round(s);
-  return static_cast<bool>(validate(s));
+  return s;
 }
+
+// What of `columns` goes with each policy of `rows`, as a table, and how many.
+struct table_of_mixes {
+  template <class Goes>
+  table_of_mixes(const std::vector<std::string>& rows, const std::vector<std::string>& columns, Goes goes) {
+    std::string line = "|---|";
+    text = "| |";
+    for (const std::string& column : columns) text += " " + column + " |", line += "---|";
+    text += "\n" + line + "\n";
+    for (const std::string& row : rows) {
+      text += "| `" + row + "` |";
+      for (std::size_t c = 0; c < columns.size(); ++c, ++all) {
+        const bool yes = goes(row, c);
+        text += yes ? " yes |" : " |";
+        taken += yes ? 1 : 0;
+      }
+      text += "\n";
+    }
+  }
+  [[nodiscard]] std::string counted() const { return std::to_string(taken) + " of " + std::to_string(all); }
+
+  std::string text;
+  std::size_t taken = 0, all = 0;
+};
 
 std::string compositions() {
   constexpr std::string_view parallels[] = {"data", "pipeline", "swarm"}, faults[] = {"fail_stop", "quorum"};
-  std::string head = "| |", line = "|---|", rows;
+  std::vector<std::string> columns, in_pipelines, recoveries = recovery_names();
   for (const auto parallel : parallels) {
-    for (const auto fault : faults) {
-      head += " " + std::string{parallel} + ", `" + std::string{fault} + "` |";
-      line += "---|";
-    }
+    for (const auto fault : faults) columns.push_back(std::string{parallel} + ", `" + std::string{fault} + "`");
   }
-  std::size_t taken = 0, all = 0;
-  for (const std::string& comm : policy_names()) {
-    rows += "| `" + comm + "` |";
-    for (const auto parallel : parallels) {
-      for (const auto fault : faults) {
-        const bool goes = takes(comm, parallel, fault);
-        rows += goes ? " yes |" : " |";
-        taken += goes ? 1 : 0;
-        ++all;
-      }
-    }
-    rows += "\n";
-  }
+  const table_of_mixes mixes{policy_names(), columns, [&](const std::string& comm, std::size_t column) {
+                               settings s = eight_peers(comm, parallels[column / 2], faults[column % 2]);
+                               if (has_stages(s)) s.parallel.stages = 2;
+                               const bool goes = validate(s).has_value();
+                               if (goes && is_elastic_pipeline(s)) in_pipelines.push_back(comm);
+                               return goes;
+                             }};
+  const std::vector<std::string> names = recoveries;
+  for (std::string& name : recoveries) name = "`" + name + "`";
+  const table_of_mixes stages{in_pipelines, recoveries, [&](const std::string& comm, std::size_t column) {
+                                settings s = eight_peers(comm, "pipeline", "quorum");
+                                s.parallel.recovery = names[column];
+                                return validate(s).has_value();
+                              }};
   return "\n## What goes together\n\nWhat `causeway train` takes: each `comm.policy`, with what it sets by itself, with "
-         "each\n"
-         "`parallel.policy` and `fault.policy`. " +
-         std::to_string(taken) + " of " + std::to_string(all) +
-         "; [why the others do not](rules.md#which-mixes-work). `restart`\ntakes what `fail_stop` does.\n\n" + head + "\n" +
-         line + "\n" + rows;
+         "each\n`parallel.policy` and `fault.policy`. " +
+         mixes.counted() +
+         "; [why the others do not](rules.md#which-mixes-work). `restart`\ntakes what `fail_stop` does.\n\n" + mixes.text +
+         "\nAnd of those in a pipeline under `quorum`, with each `parallel.recovery`: " + stages.counted() +
+         "; rule [C8](rules.md#c8) refuses the\nothers.\n\n" + stages.text;
 }
 
 }  // namespace

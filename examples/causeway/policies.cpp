@@ -121,15 +121,8 @@ bool steps_alone(const settings& s) {
 
 bool joins_ends(const settings& s) { return is_elastic_pipeline(s) && s.parallel.recovery == "swapped_neighbours"; }
 
-bool cuts_apart(const settings& s) {
-  const auto& r = s.parallel.recovery;
-  return r == "redundant" || r == "redundant_forward" || r == "templates" || (r == "reroute" && steps_alone(s));
-}
-
 bool exchanges_gradients(const settings& s) {
-  const policy* const p = find_policy(s.comm.policy);
-  return (is_elastic_pipeline(s) || is_swarm(s)) && !steps_alone(s) &&
-         !(p->traits.sums_gradients && s.comm.codec == "none");
+  return (is_elastic_pipeline(s) || is_swarm(s)) && !steps_alone(s) && !traits_of(s).sums_gradients;
 }
 
 bool shares_no_table(const settings& s) { return steps_alone(s) || (is_swarm(s) && exchanges_gradients(s)); }

@@ -85,6 +85,9 @@ struct policy {
 /// Null if there is none of that name.
 const policy* find_policy(std::string_view name);
 
+/// Of what these settings train with: composed policies are others by comm.codec, and where pipelines come and go.
+[[nodiscard]] causeway::comm_traits traits_of(const settings& s);
+
 std::vector<std::string> policy_names();
 /// As "diloco, local_sgd, ..." those for peers that hold stages: pipelines of a fixed set of them, of others, and swarms.
 std::string pipeline_policy_names();

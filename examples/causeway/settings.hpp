@@ -236,9 +236,6 @@ struct settings {
 
 /// Pipelines whose first peer has both ends of the model.
 [[nodiscard]] bool joins_ends(const settings& s);
-/// Its recovery gives peers other blocks than those in their place in other pipelines, or lets micro-batches go through
-/// pipelines that have other parameters: rule C8.
-[[nodiscard]] bool cuts_apart(const settings& s);
 /// Pipelines that come and go and exchange gradients in every step, by a policy that does more than add them up.
 [[nodiscard]] bool exchanges_gradients(const settings& s);
 /// Whether first and last stage must not share a table: each would move it by a part of what moves it.

@@ -14,6 +14,7 @@
 #include "option.hpp"
 #include "page_server.hpp"
 #include "path_layout.hpp"
+#include "pipeline_recoveries.hpp"
 #include "policies.hpp"
 #include "settings.hpp"
 #include "swarm_place.hpp"
@@ -128,12 +129,7 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if (s.comm.policy == "halos" && s.net.region >= 0)
     return bad("net.region", "pipelines share the regions out, whatever place their peers are in; leave it out");
   if (steps_alone(s) || steps_of_round(s) > 1) CAUSEWAY_TRY(validate_rounds(s));
-  if ((steps_alone(s) || exchanges_gradients(s)) && cuts_apart(s)) {
-    return bad("parallel.recovery",
-               "pipelines that take steps of their own, or exchange gradients by " + s.comm.policy +
-                   " with a codec, are cut alike, and the former have all stages; use regroup, morph, proactive, "
-                   "neighbour_init or swapped_neighbours, or for gradients reroute");
-  }
+  CAUSEWAY_TRY(check_recovery(s));
   if (!moves_with_stages(s.train.optimizer)) {
     return bad("train.optimizer", "the state that moves with a stage is AdamW's, LAMB's or SGD's; use adamw or lamb");
   }

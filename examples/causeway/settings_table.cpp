@@ -10,6 +10,7 @@
 #include "command_line.hpp"
 #include "option.hpp"
 #include "page_server.hpp"
+#include "pipeline_recoveries.hpp"
 #include "policies.hpp"
 #include "settings.hpp"
 
@@ -198,8 +199,7 @@ std::vector<setting> table(settings& s) {
       make("parallel.recovery", s.parallel.recovery,
            "pipeline under quorum: regroup, redundant, redundant_forward, templates, morph, proactive, reroute, "
            "neighbour_init (CheckFree) or swapped_neighbours (CheckFree+); what becomes of a lost peer's stage")
-          .one_of({"regroup", "redundant", "redundant_forward", "templates", "morph", "proactive", "reroute",
-                   "neighbour_init", "swapped_neighbours"}),
+          .one_of(recovery_names()),
       make("parallel.neighbour_rate", s.parallel.neighbour_rate,
            "neighbour_init, swapped_neighbours: multiplies the learning rate of a stage that was made up, from then on")
           .at_least(0),

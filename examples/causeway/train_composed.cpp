@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/comm/rounds.hpp>
 
+#include <type_traits>
 #include <utility>
 
 #include "compose.hpp"
@@ -23,6 +24,13 @@ chosen_policy rounds_of(const settings& s) {
 }
 
 }  // namespace
+
+causeway::comm_traits traits_of(const settings& s) {
+  const policy& p = *find_policy(s.comm.policy);
+  if (!p.composed) return p.traits;
+  if (is_elastic_pipeline(s) && steps_alone(s)) return rounds_of(s).traits();
+  return with_comm(s, [](const auto& comm) { return std::remove_cvref_t<decltype(comm)>::traits; });
+}
 
 causeway::result<session_summary> train_composed(chosen_model model, training t) {
   if (is_elastic_pipeline(t.in.s) && steps_alone(t.in.s)) {

@@ -221,6 +221,15 @@ and policies in which it matters who was quicker: there all end, and replicas th
 
 )";
 
+std::string in_parts(bool gradients) {
+  std::string names;
+  for (const preset& p : communication) {
+    if (!p.traits.rows_in_parts || p.traits.exchanges_gradients != gradients) continue;
+    names += (names.empty() ? "`" : ", `") + std::string{p.name} + "`";
+  }
+  return names;
+}
+
 std::string page() {
   std::ostringstream out;
   out << introduction << count("tested") << " of " << std::size(communication) * std::size(places)
@@ -235,11 +244,9 @@ std::string page() {
     out << '\n';
   }
   out << "\n## Recoveries\n\nWhat `fault::quorum{recovery}` goes with, by what pipelines exchange; rule [C8](rules.md#c8) "
-         "refuses the "
-         "others. *tested*: a peer is killed at\nnetwork calls all over a run, and a stage that nobody has is made up or "
-         "waited "
-         "for, in `tests/parallel/elastic`.\n\n| | gradients, added up (`";
-  out << recovery_tests[0] << "`) | gradients, exchanged by the policy (`" << recovery_tests[1] << "`) | local steps (`"
+         "refuses the others. *tested*: a peer is killed at\nnetwork calls all over a run, and a stage that nobody has is "
+         "made up or waited for, in `tests/parallel/elastic`.\n\n| | gradients, added up (`"
+      << recovery_tests[0] << "`) | gradients, exchanged by the policy (`" << recovery_tests[1] << "`) | local steps (`"
       << recovery_tests[2] << "`) |\n|---|---|---|---|\n";
   for (const recovery_row& r : recoveries) {
     out << "| `" << r.name << "` |";
@@ -249,7 +256,18 @@ std::string page() {
     }
     out << '\n';
   }
+  out << "\nOf presets, `redundant`, `redundant_forward` and `templates` go with `every_step` and with those whose rows "
+         "can be "
+         "of ranges of blocks\n(`comm_traits::rows_in_parts`). Gradients: "
+      << in_parts(true) << ".\nLocal steps: " << in_parts(false) << ".\n";
   return out.str();
+}
+
+std::string test_source(const std::string& subject, const char* of) {
+  std::ostringstream text;
+  const auto tests = std::filesystem::path{__FILE__}.parent_path().parent_path();
+  text << std::ifstream{tests / "parallel/elastic" / (subject + of)}.rdbuf();
+  return text.str();
 }
 
 /// What `r` makes of a cluster, and of what is left of it without any one peer, or two: whether all of these layouts have
@@ -301,16 +319,10 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
   CHECK(says_what_it_does(neighbour_init{}));
   CHECK(says_what_it_does(swapped_neighbours{}));
   std::string tests[3];
-  const auto folder = std::filesystem::path{__FILE__}.parent_path().parent_path() / "parallel/elastic";
-  const auto read = [&](const std::string& file) {
-    std::ostringstream text;
-    text << std::ifstream{folder / file}.rdbuf();
-    return text.str();
-  };
-  for (const auto* file : {"elastic_recovery.cpp", "elastic_subspace.cpp", "elastic_swapped.cpp"}) tests[0] += read(file);
-  for (const auto* file : {"elastic_gradient_recoveries.cpp", "elastic_gradient_segments.cpp"}) tests[1] += read(file);
-  for (const auto* file : {"local_pipeline_recoveries.cpp", "local_pipeline_apart.cpp"}) tests[2] += read(file);
-  for (std::size_t c : {1U, 2U}) tests[c] += read("local_pipeline_world.hpp");
+  for (const auto* of : {"recovery.cpp", "subspace.cpp", "swapped.cpp"}) tests[0] += test_source("elastic_", of);
+  for (const auto* of : {"recoveries.cpp", "segments.cpp"}) tests[1] += test_source("elastic_gradient_", of);
+  for (const auto* of : {"recoveries.cpp", "apart.cpp"}) tests[2] += test_source("local_pipeline_", of);
+  for (std::size_t c : {1U, 2U}) tests[c] += test_source("local_pipeline_", "world.hpp");
   for (const recovery_row& r : recoveries) {
     INFO(r.name);
     CHECK(r.verdicts[0] == std::string_view{"yes"});
@@ -321,6 +333,16 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
              tests[c].find("_block_" + std::string{r.name}) != std::string::npos) == goes);
       if (c > 0) CHECK((r.why[c - 1] == std::string_view{}) == goes);
     }
+  }
+}
+
+TEST_CASE("compositions: presets whose rows can be in parts are tested where pipelines are cut apart", "[presets][fast]") {
+  const std::string gradients = test_source("elastic_gradient_", "segments.cpp");
+  const std::string steps = test_source("local_pipeline_", "apart.cpp");
+  for (const preset& p : communication) {
+    INFO(p.name);
+    const std::string& tests = p.traits.exchanges_gradients ? gradients : steps;
+    CHECK((tests.find("presets::" + std::string{p.name} + "_options") != std::string::npos) == p.traits.rows_in_parts);
   }
 }
 

@@ -288,6 +288,12 @@ class Stages(Elastic):
     def test_pipelines_have_parts_by_speed_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--comm.policy", "dlion", "--comm.local_steps", "6")
 
+    def test_pipelines_that_step_alone_keep_the_stage_of_who_is_killed(self):
+        for by in [["--parallel.recovery", "redundant"], ["--parallel.recovery", "redundant_forward", "--comm.policy", "local_sgd"],
+                   ["--parallel.recovery", "templates", "--comm.policy", "intellect1"]]:
+            with self.subTest(by):
+                self.alone_learn_whoever_is_killed(*by, "--run.fresh", "true")
+
     def test_pipelines_that_never_wait_within_a_round_learn_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--parallel.policy", "async_pipeline", "--parallel.ahead", "1")
 
@@ -310,7 +316,9 @@ class Stages(Elastic):
 
     def test_gradients_travel_by_a_codec_whoever_is_killed(self):
         for by in [["--comm.codec", "int8", "--parallel.codec", "subspace"], ["--comm.policy", "power_sgd"], ["--comm.policy", "netstorm"],
-                   ["--comm.codec", "int8", "--parallel.recovery", "reroute"], ["--comm.policy", "distro", "--train.learning_rate", "0.01"]]:
+                   ["--comm.codec", "int8", "--parallel.recovery", "reroute"], ["--comm.policy", "distro", "--train.learning_rate", "0.01"],
+                   ["--comm.codec", "int8", "--parallel.recovery", "redundant"], ["--comm.policy", "power_sgd", "--parallel.recovery", "redundant_forward"],
+                   ["--comm.policy", "netstorm", "--parallel.recovery", "templates"]]:
             with self.subTest(by):
                 p = self.start_stages("--steps", "60", *by, "--run.fresh", "true", "--restart", "true",
                                       env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:23@2"))
@@ -325,9 +333,10 @@ class Stages(Elastic):
 
     def test_what_does_not_go_together_is_refused(self):
         for args, name in [(["--comm.policy", "dion"], "comm.policy"), (["--comm.policy", "demo", "--train.optimizer", "adamw"], "train.optimizer"),
-                           ([*ALONE, "--parallel.recovery", "redundant"], "parallel.recovery"),
-                           ([*ALONE, "--parallel.recovery", "reroute"], "parallel.recovery"),
-                           (["--comm.codec", "int8", "--parallel.recovery", "templates"], "parallel.recovery"),
+                           ([*ALONE, "--comm.policy", "edit", "--parallel.recovery", "redundant"], "redundant does not go with edit in pipeline: rule C8"),
+                           ([*ALONE, "--parallel.recovery", "reroute"], "reroute does not go with diloco in pipeline: rule C8"),
+                           ([*ALONE, "--parallel.policy", "async_pipeline", "--parallel.recovery", "templates"], "in async_pipeline: rule C8"),
+                           (["--comm.policy", "distro", "--parallel.recovery", "templates"], "templates does not go with distro in pipeline: rule C8"),
                            (["--parallel.policy", "async_pipeline"], "comm.policy"),
                            (["--comm.policy", "halos", "--net.region", "0"], "net.region"), ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),
                            (["--parallel.schedule", "interleaved"], "parallel.schedule"),

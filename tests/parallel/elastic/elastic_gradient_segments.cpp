@@ -5,6 +5,7 @@
 
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/optim/sparse_steps.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
@@ -47,17 +48,23 @@ struct largest_with_feedback {
                         axis::gather_mean<codec>{codec{compress::no_transform{}, compress::top_k{{.k = 8}}}}};
   }
 };
-struct low_rank {
-  static auto make() { return presets::make(presets::power_sgd_options{}); }
+template <class Options>
+struct preset_of {
+  static auto make() { return presets::make(Options{}); }
 };
-struct trees {  // several rows for each range
-  static auto make() { return presets::make(presets::netstorm_options{}); }
-};
+using low_rank = preset_of<presets::power_sgd_options>;
+using trees = preset_of<presets::netstorm_options>;  // several rows for each range
+using demo = preset_of<presets::demo_options>;
+using dion = preset_of<presets::dion_options>;
 struct late {  // whose rows are a step late
   static auto make() {
     return comm::rounds{axis::every{1}, axis::gradient{}, axis::one_round_late{}, axis::gather_mean<>{}};
   }
   static auto inner() { return optim::sgd{}; }
+};
+struct stella_train {
+  static auto make() { return presets::make(presets::stella_train_options{.share = 0.5}); }
+  static auto inner() { return optim::sparse_sgd{}; }
 };
 
 /// And what becomes of lost stages.
@@ -145,7 +152,8 @@ TEMPLATE_TEST_CASE(
 TEMPLATE_TEST_CASE("gradient segments: with codecs the run goes on, whoever is killed", "[parallel][elastic][fast]",
                    with_redundant<eight_bits>, with_redundant<largest_with_feedback>, with_redundant<low_rank>,
                    with_redundant_forward<largest_with_feedback>, with_templates<largest_with_feedback>,
-                   with_templates<low_rank>, with_redundant<late>, with_templates<late>) {
+                   with_templates<low_rank>, with_redundant<late>, with_templates<late>, with_redundant<demo>,
+                   with_redundant<dion>, with_redundant<stella_train>) {
   const auto quiet = world_of<TestType>();
   const double loss = support::held_out_loss(undisturbed_gradients<TestType>(quiet), quiet.layers);
   whoever_is_killed<TestType>(3, [&](auto& w, const elastic_world_options& o) {

@@ -3,6 +3,7 @@
 #include <causeway/parallel/local_pipeline.hpp>
 
 #include <causeway/presets/compressed.hpp>
+#include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
@@ -27,10 +28,12 @@ using support::parameters;
 namespace {
 
 /// Peers that have their own stage and the one behind it.
-struct redundant : presets::diloco_options {
+template <class Options>
+struct redundant_with : Options {
   static auto recovery() { return stage::recovery::redundant{2}; }
   static elastic_world_options world() { return support::two_pipelines(); }
 };
+using redundant = redundant_with<presets::diloco_options>;
 struct three_redundant : presets::diloco_options {
   static auto recovery() { return stage::recovery::redundant{3}; }
   static elastic_world_options world() {
@@ -41,10 +44,7 @@ struct three_redundant : presets::diloco_options {
   }
 };
 /// Of a row the largest entries are sent; the rest is kept.
-struct sparse_redundant : presets::sparse_loco_options {
-  static auto recovery() { return stage::recovery::redundant{2}; }
-  static elastic_world_options world() { return support::two_pipelines(); }
-};
+using sparse_redundant = redundant_with<presets::sparse_loco_options>;
 /// The same, whose steps go on in the middle when a peer is lost; the last peer has the first stage, too.
 struct forward_redundant : redundant {
   static auto recovery() { return stage::recovery::redundant_forward{2}; }
@@ -54,6 +54,10 @@ struct three_forward_redundant : three_redundant {
 };
 struct sparse_forward_redundant : sparse_redundant {
   static auto recovery() { return stage::recovery::redundant_forward{2}; }
+};
+/// Two clusters of whoever holds a block, computing it or not.
+struct ravnest_redundant : redundant_with<presets::ravnest_options> {
+  ravnest_redundant() { clusters.clear(); }
 };
 /// Five peers are pipelines of two stages and of three; four are two of two.
 struct templates : presets::diloco_options {
@@ -163,6 +167,13 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: the run goes on, whoever is kille
                    "[parallel][elastic][fast]", redundant, sparse_redundant, forward_redundant, sparse_forward_redundant,
                    templates) {
   support::goes_on_whoever_is_killed<TestType>(97, 0.03, TestType::world());
+}
+TEMPLATE_TEST_CASE("local pipelines cut apart: all presets whose blocks can be rows go on, whoever is killed",
+                   "[parallel][elastic][fast]", redundant_with<presets::open_diloco_options>,
+                   redundant_with<presets::intellect1_options>, redundant_with<presets::muloco_options>,
+                   redundant_with<presets::local_sgd_options>, ravnest_redundant) {
+  // A ring of four for each block takes more calls than other exchanges do.
+  support::goes_on_whoever_is_killed<TestType>(197, 0.03, TestType::world(), 3 * support::founded);
 }
 TEMPLATE_TEST_CASE("local pipelines cut apart: whoever is killed, at network calls all over the run", "[parallel][elastic]",
                    redundant, sparse_redundant, forward_redundant, sparse_forward_redundant, templates) {

@@ -250,16 +250,17 @@ parameters undisturbed(elastic_world_options o) {
 
 /// The victim is killed at every `every`th call of its network, once in a moment, and comes back or does not in turn. Where
 /// it is missed, its replica rests for the rest of the round, half of whose samples are then left out: `most` says how far
-/// the loss may be from that of a run without faults.
+/// the loss may be from that of a run without faults. `first_round`: calls after which the first peer is through with it.
 template <class Options>
-void goes_on_whoever_is_killed(std::uint64_t every, double most, elastic_world_options o = two_pipelines()) {
+void goes_on_whoever_is_killed(std::uint64_t every, double most, elastic_world_options o = two_pipelines(),
+                               std::uint64_t first_round = 2 * founded) {
   o.dies_at = UINT64_MAX;
   local_world<Options> calm{o};
   const double loss = held_out_loss(undisturbed_in(calm, o.hosts), o.layers);
   for (const std::uint32_t victim : {0U, 1U, 2U, 3U}) {
     bool comes_back = victim % 2 != 0;
     // Who founds the run is its only member until the first round is over.
-    for (std::uint64_t n = (victim == 0 ? 2 : 1) * founded + victim;; n = calm.at(victim).distinct.after(n, every)) {
+    for (std::uint64_t n = (victim == 0 ? first_round : founded) + victim;; n = calm.at(victim).distinct.after(n, every)) {
       INFO("host " << victim << " is killed at call " << n);
       o.victim = victim;
       o.dies_at = n;

@@ -15,7 +15,7 @@
 #include <causeway/collective/gather.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/comm/common_steps.hpp>
-#include <causeway/comm/mirror_core.hpp>
+#include <causeway/comm/mirror_lines.hpp>
 #include <causeway/comm/mirror_record.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>

@@ -16,7 +16,6 @@
 #include <causeway/comm/hub_copy.hpp>
 #include <causeway/comm/hub_roles.hpp>
 #include <causeway/comm/hub_rules.hpp>
-#include <causeway/comm/outer_rows.hpp>
 #include <causeway/comm/server_client.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>

@@ -7,7 +7,7 @@
 
 #include <causeway/compress/none.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/policy/concepts.hpp>
+#include <causeway/policy/traits.hpp>
 
 #include <cstdint>
 #include <string_view>

@@ -21,6 +21,7 @@
 #include <causeway/policy/concepts.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -7,7 +7,7 @@
 
 #include <causeway/comm/stacked_turns.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/policy/concepts.hpp>
+#include <causeway/policy/traits.hpp>
 #include <causeway/tensor/parameters.hpp>
 
 #include <cstddef>

@@ -7,7 +7,6 @@
 // same sum in the same order whatever the number of threads.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/gemm.hpp>
 
 #include <algorithm>

@@ -8,7 +8,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
-#include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/tensor/parameters.hpp>

@@ -6,8 +6,6 @@
 
 #include <causeway/parallel/elastic/cohorts.hpp>
 
-#include <causeway/parallel/elastic/block_segments.hpp>
-
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -196,7 +196,6 @@
 #include <causeway/sim/world.hpp>
 
 #include <causeway/autograd/checkpoint.hpp>
-#include <causeway/autograd/grad_check.hpp>
 #include <causeway/autograd/linear.hpp>
 #include <causeway/autograd/low_rank.hpp>
 #include <causeway/autograd/ops.hpp>

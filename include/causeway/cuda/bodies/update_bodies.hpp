@@ -10,6 +10,7 @@
 #include <causeway/config/config.hpp>
 #include <causeway/cuda/bodies/pack.hpp>
 #include <causeway/kernels/optimizer.hpp>
+#include <causeway/kernels/outer_update.hpp>
 #include <causeway/kernels/rows.hpp>
 #include <causeway/tensor/dtype.hpp>
 

@@ -5,6 +5,7 @@
 #include <causeway/io/file.hpp>
 #include <causeway/membership/refound.hpp>
 #include <causeway/train/refound.hpp>
+#include <causeway/train/write_behind.hpp>
 
 #include <cstdio>
 #include <filesystem>

@@ -35,6 +35,7 @@
 #include <causeway/net/envelope.hpp>
 #include <causeway/net/epochs.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/net/fabric_options.hpp>
 #include <causeway/net/fields.hpp>
 #include <causeway/net/float_packing.hpp>
 #include <causeway/net/frame.hpp>
@@ -194,7 +195,6 @@
 #include <causeway/sim/world.hpp>
 
 #include <causeway/autograd/checkpoint.hpp>
-#include <causeway/autograd/grad_check.hpp>
 #include <causeway/autograd/linear.hpp>
 #include <causeway/autograd/low_rank.hpp>
 #include <causeway/autograd/ops.hpp>
@@ -598,7 +598,6 @@
 #include <causeway/net/asio_greeting.hpp>
 #include <causeway/net/asio_listener.hpp>
 #include <causeway/net/asio_transport.hpp>
-#include <causeway/net/fabric_options.hpp>
 #include <causeway/net/rendezvous.hpp>
 #endif
 

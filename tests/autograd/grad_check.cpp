@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/autograd/grad_check.hpp>
+// The tool by which gradients of operations are judged.
 
 #include <cmath>
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/grad_check.hpp"
 
 namespace causeway::autograd {
 namespace {
@@ -34,7 +35,7 @@ struct problem {
 TEST_CASE("gradient check: a right gradient passes with room to spare", "[autograd][fast]") {
   problem p;
   const auto before = p.x;
-  CHECK(grad_check(p.x, p.gradient(), [&] { return p.loss(); }) < 1e-5);
+  CHECK(support::grad_check(p.x, p.gradient(), [&] { return p.loss(); }) < 1e-5);
   CHECK(p.x == before);
 }
 
@@ -45,23 +46,23 @@ TEST_CASE("gradient check: one element wrong by two percent of the length is fou
     float length = 0.0F;
     for (const float v : g) length += v * v;
     g[i] += 0.02F * std::sqrt(length);
-    CHECK(grad_check(p.x, g, [&] { return p.loss(); }) > 5e-3);
+    CHECK(support::grad_check(p.x, g, [&] { return p.loss(); }) > 5e-3);
   }
 }
 
 TEST_CASE("gradient check: a gradient of zero where there is one is found, and the reverse", "[autograd][fast]") {
   problem p;
   const std::vector<float> zero(p.x.size());
-  CHECK(grad_check(p.x, zero, [&] { return p.loss(); }) > 0.5);
-  CHECK(grad_check(p.x, p.gradient(), [] { return 1.0; }) > 0.5);
+  CHECK(support::grad_check(p.x, zero, [&] { return p.loss(); }) > 0.5);
+  CHECK(support::grad_check(p.x, p.gradient(), [] { return 1.0; }) > 0.5);
 }
 
 TEST_CASE("gradient check: NaN is an error, not a pass", "[autograd][fast]") {
   problem p;
   auto g = p.gradient();
   g[2] = std::numeric_limits<float>::quiet_NaN();
-  CHECK(std::isinf(grad_check(p.x, g, [&] { return p.loss(); })));
-  CHECK(std::isinf(grad_check(p.x, p.gradient(), [] { return std::nan(""); })));
+  CHECK(std::isinf(support::grad_check(p.x, g, [&] { return p.loss(); })));
+  CHECK(std::isinf(support::grad_check(p.x, p.gradient(), [] { return std::nan(""); })));
 }
 
 }  // namespace causeway::autograd

@@ -5,7 +5,6 @@
 // Runs a piece of a model on a tape with random inputs and parameters, and compares what the tape says about gradients
 // with finite differences, or bf16 with f32.
 
-#include <causeway/autograd/grad_check.hpp>
 #include <causeway/autograd/tape.hpp>
 #include <causeway/autograd/variable.hpp>
 #include <causeway/core/rng.hpp>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/grad_check.hpp"
 
 namespace causeway::testing {
 
@@ -94,7 +94,7 @@ class op_checker {
       for (auto& n : *group) {
         INFO((group == &inputs_ ? "input " : "parameter ") << index++);
         const std::vector<float> gradient = n.gradient;
-        CHECK(autograd::grad_check(n.values, gradient, [this] { return loss(); }) < tolerance);
+        CHECK(support::grad_check(n.values, gradient, [this] { return loss(); }) < tolerance);
       }
       index = 0;
     }

@@ -4,7 +4,6 @@
 
 // Reads what tests/golden/make_golden.py wrote, and compares a model with it.
 
-#include <causeway/autograd/grad_check.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/grad_check.hpp"
 
 namespace causeway::testing {
 
@@ -140,7 +140,7 @@ void check_finite_differences(const golden& g, Model& m) {
   }
   store.touch();
   REQUIRE(m.forward_backward(g.inputs, g.targets, 2, 1.0F, 0));
-  autograd::grad_check_options options;
+  support::grad_check_options options;
   options.step = 0.002F;
   options.directions = 3;
   for (std::size_t i = 0; i < store.segments().size(); ++i) {
@@ -148,7 +148,7 @@ void check_finite_differences(const golden& g, Model& m) {
     INFO(s.name);
     const std::vector<float> gradient(store.gradient(i), store.gradient(i) + s.size());
     const auto loss = [&] { return *m.evaluate(g.inputs, g.targets, 2); };
-    CHECK(autograd::grad_check({store.value(i), gradient.size()}, gradient, loss, options) < 2e-3);
+    CHECK(support::grad_check({store.value(i), gradient.size()}, gradient, loss, options) < 2e-3);
   }
 }
 

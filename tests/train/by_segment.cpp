@@ -7,6 +7,7 @@
 #include <causeway/kernels/backend.hpp>
 #include <causeway/nn/gpt.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/policy/concepts.hpp>
 #include <causeway/train/context.hpp>
 
 #include <cstddef>
@@ -62,6 +63,7 @@ struct adding {
 
   std::uint64_t steps = 0, own = 0;
 };
+static_assert(CommunicationPolicy<adding>);
 
 struct apart {
   static constexpr parallel_traits traits{.shares_gradient = true, .cut_apart = true, .rows_in_parts = true};

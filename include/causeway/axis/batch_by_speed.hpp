@@ -9,7 +9,6 @@
 #include <causeway/axis/every.hpp>
 #include <causeway/axis/speeds.hpp>
 #include <causeway/collective/shares.hpp>
-#include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -49,9 +49,7 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
 
 /// Whether every block of the model is in one fragment, whichever blocks are here.
 template <Fragments F>
-inline constexpr bool by_block = requires {
-  F::by_block;
-};
+inline constexpr bool by_block = (requires { F::by_block; });
 
 /// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
 /// not here are empty.

@@ -46,9 +46,7 @@ concept Group = G::decides == part::group&& requires(G& g, const G& c, const gro
 
 /// Whether a fragment's groups are the same in all exchanges.
 template <class G>
-inline constexpr bool groups_last = requires {
-  requires G::lasting;
-};
+inline constexpr bool groups_last = (requires { requires G::lasting; });
 
 /// errc::invalid_argument where `named`: `what` names peers by their numbers, which change where peers come and go.
 CAUSEWAY_DECL result<void> refuse_numbers(const char* what, bool named);

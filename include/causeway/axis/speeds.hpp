@@ -7,7 +7,6 @@
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/gather.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/net/transport.hpp>
 
 #include <cstdint>
 #include <span>

@@ -6,7 +6,6 @@
 // while the transport still reads or writes them: whatever is under way when this object goes, is cancelled.
 
 #include <causeway/collective/channels.hpp>
-#include <causeway/collective/options.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/transport.hpp>

@@ -8,7 +8,6 @@
 #include <causeway/collective/mpi_site_options.hpp>
 #include <causeway/collective/site.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/core/thread_pool.hpp>
 #include <causeway/net/mpi_world.hpp>
 #include <causeway/tensor/dtype.hpp>
 

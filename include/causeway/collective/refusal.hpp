@@ -6,8 +6,6 @@
 // collective goes on to its end, tells everybody whose values were refused, and then fails on all peers alike.
 
 #include <causeway/core/error.hpp>
-#include <causeway/core/result.hpp>
-#include <causeway/net/transport.hpp>
 
 #include <array>
 #include <cstddef>

@@ -28,9 +28,7 @@ template <bool Fits, class T, class Default>
 using fitting = std::conditional_t<Fits, T, Default>;
 
 template <class Trigger>
-inline constexpr bool gives_batches = requires {
-  Trigger::weighs;
-};
+inline constexpr bool gives_batches = (requires { Trigger::weighs; });
 
 template <class P>
 inline constexpr bool is_push = requires {

@@ -156,8 +156,8 @@ class async_parameter_server : arrival_rules<Axes...> {
   [[nodiscard]] std::vector<parameter_row> block_rows() { return elastic_.block_rows(core_); }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) { return elastic_.divide(ctx, core_, before); }
   /// Of hubs of hubs: pipelines share the regions out, so all stages of one are in the same.
-  [[nodiscard]] std::uint32_t regions() const requires has_regions { return core_.hubs.label.fewest; }
-  bool follow(auto&, std::optional<std::uint32_t> region) requires has_regions { return elastic_.follow(region); }
+  [[nodiscard]] std::uint32_t regions() const { return core_.hubs.label.fewest; }
+  bool follow(auto&, std::optional<std::uint32_t> region) { return elastic_.follow(region); }
   void parameters_of(std::uint32_t region, std::span<float> to) requires has_regions { elastic_.parameters_of(region, to); }
   [[nodiscard]] std::vector<std::span<std::byte>> memory() const { return {}; }
   result<void> forget(auto&) const { return {}; }
@@ -189,7 +189,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     if (std::exchange(counted_, true) && !ctx.contribution().has_late()) return;
     const double computed = seconds(ctx.clock().now() - left_);
     // Else the others were waited for meanwhile: in a swarm in every step, whose quick peers have more of it instead.
-    const bool timed = ctx.round() == left_in_ && !detail::is_in_swarm(ctx);
+    const bool timed = ctx.round() == left_in_ && !ctx.membership().is_swarm();
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
     if (ctx.elastic()) elastic_.count_step(core_, samples);

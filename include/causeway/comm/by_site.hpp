@@ -12,7 +12,6 @@
 #include <causeway/collective/group_view.hpp>
 #include <causeway/collective/site.hpp>
 #include <causeway/collective/transport_site.hpp>
-#include <causeway/comm/look_ahead.hpp>
 #include <causeway/comm/periodic.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>

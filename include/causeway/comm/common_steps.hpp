@@ -17,13 +17,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 /// fewer than `before`.
 CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before);
 
-/// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
-[[nodiscard]] bool is_in_swarm(auto& ctx) { return ctx.exchanges_at_once() && !ctx.moves_blocks(); }
-
 /// `steps`: at the last record. In a swarm the first step is followed by one: so those who begin the run together talk from
 /// then on.
 [[nodiscard]] bool record_is_due(auto& ctx, std::uint64_t steps) {
-  return ctx.announce_samples() || (steps == 0 && is_in_swarm(ctx));
+  return ctx.announce_samples() || (steps == 0 && ctx.membership().is_swarm());
 }
 
 /// The steps at which a newcomer begins after a record: those of the stages, where all have made the same.

@@ -15,7 +15,7 @@
 #include <causeway/collective/gather.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/comm/common_steps.hpp>
-#include <causeway/comm/mirror_core.hpp>
+#include <causeway/comm/mirror_lines.hpp>
 #include <causeway/comm/mirror_record.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
@@ -67,7 +67,7 @@ class elastic_mirrors {
       add_heard(ctx, c, heard_.self(), counted, -1.0F);
     }
     c.restart(ctx);
-    if (!is_in_swarm(ctx)) {
+    if (!ctx.membership().is_swarm()) {
       hang_up(c);
     } else if (talks(ctx, c)) {
       c.audiences[0].say(mirror_word::rests, c.clock);
@@ -190,7 +190,7 @@ class elastic_mirrors {
 
   // What has arrived. Who cannot be heard any more is out of reach until the next record.
   void hear_all(auto& ctx, Core& c) {
-    if (is_in_swarm(ctx) && !talks(ctx, c)) return;  // it began anew, and does not know what was told before
+    if (ctx.membership().is_swarm() && !talks(ctx, c)) return;  // it began anew, and does not know what was told before
     for (mirror& m : c.audiences[0].mirrors) {
       while (m.has_arrived()) hear(ctx, c, m);
     }
@@ -214,7 +214,7 @@ class elastic_mirrors {
     for (;;) {
       const auto holder = std::find_if(all.begin(), all.end(), holds);
       if (holder == all.end()) break;
-      if (ctx.announce_samples() || (is_in_swarm(ctx) && ctx.membership().exchange_waits())) return;
+      if (ctx.announce_samples() || (ctx.membership().is_swarm() && ctx.membership().exchange_waits())) return;
       if (ctx.clock().now() >= overdue) {
         waits_.overdue(ctx.clock().now() - begin);
         for (mirror& m : all) m.rests = m.rests || holds(m);

@@ -43,7 +43,8 @@ class elastic_pushes {
     CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
     if (!goes_on) record_.begin_anew(c.tiers, c.cuts.size());
     ctx.contribution().gather(c.hubs.record_samples, true, true);
-    if (is_in_swarm(ctx)) answers_ = net::arrival_statistics{{.cap = std::chrono::seconds{10}}};  // all wait meanwhile
+    if (ctx.membership().is_swarm())
+      answers_ = net::arrival_statistics{{.cap = std::chrono::seconds{10}}};  // all wait meanwhile
     c.schedule();
     return {};
   }
@@ -97,7 +98,7 @@ class elastic_pushes {
 
   /// Nobody waits for more than an answer, and for that only as long as it can be expected.
   result<void> after_step(auto& ctx, Core& c) {
-    if (is_in_swarm(ctx) && !collective::finite_values(ctx.parameters())) {
+    if (ctx.membership().is_swarm() && !collective::finite_values(ctx.parameters())) {
       return fail(errc::non_finite, "this peer", "its parameters are not finite");  // others get what it had
     }
     if (ctx.moves_blocks() && record_.lines() == nullptr) CAUSEWAY_TRY(open_lines(ctx, c));

@@ -67,13 +67,13 @@ class every_step {
   }
 
   // Where blocks of the model move between peers: nothing is kept for a parameter.
-  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) { return {}; }
-  result<void> divide(auto&, std::span<const parameter_segment>) requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return {}; }
+  result<void> divide(auto&, std::span<const parameter_segment>) { return {}; }
 
-  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
-  result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
-  [[nodiscard]] static bool exchanges_next() requires(traits.moves_with_blocks) { return true; }
-  [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return {}; }
+  result<void> forget(auto&) { return {}; }
+  [[nodiscard]] static bool exchanges_next() { return true; }
+  [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
 
   /// One like it that has not begun, for other blocks.
   [[nodiscard]] every_step another() const { return every_step{codec_}; }

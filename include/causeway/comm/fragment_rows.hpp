@@ -4,7 +4,6 @@
 
 // A fragment of a vector as one row, wherever its parts lie: opened, worked on, put back. The arithmetic is the context's.
 
-#include <causeway/axis/fragments.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/tensor/buffer.hpp>
 

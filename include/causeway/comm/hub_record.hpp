@@ -16,7 +16,6 @@
 #include <causeway/comm/hub_copy.hpp>
 #include <causeway/comm/hub_roles.hpp>
 #include <causeway/comm/hub_rules.hpp>
-#include <causeway/comm/outer_rows.hpp>
 #include <causeway/comm/server_client.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
@@ -184,7 +183,7 @@ class hub_record {
                          .serves_hubs = serves_hubs_,
                          .follows_hubs = follows_hubs_,
                          .hubs = hubs_,
-                         .clients = is_in_swarm(ctx) ? names_.size() : 0};
+                         .clients = ctx.membership().is_swarm() ? names_.size() : 0};
     claims_.assign(ctx.peers(), mine);
     return collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                   std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{claims_}),

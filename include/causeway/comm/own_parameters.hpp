@@ -78,9 +78,7 @@ class own_parameters {
   static constexpr auto nothing = std::numeric_limits<std::uint64_t>::max();
 
   /// Where there are shared parameters of its own, these are what an exchange left. Where blocks move, a row of theirs is.
-  static bool keeps_left(auto& ctx) {
-    return !Core::content_type::anchored && ctx.exchanges_at_once() && !ctx.moves_blocks();
-  }
+  static bool keeps_left(auto& ctx) { return !Core::content_type::anchored && ctx.membership().is_swarm(); }
 
   static bool is_finite(auto& ctx, Core& c) {
     const auto& anchor = c.rows.anchor();

@@ -7,7 +7,7 @@
 
 #include <causeway/compress/none.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/policy/concepts.hpp>
+#include <causeway/policy/traits.hpp>
 
 #include <cstdint>
 #include <string_view>
@@ -64,7 +64,7 @@ class post_local {
   /// A run that ends before its first round has equal parameters everywhere.
   result<void> finish(auto& ctx) { return synchronous() ? result<void>{} : rounds_.finish(ctx); }
 
-  [[nodiscard]] bool trains(auto& ctx) const requires(traits.draws_peers) { return synchronous() || rounds_.trains(ctx); }
+  [[nodiscard]] bool trains(auto& ctx) const { return synchronous() || rounds_.trains(ctx); }
 
   void serialize(auto& ar) { ar(rounds_, done_); }
 

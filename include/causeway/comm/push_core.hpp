@@ -9,7 +9,6 @@
 #include <causeway/axis/arrivals.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/merge_rule.hpp>
-#include <causeway/collective/channels.hpp>
 #include <causeway/comm/arrival_rules.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>

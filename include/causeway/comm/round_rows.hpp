@@ -7,9 +7,7 @@
 // those of a device.
 
 #include <causeway/axis/content.hpp>
-#include <causeway/axis/fragments.hpp>
 #include <causeway/axis/merge_rule.hpp>
-#include <causeway/axis/outer.hpp>
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>

@@ -19,8 +19,7 @@
 
 #include <type_traits>
 
-namespace causeway { inline namespace CAUSEWAY_ABI {
-namespace comm {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
 /// The constants that the rules are about.
 struct round_mix {
@@ -180,21 +179,15 @@ constexpr bool takes_turns(round_mix m) {
 namespace detail {
 
 template <class Trigger>
-inline constexpr bool follows_speed = requires {
-  Trigger::follows_speed;
-};
+inline constexpr bool follows_speed = (requires { Trigger::follows_speed; });
 template <class Trigger>
-inline constexpr bool accumulates = requires {
-  Trigger::accumulates;
-};
+inline constexpr bool accumulates = (requires { Trigger::accumulates; });
 template <class Axis>
-inline constexpr bool weighs = requires {
-  Axis::weighs;
-};
+inline constexpr bool weighs = (requires { Axis::weighs; });
 template <class Trigger>
-inline constexpr bool meets = requires {
-  Trigger::meets;
-};
+inline constexpr bool tells = (requires { Trigger::tells; });
+template <class Trigger>
+inline constexpr bool meets = (requires { Trigger::meets; });
 
 /// Whether peers have paths by these rules. (clang has no constants of a mix that was refused, whose refusal is to be the
 /// only error.)
@@ -254,71 +247,73 @@ struct round_rules {
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
                                  .by_block = fragments_axis::single || axis::by_block<fragments_axis>,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
-                                 .tells = requires {trigger_axis::tells;
-}, .watches_movement = trigger_axis::watches_movement, .keeps_local = participation_axis::keeps_local,
-   .always = participation_axis::always, .accumulates = detail::accumulates<trigger_axis>,
-   .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>, .meets = detail::meets<trigger_axis>
-};  // namespace comm
-static constexpr bool identical = rules::identical(mix);
-static constexpr bool elastic = rules::elastic(mix);
-static constexpr bool own_parameters = rules::own_parameters(mix);
-static constexpr bool by_path = elastic && rules::by_path(mix);
-static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
+                                 .tells = detail::tells<trigger_axis>,
+                                 .watches_movement = trigger_axis::watches_movement,
+                                 .keeps_local = participation_axis::keeps_local,
+                                 .always = participation_axis::always,
+                                 .accumulates = detail::accumulates<trigger_axis>,
+                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>,
+                                 .meets = detail::meets<trigger_axis>};
+  static constexpr bool identical = rules::identical(mix);
+  static constexpr bool elastic = rules::elastic(mix);
+  static constexpr bool own_parameters = rules::own_parameters(mix);
+  static constexpr bool by_path = elastic && rules::by_path(mix);
+  static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
 
-private:
-static_assert(
-    rules::a2(mix),
-    "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
-    "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
-static_assert(rules::a3(mix),
-              "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
-              "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
-static_assert(rules::a4(mix),
-              "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
-              "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
-static_assert(
-    rules::a5(mix),
-    "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
-    "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
-static_assert(rules::a6(mix),
-              "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
-              "axis::split_mean. docs/reference/rules.md#a6");
-static_assert(rules::a7(mix),
-              "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
-              "different peers. Use one with bit parity. docs/reference/rules.md#a7");
-static_assert(rules::a8(mix),
-              "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
-              "topology that "
-              "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
-static_assert(rules::a9(mix),
-              "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
-              "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
-static_assert(
-    rules::a10(mix),
-    "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
-    "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
-static_assert(rules::a11(mix),
-              "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
-              "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
-static_assert(
-    rules::a14(mix),
-    "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
-    "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
-static_assert(rules::a15(mix),
-              "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
-              "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
-static_assert(rules::a16(mix),
-              "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
-              "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
-              "docs/reference/rules.md#a16");
-static_assert(rules::a17(mix),
-              "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
-              "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
-static_assert(rules::a18(mix),
-              "causeway-A18: lots are drawn, and who is left out of a mean of gradients would make another step than the "
-              "others. Use axis::pseudo_gradient, or axis::everyone. docs/reference/rules.md#a18");
-}; }  // namespace causeway::CAUSEWAY_ABI
-}
-}  // namespace causeway::CAUSEWAY_ABI::comm
+ private:
+  static_assert(
+      rules::a2(mix),
+      "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
+      "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
+  static_assert(rules::a3(mix),
+                "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+                "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
+  static_assert(rules::a4(mix),
+                "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
+                "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
+  static_assert(
+      rules::a5(mix),
+      "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+      "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
+  static_assert(rules::a6(mix),
+                "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
+                "axis::split_mean. docs/reference/rules.md#a6");
+  static_assert(
+      rules::a7(mix),
+      "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
+      "different peers. Use one with bit parity. docs/reference/rules.md#a7");
+  static_assert(rules::a8(mix),
+                "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
+                "topology that tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
+  static_assert(rules::a9(mix),
+                "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
+                "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
+  static_assert(
+      rules::a10(mix),
+      "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
+      "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
+  static_assert(rules::a11(mix),
+                "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
+                "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
+  static_assert(
+      rules::a14(mix),
+      "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
+      "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
+  static_assert(rules::a15(mix),
+                "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
+                "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
+  static_assert(
+      rules::a16(mix),
+      "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
+      "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
+      "docs/reference/rules.md#a16");
+  static_assert(rules::a17(mix),
+                "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
+                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
+  static_assert(rules::a18(mix),
+                "causeway-A18: lots are drawn, and who is left out of a mean of gradients would make another step than the "
+                "others. Use axis::pseudo_gradient, or axis::everyone. docs/reference/rules.md#a18");
+};
+}}}  // namespace causeway::CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ROUND_RULES_HPP

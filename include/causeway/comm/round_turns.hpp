@@ -9,8 +9,6 @@
 // Where a result is waited for until the next turn, the row that is made when one turn is applied goes out with the attempt
 // after it, and is applied with the next.
 
-#include <causeway/axis/merge_rule.hpp>
-#include <causeway/axis/parts.hpp>
 #include <causeway/comm/late_rows.hpp>
 #include <causeway/comm/outer_rows.hpp>
 #include <causeway/comm/own_parameters.hpp>

@@ -21,6 +21,7 @@
 #include <causeway/policy/concepts.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -107,17 +108,17 @@ class rounds : round_rules<Axes...> {
 
   /// Gradients where this peer expects the parameters to be once its last row has been applied.
   [[nodiscard]] static constexpr bool looks_ahead() noexcept { return core_type::looks_ahead; }
-  result<double> compute(auto& ctx, const auto& pass) requires(core_type::looks_ahead) {
+  result<double> compute(auto& ctx, const auto& pass) {
     static_assert(merge_rule_type::waits == axis::waiting::a_round, "gradient_ahead is for results that are a round late");
     return detail::at_look_ahead(ctx, core_.states, before_pass_, pass);
   }
 
   /// Whether this peer computes in the next inner step: not where it was not drawn for the next exchange.
-  [[nodiscard]] bool trains(auto& ctx) const requires(traits.draws_peers) { return core_.trains(ctx); }
+  [[nodiscard]] bool trains(auto& ctx) const { return core_.trains(ctx); }
 
   /// Of each batch this peer's sequences in the next step; of replicas of these speeds each one's part, in multiples.
-  [[nodiscard]] index_range part_of_batch() const requires(traits.divides_batches) { return core_.trigger.part_of_batch(); }
-  [[nodiscard]] auto parts_for(const std::vector<double>& speeds) const requires(traits.divides_batches) {
+  [[nodiscard]] index_range part_of_batch() const { return core_.trigger.part_of_batch(); }
+  [[nodiscard]] std::vector<std::size_t> parts_for(const std::vector<double>& speeds) const {
     return core_.trigger.parts_for(speeds);
   }
 
@@ -200,13 +201,11 @@ class rounds : round_rules<Axes...> {
   }
 
   /// In a round in which nobody has anything to give: who is there for the first time gets a path.
-  result<void> admit(auto& ctx) requires core_type::by_path {
-    return core_.modules.admit_alone(ctx, core_.states, core_.group, core_.rows);
-  }
+  result<void> admit(auto& ctx) { return core_.modules.admit_alone(ctx, core_.states, core_.group, core_.rows); }
   /// Where pipelines come and go: how many paths they share out, and the one that this peer's is on from now on, if it is
   /// in one. Whether that is another than before: the shared parameters are that path's, and the live ones are not yet.
-  [[nodiscard]] std::size_t paths() const requires core_type::by_path { return core_.group.paths.size(); }
-  bool follow(auto& ctx, std::optional<std::uint32_t> path) requires core_type::by_path {
+  [[nodiscard]] std::size_t paths() const { return core_.group.paths.size(); }
+  bool follow(auto& ctx, std::optional<std::uint32_t> path) {
     return core_.modules.give(ctx, core_.states, core_.group, core_.rows, path);
   }
   /// Where peers come and go: this peer's path, if it has one by now; and the shared parameters of any.
@@ -240,20 +239,18 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Where blocks of the model move between peers (comm/block_rows.hpp): what goes along.
-  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) { return blocks().all(); }
-  result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
-    return blocks().divide(ctx, before);
-  }
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return blocks().all(); }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) { return blocks().divide(ctx, before); }
   /// What the exchange remembers of the one before, and to begin without it.
-  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return blocks().memory(); }
-  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) { return blocks().forget(ctx); }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return blocks().memory(); }
+  result<void> forget(auto& ctx) { return blocks().forget(ctx); }
   /// Of results that are a round late: whether a row waits for the next exchange.
-  [[nodiscard]] std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return blocks().row_waits(); }
+  [[nodiscard]] std::optional<bool> row_waits() { return blocks().row_waits(); }
   /// Whether an exchange comes after the step under way, but for the run's last.
-  [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
+  [[nodiscard]] bool exchanges_next() { return core_.at + 1 >= turns_.next(core_); }
 
-  [[nodiscard]] rounds another() const requires(traits.rows_in_parts) { return rounds{core_.axes()}; }  ///< as it was given
-  [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
+  [[nodiscard]] rounds another() const { return rounds{core_.axes()}; }  ///< as it was given
+  [[nodiscard]] detail::turn_part<core_type> turn_part() { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
   /// One inner step more.

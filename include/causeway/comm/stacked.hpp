@@ -7,7 +7,7 @@
 
 #include <causeway/comm/stacked_turns.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/policy/concepts.hpp>
+#include <causeway/policy/traits.hpp>
 #include <causeway/tensor/parameters.hpp>
 
 #include <cstddef>
@@ -109,27 +109,23 @@ class stacked {
 
   // Where blocks of the model move between peers: what rounds has there, of both.
 
-  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
+  [[nodiscard]] std::vector<parameter_row> block_rows() {
     auto rows = detail::joined(first_.block_rows(), second_.block_rows());
     rows.insert(rows.begin(), parameter_row{{turns_.alike()}});
     return rows;
   }
-  result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) {
     turns_.divide(ctx, before);
     CAUSEWAY_TRY(first_.divide(ctx, before));
     return second_.divide(ctx, before);
   }
-  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) {
-    return detail::joined(first_.memory(), second_.memory());
-  }
-  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return detail::joined(first_.memory(), second_.memory()); }
+  result<void> forget(auto& ctx) {
     CAUSEWAY_TRY(first_.forget(ctx));
     return second_.forget(ctx);
   }
-  [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) {
-    return first_.exchanges_next() || second_.exchanges_next();
-  }
-  [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] bool exchanges_next() { return first_.exchanges_next() || second_.exchanges_next(); }
+  [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
 
  private:
   result<void> take_turns(auto& ctx) {

@@ -13,12 +13,10 @@
 #include <causeway/compress/packing.hpp>
 #include <causeway/compress/scale.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -10,7 +10,6 @@
 #include <causeway/compress/bucket_means.hpp>
 #include <causeway/compress/codec.hpp>
 #include <causeway/compress/element.hpp>
-#include <causeway/compress/packing.hpp>
 #include <causeway/compress/scale.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
@@ -18,7 +17,6 @@
 #include <causeway/kernels/targets.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -14,7 +14,6 @@
 #include <causeway/kernels/openmp_guard.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
 #include <causeway/kernels/packed_gemm_finish.hpp>
-#include <causeway/kernels/targets.hpp>
 #include <causeway/tensor/scratch.hpp>
 
 #if defined(CAUSEWAY_HAS_CBLAS)

@@ -6,7 +6,6 @@
 // are: the same bits on every processor. Padding (zero value, zero gradient, zero state) stays zero.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/targets.hpp>
 
 #include <cstdint>

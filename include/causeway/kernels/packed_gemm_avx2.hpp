@@ -12,11 +12,9 @@
 #include <causeway/tensor/dtype.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 #if CAUSEWAY_X86_SIMD
 #include <immintrin.h>
@@ -93,11 +91,7 @@ struct avx2_tile : tile_defaults {
 
   static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
                        bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
   }
 

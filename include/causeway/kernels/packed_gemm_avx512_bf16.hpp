@@ -13,10 +13,8 @@
 #include <causeway/kernels/packed_gemm_finish.hpp>
 #include <causeway/tensor/dtype.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #if CAUSEWAY_X86_SIMD
 #include <immintrin.h>
@@ -60,22 +58,14 @@ struct avx512_bf16_tile : avx512_tile_base {
 
   static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
                        bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
   }
 
   /// The frequent finish of a whole strip without a detour: a b, earlier sums and bias, if any, rounded to bf16.
   static void multiply_and_round(int height, std::int64_t steps, const packed* a, const packed* b,
                                  const finish_args<bf16>& to) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, const finish_args<bf16>&);
-      return std::array<function, rows>{&round_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &round_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, to);
   }
 

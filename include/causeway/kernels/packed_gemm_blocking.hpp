@@ -7,12 +7,14 @@
 // same sum in the same order whatever the number of threads.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/gemm.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
@@ -32,6 +34,15 @@ struct tile_defaults {
   static void open() noexcept {}               ///< before a thread's first product
   static void close() noexcept {}              ///< after its last
 };
+
+/// What `of` gives for each height of a panel, from 1 to Rows.
+template <int Rows>
+consteval auto by_height(auto of) {
+  const auto all = [of]<int... I>(std::integer_sequence<int, I...>) {
+    return std::array{of(std::integral_constant<int, I + 1>{})...};
+  };
+  return all(std::make_integer_sequence<int, Rows>{});
+}
 
 /// `limit` or less, so that `count` falls into equal parts that are multiples of `unit`.
 constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::int64_t unit) noexcept {

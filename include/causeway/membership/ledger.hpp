@@ -7,7 +7,6 @@
 // of the commit records alone: whoever applied the same records has the same ledger.
 
 #include <causeway/core/hash.hpp>
-#include <causeway/core/result.hpp>
 #include <causeway/membership/records.hpp>
 #include <causeway/net/codec.hpp>
 

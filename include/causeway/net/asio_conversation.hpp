@@ -5,7 +5,6 @@
 // A socket on which control frames are exchanged before it becomes a stream of a link: reads exactly one frame when asked,
 // never a byte more, with a limit and a deadline. And the one that dials until somebody answers.
 
-#include <causeway/core/result.hpp>
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/descriptors.hpp>

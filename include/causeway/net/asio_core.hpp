@@ -8,7 +8,6 @@
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/hash.hpp>
-#include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/asio_engine.hpp>
 #include <causeway/net/asio_library.hpp>

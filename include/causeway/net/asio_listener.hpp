@@ -7,8 +7,8 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/net/asio_ask.hpp>
 #include <causeway/net/endpoint.hpp>
+#include <causeway/net/frame.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/net/transport_options.hpp>
 

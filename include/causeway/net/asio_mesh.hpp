@@ -6,7 +6,6 @@
 // names itself on each connection. Also the loop that runs until the mesh stands, a deadline passes or somebody says stop.
 
 #include <causeway/core/clock.hpp>
-#include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/asio_accept.hpp>
 #include <causeway/net/asio_conversation.hpp>

@@ -8,7 +8,6 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/net/operations.hpp>
 #include <causeway/net/transport.hpp>
 
 #include <cstddef>

@@ -6,7 +6,8 @@
 // peer nor save a checkpoint. So the limit of the process is raised as far as it may be, and connections leave a reserve
 // for everything else. The kernel gives out the lowest free number: the number of a new descriptor tells how many are open.
 
-#include <causeway/core/result.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
 
 #include <cstddef>
 #include <string>

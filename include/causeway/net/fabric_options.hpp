@@ -5,9 +5,8 @@
 // What a fabric over TCP is told (net/asio_fabric.hpp).
 
 #include <causeway/core/metrics.hpp>
-#include <causeway/net/asio_ask.hpp>
 #include <causeway/net/fabric.hpp>
-#include <causeway/net/transport.hpp>
+#include <causeway/net/frame.hpp>
 #include <causeway/net/transport_options.hpp>
 
 #include <chrono>

@@ -10,7 +10,6 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/metrics.hpp>
-#include <causeway/core/result.hpp>
 #include <causeway/net/asio_accept.hpp>
 #include <causeway/net/asio_conversation.hpp>
 #include <causeway/net/asio_library.hpp>

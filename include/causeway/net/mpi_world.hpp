@@ -7,7 +7,6 @@
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/net/transport.hpp>
 
 #include <chrono>
 #include <cstdint>

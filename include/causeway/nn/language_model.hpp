@@ -23,8 +23,6 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
-#include <causeway/nn/recorded_passes.hpp>
-#include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/buffer_pool.hpp>
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/tensor/tensor.hpp>

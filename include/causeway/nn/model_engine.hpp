@@ -11,7 +11,6 @@
 #include <causeway/kernels/backend.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/nn/options.hpp>
 #include <causeway/nn/recorded_passes.hpp>
 #include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/buffer_pool.hpp>

@@ -24,6 +24,7 @@ struct block_range {
   std::int64_t last = 0;
 
   [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
+  [[nodiscard]] bool contains(std::int64_t block) const noexcept { return first <= block && block < last; }
   friend constexpr bool operator==(const block_range&, const block_range&) = default;
 };
 

@@ -11,7 +11,6 @@
 #include <causeway/kernels/reduce.hpp>
 
 #include <cmath>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>

@@ -66,9 +66,7 @@ O anew(const O& optimizer) {
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.
 template <class O>
-inline constexpr bool is_linear = requires {
-  requires O::linear;
-};
+inline constexpr bool is_linear = (requires { requires O::linear; });
 
 /// Whether `O` fills step_options::update_sum.
 template <class O>

@@ -8,7 +8,6 @@
 // al., ICML 2025, arXiv 2505.01099).
 
 #include <causeway/collective/channels.hpp>
-#include <causeway/collective/gather.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
@@ -22,7 +21,6 @@
 #include <causeway/parallel/pipeline/async_pipeline_stream.hpp>
 #include <causeway/parallel/pipeline/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline/pipeline_exchange.hpp>
-#include <causeway/parallel/pipeline/pipeline_mailbox.hpp>
 #include <causeway/parallel/pipeline/pipeline_place.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/policy/concepts.hpp>

@@ -14,7 +14,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/nn/declaration.hpp>
-#include <causeway/nn/micro_batch.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/pipeline/embedding_base.hpp>
 #include <causeway/parallel/stage_model.hpp>

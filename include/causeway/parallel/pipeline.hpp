@@ -7,7 +7,6 @@
 // different pipelines (replicas); with one pipeline that group is a single peer.
 
 #include <causeway/collective/channels.hpp>
-#include <causeway/collective/gather.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -21,7 +20,6 @@
 #include <causeway/parallel/pipeline/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline/pipeline_exchange.hpp>
 #include <causeway/parallel/pipeline/pipeline_mailbox.hpp>
-#include <causeway/parallel/pipeline/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline/pipeline_place.hpp>
 #include <causeway/parallel/pipeline/random_routes.hpp>
 #include <causeway/parallel/stage_model.hpp>

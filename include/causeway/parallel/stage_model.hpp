@@ -8,9 +8,9 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/nn/language_model.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/nn/pass.hpp>
 #include <causeway/tensor/tensor.hpp>
 
 #include <concepts>

@@ -7,7 +7,6 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
-#include <causeway/core/result.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/net/scoped_operation.hpp>
 

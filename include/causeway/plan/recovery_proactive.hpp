@@ -9,7 +9,6 @@
 // gone back to, the step under way begins again. Intervals are counted in steps; the paper's are a minute.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/result.hpp>
 #include <causeway/plan/availability.hpp>
 #include <causeway/plan/liveput.hpp>
 #include <causeway/plan/recovery.hpp>

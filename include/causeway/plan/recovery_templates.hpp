@@ -8,7 +8,6 @@
 // for f + 1 pipelines, or a block is gone with all its holders, training goes on from the last checkpoint once it can.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/result.hpp>
 #include <causeway/plan/recovery.hpp>
 #include <causeway/plan/template_choice.hpp>
 #include <causeway/plan/template_reaction.hpp>

@@ -9,7 +9,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/plan/dtfm.hpp>
 #include <causeway/plan/link_matrix.hpp>
-#include <causeway/plan/placement.hpp>
 
 #include <cstddef>
 #include <string>

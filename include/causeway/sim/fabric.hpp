@@ -11,7 +11,6 @@
 #include <causeway/net/operations.hpp>
 #include <causeway/sim/dialer.hpp>
 #include <causeway/sim/mailbox.hpp>
-#include <causeway/sim/network.hpp>
 #include <causeway/sim/process.hpp>
 
 #include <cstddef>

@@ -8,7 +8,6 @@
 // sender decides; a message says how much of the tensor it has, so the receiver need not know the speeds.
 
 #include <causeway/compress/codec.hpp>
-#include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/compress/sparse.hpp>
 #include <causeway/compress/top_k.hpp>

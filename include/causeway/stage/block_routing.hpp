@@ -9,7 +9,6 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/nn/model_part.hpp>
 

@@ -7,7 +7,6 @@
 // backward brings the input along and computes it again.
 
 #include <causeway/autograd/linear.hpp>
-#include <causeway/autograd/ops.hpp>
 #include <causeway/autograd/tape.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/concepts.hpp>

@@ -9,7 +9,6 @@
 // gradients are complete and the run has taken the step.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/plan/routed_schedule.hpp>

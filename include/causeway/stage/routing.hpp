@@ -8,7 +8,6 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/concepts.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/net/fabric.hpp>
 
 #include <concepts>

@@ -9,7 +9,6 @@
 // what the peers would find (plan/flow_search.hpp).
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/plan/flow_search.hpp>
 #include <causeway/stage/routing.hpp>
 

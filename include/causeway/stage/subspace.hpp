@@ -8,7 +8,6 @@
 // that has to travel, and of the gradient g only g·U matters to weights and inputs that are confined to the subspace.
 
 #include <causeway/compress/codec.hpp>
-#include <causeway/compress/element.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>

@@ -8,7 +8,6 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/hash.hpp>
-#include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/dtype.hpp>

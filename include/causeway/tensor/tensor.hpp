@@ -8,7 +8,6 @@
 #include <causeway/config/config.hpp>
 #include <causeway/tensor/buffer_pool.hpp>
 #include <causeway/tensor/dtype.hpp>
-#include <causeway/tensor/parameters.hpp>
 #include <causeway/tensor/shape.hpp>
 
 #include <cstddef>

@@ -11,7 +11,6 @@
 #include <causeway/collective/group_view.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/rows.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/tensor/parameters.hpp>

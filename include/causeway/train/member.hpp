@@ -10,10 +10,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/io/storage.hpp>
-#include <causeway/membership/protocol.hpp>
 #include <causeway/membership/records.hpp>
-#include <causeway/membership/state_image.hpp>
-#include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/train/entered_attempt.hpp>
 #include <causeway/train/held_round.hpp>

@@ -4,8 +4,6 @@
 
 // What a trainer reports, and who is told. Reports are plain values; observers are called on the trainer's thread.
 
-#include <causeway/core/metrics.hpp>
-
 #include <cstdint>
 #include <functional>
 

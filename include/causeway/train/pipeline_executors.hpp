@@ -11,7 +11,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/fault/quorum.hpp>
 #include <causeway/parallel/async_pipeline.hpp>
-#include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/parallel/local_async_pipeline.hpp>
 #include <causeway/parallel/local_pipeline.hpp>
@@ -22,7 +21,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <type_traits>
 #include <utility>
 

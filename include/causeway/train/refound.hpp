@@ -10,7 +10,6 @@
 #include <causeway/membership/durable_record.hpp>
 #include <causeway/membership/refound.hpp>
 #include <causeway/membership/round_store.hpp>
-#include <causeway/train/member_control.hpp>
 
 #include <cstdint>
 #include <optional>

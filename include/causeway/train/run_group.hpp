@@ -8,7 +8,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
-#include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -166,6 +165,8 @@ class run_group {
   [[nodiscard]] virtual bool run_ends() const { return false; }
   /// Whether a peer's part of the model may change, with what the policy keeps for it (parallel::exchange_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
+  /// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
+  [[nodiscard]] bool is_swarm() const { return exchanges_at_once() && !moves_blocks(); }
   /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
   [[nodiscard]] virtual bool rows_by_block() const { return false; }
 

@@ -12,7 +12,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
-#include <causeway/tensor/parameters.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -9,7 +9,6 @@
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/broadcast.hpp>
 #include <causeway/collective/channels.hpp>
-#include <causeway/kernels/elementwise.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -12,7 +12,6 @@
 #include <causeway/cuda/bodies/pack.hpp>
 #include <causeway/kernels/column_sum.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 

@@ -17,7 +17,6 @@
 #include <causeway/cuda/ops/orthogonalise.hpp>
 #include <causeway/cuda/ops/output_layer.hpp>
 #include <causeway/cuda/ops/products.hpp>
-#include <causeway/cuda/ops/queue.hpp>
 #include <causeway/cuda/ops/queue_recording.hpp>
 #include <causeway/cuda/ops/reductions.hpp>
 #include <causeway/cuda/ops/row_operations.hpp>

@@ -9,7 +9,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/cuda/bodies/cross_entropy_body.hpp>
 #include <causeway/cuda/ops/products.hpp>
-#include <causeway/cuda/ops/queue.hpp>
 #include <causeway/cuda/ops/reductions.hpp>
 
 #include <algorithm>

@@ -6,7 +6,6 @@
 // the rounds since have exchanged: the mean of each. The taking side, once it holds the old state, does those rounds again
 // from their means. Both are known by the pair (round, root), as states are, and travel as they do.
 
-#include <causeway/core/result.hpp>
 #include <causeway/membership/state_image.hpp>
 #include <causeway/membership/transfer/transfer_donor.hpp>
 #include <causeway/membership/transfer/transfer_options.hpp>

@@ -6,7 +6,6 @@
 
 #include <causeway/net/asio_ask.hpp>
 #include <causeway/net/asio_conversation.hpp>
-#include <causeway/net/asio_library.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/frame.hpp>
 

@@ -6,8 +6,6 @@
 
 #include <causeway/net/asio_core.hpp>
 
-#include <causeway/net/asio_accept.hpp>
-
 #include <algorithm>
 #include <mutex>
 #include <new>

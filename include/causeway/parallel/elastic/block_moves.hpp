@@ -5,7 +5,6 @@
 // Blocks of a model on their way to peers that are to hold them from now on: which go from whom to whom, and how parameters
 // and optimizer state of one become a message.
 
-#include <causeway/collective/channels.hpp>
 #include <causeway/collective/flight.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>

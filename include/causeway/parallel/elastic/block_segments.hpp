@@ -9,7 +9,6 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/elastic/block_moves.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/stage/layout.hpp>

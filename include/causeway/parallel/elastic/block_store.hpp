@@ -12,7 +12,6 @@
 #include <causeway/io/checkpoint.hpp>
 #include <causeway/io/section_file.hpp>
 #include <causeway/io/storage.hpp>
-#include <causeway/parallel/elastic/block_moves.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 
 #include <array>

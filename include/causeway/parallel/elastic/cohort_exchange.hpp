@@ -11,7 +11,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/elastic/block_segments.hpp>
-#include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/stage/layout.hpp>

@@ -11,7 +11,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 

@@ -7,7 +7,6 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/net/transport.hpp>
-#include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/block_moves.hpp>
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>

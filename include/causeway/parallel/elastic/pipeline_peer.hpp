@@ -31,7 +31,6 @@
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/parallel/pipeline/embedding_base.hpp>
-#include <causeway/parallel/pipeline/pipeline_batch.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>

@@ -10,11 +10,8 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/parallel/elastic/assigned_work.hpp>
-#include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohort_progress.hpp>
 #include <causeway/parallel/elastic/cohort_rows.hpp>
-#include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/kept_replica_step.hpp>
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>

@@ -17,7 +17,6 @@
 #include <causeway/parallel/elastic/kept_pass.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/parallel/elastic/step_snapshot.hpp>
-#include <causeway/parallel/pipeline/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline/pipeline_mailbox.hpp>
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/plan/resumed_order.hpp>

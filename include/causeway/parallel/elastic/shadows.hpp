@@ -9,14 +9,11 @@
 #include <causeway/collective/group_view.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
-#include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/block_moves.hpp>
-#include <causeway/parallel/elastic/block_segments.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/stage/layout.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>

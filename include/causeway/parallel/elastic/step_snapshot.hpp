@@ -12,8 +12,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
-#include <causeway/nn/language_model.hpp>
-#include <causeway/nn/model_part.hpp>
+#include <causeway/nn/pass.hpp>
 #include <causeway/plan/resumed_order.hpp>
 #include <causeway/stage/layout.hpp>
 #include <causeway/tensor/tensor.hpp>

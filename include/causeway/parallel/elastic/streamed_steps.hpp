@@ -14,7 +14,6 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/parallel/elastic/cohort_progress.hpp>
-#include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/replica_steps.hpp>
@@ -22,7 +21,6 @@
 #include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/parallel/pipeline/async_pipeline_stream.hpp>
 #include <causeway/stage/activation.hpp>
-#include <causeway/stage/layout.hpp>
 #include <causeway/tensor/batch.hpp>
 
 #include <algorithm>

@@ -18,7 +18,6 @@
 #include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/micro_batches.hpp>
-#include <causeway/parallel/pipeline/pipeline_mailbox.hpp>
 #include <causeway/stage/activation.hpp>
 
 #include <array>

@@ -6,7 +6,6 @@
 // micro-batch that went forward with them has come back.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/core/thread_pool.hpp>
 
 #include <cstddef>

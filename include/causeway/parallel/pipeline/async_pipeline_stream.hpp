@@ -11,9 +11,9 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
-#include <causeway/nn/language_model.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/nn/pass.hpp>
 #include <causeway/parallel/pipeline/async_pipeline_mailbox.hpp>
 #include <causeway/parallel/pipeline/async_pipeline_stash.hpp>
 #include <causeway/parallel/stage_model.hpp>

@@ -7,10 +7,8 @@
 
 #include <causeway/collective/group_view.hpp>
 #include <causeway/config/config.hpp>
-#include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/pipeline/embedding_base.hpp>
 #include <causeway/parallel/pipeline/pipeline_exchange.hpp>
 #include <causeway/parallel/pipeline/pipeline_mailbox.hpp>
 #include <causeway/parallel/pipeline/pipeline_pass.hpp>
@@ -25,7 +23,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 

@@ -7,10 +7,9 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/nn/language_model.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/pipeline/pipeline_mailbox.hpp>
+#include <causeway/nn/pass.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/schedule_cursor.hpp>

@@ -12,7 +12,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/pipeline/pipeline_exchange.hpp>
-#include <causeway/parallel/pipeline/pipeline_place.hpp>
 #include <causeway/tensor/batch.hpp>
 
 #include <cstdint>

@@ -14,7 +14,6 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/nn/adapters.hpp>
-#include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/serving/block_messages.hpp>
 #include <causeway/parallel/serving/block_passage.hpp>
 #include <causeway/parallel/serving/block_rpc_codec.hpp>

@@ -9,7 +9,6 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/envelope.hpp>
-#include <causeway/net/fabric.hpp>
 #include <causeway/nn/adapters.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/stage/block_routing.hpp>

@@ -8,8 +8,6 @@
 // clock.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
-#include <causeway/net/fabric.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/tensor_mailbox.hpp>
 #include <causeway/stage/block_routing.hpp>

@@ -17,7 +17,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/backend.hpp>
 #include <causeway/net/fabric.hpp>
-#include <causeway/nn/declaration.hpp>
 #include <causeway/nn/gpt.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>

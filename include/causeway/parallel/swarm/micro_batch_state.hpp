@@ -10,7 +10,6 @@
 // above too: orders and tensors carry the pass that they belong to, and no gradient is made of two passes' values.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 

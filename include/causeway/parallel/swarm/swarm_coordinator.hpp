@@ -15,7 +15,6 @@
 #include <causeway/parallel/swarm/peer_directory.hpp>
 #include <causeway/parallel/swarm/swarm_balance.hpp>
 #include <causeway/parallel/swarm/swarm_messages.hpp>
-#include <causeway/parallel/swarm/swarm_messenger.hpp>
 #include <causeway/parallel/swarm/swarm_options.hpp>
 #include <causeway/parallel/swarm/swarm_table_sync.hpp>
 #include <causeway/stage/routing.hpp>

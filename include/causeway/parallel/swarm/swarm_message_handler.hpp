@@ -13,7 +13,6 @@
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 #include <causeway/stage/routing.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>

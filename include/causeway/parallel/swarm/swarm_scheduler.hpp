@@ -13,7 +13,6 @@
 // sake. Stages below keep what they have.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 #include <causeway/stage/routing.hpp>
@@ -23,7 +22,6 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 

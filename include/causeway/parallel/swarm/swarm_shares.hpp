@@ -6,7 +6,6 @@
 // anything is added: this, and nothing before it, makes every micro-batch count exactly once.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/parallel/swarm/swarm_messages.hpp>

@@ -7,7 +7,6 @@
 // who gives needs no more than a function, so a peer gives also while it computes, waits, or has finished.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/fabric.hpp>
 

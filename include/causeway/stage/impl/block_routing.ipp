@@ -112,8 +112,7 @@ CAUSEWAY_DECL span_chain span_directory::route(nn::block_range blocks, const spa
 CAUSEWAY_DECL std::int64_t span_directory::first_missing(nn::block_range blocks, time_point now) const {
   for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
     const bool there = std::any_of(servers_.begin(), servers_.end(), [&](const auto& one) {
-      const nn::block_range& r = one.second.offer.blocks;
-      return one.second.banned_until <= now && r.first <= b && b < r.last;
+      return one.second.banned_until <= now && one.second.offer.blocks.contains(b);
     });
     if (!there) return b;
   }

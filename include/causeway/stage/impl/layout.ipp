@@ -15,7 +15,7 @@ CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
 }
 
 CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
-  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  const auto has = [&](const nn::block_range& r) { return r.contains(block); };
   return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
 }
 

@@ -21,7 +21,7 @@ CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) co
 CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
   std::size_t place = 0;
   for (const nn::block_range& r : holds) {
-    if (r.first <= block && block < r.last) {
+    if (r.contains(block)) {
       place += static_cast<std::size_t>(block - r.first);
       return place < squares.size() ? squares[place] : 0;
     }

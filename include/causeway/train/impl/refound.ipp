@@ -6,6 +6,8 @@
 
 #include <causeway/train/refound.hpp>
 
+#include <causeway/train/write_behind.hpp>
+
 #include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {

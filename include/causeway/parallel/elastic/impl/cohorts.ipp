@@ -6,8 +6,6 @@
 
 #include <causeway/parallel/elastic/cohorts.hpp>
 
-#include <causeway/parallel/elastic/block_segments.hpp>
-
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -23,7 +21,7 @@ CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
 
 /// Of a block's stage. Where micro-batches take detours, that is the same in all pipelines.
 CAUSEWAY_DECL std::size_t rank_of(const stage::replica& r, std::int64_t block) {
-  const auto has = [block](const stage::assignment& s) { return s.computes.first <= block && block < s.computes.last; };
+  const auto has = [block](const stage::assignment& s) { return s.computes.contains(block); };
   return static_cast<std::size_t>(std::find_if(r.assignments.begin(), r.assignments.end(), has) - r.assignments.begin());
 }
 

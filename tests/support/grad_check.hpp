@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_AUTOGRAD_GRAD_CHECK_HPP
-#define CAUSEWAY_AUTOGRAD_GRAD_CHECK_HPP
+#ifndef CAUSEWAY_TESTS_SUPPORT_GRAD_CHECK_HPP
+#define CAUSEWAY_TESTS_SUPPORT_GRAD_CHECK_HPP
 
 // Gradients against finite differences. One direction at a time, all elements moved at once: the derivative along a random
 // direction is wrong as soon as any element of the gradient is. Central differences at two step sizes, extrapolated
@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace autograd {
+namespace support {
 
 struct grad_check_options {
   float step = 0.03F;  ///< how far each element is moved, up and down
@@ -64,7 +64,7 @@ template <std::invocable Loss>
   double norm = 0.0;
   for (const float g : gradient) norm += static_cast<double>(g) * static_cast<double>(g);
   norm = std::sqrt(norm);
-  rng random{options.seed};
+  causeway::rng random{options.seed};
   std::vector<float> direction(values.size());
   double worst = 0.0;
   for (int n = 0; n < options.directions; ++n) {
@@ -82,6 +82,6 @@ template <std::invocable Loss>
   return worst;
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::autograd
+}  // namespace support
 
-#endif  // CAUSEWAY_AUTOGRAD_GRAD_CHECK_HPP
+#endif  // CAUSEWAY_TESTS_SUPPORT_GRAD_CHECK_HPP
